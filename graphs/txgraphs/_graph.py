@@ -1,0 +1,89 @@
+"""One ONNX graph being put together from calls of graph functions."""
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+from onnxscript import GraphBuilder, OnnxFunction
+
+from txexport.errors import SpecError
+from txgraphs import DOMAIN, OPSET
+
+IR_VERSION = 12  # the first that knows opset 24
+
+
+class Graph:
+    """A graph under construction; `tensors` are the weights that its calls may ask for, by name."""
+
+    def __init__(self, name: str, tensors: Mapping[str, ir.TensorProtocol]):
+        self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
+        self.builder = GraphBuilder(self.graph)
+        self.tensors = tensors
+        self.functions: dict[str, OnnxFunction] = {}
+
+    def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
+        """A graph input; a string in `shape` is a symbolic dimension."""
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape))
+        self.graph.inputs.append(value)
+        return value
+
+    def output(self, value: ir.Value, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
+        """Make `value` a graph output called `name`."""
+        value.name, value.type, value.shape = name, ir.TensorType(dtype), ir.Shape(shape)
+        self.graph.outputs.append(value)
+        return value
+
+    def constant(self, name: str, numbers: list[int]) -> ir.Value:
+        """A vector of int64."""
+        return self._initializer(name, ir.tensor(numbers, dtype=ir.DataType.INT64, name=name))
+
+    def weight(self, name: str) -> ir.Value:
+        """The weight called `name`, held once however often it is asked for."""
+        return self._initializer(name, self.tensors[name])
+
+    def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+        if name not in self.graph.initializers:
+            value = ir.Value(
+                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor
+            )
+            self.graph.initializers[name] = value
+        return self.graph.initializers[name]
+
+    def call(self, function: OnnxFunction, *arguments: ir.Value | None, under: str = "", name: str = ""):
+        """One call node: `arguments`, then the weights under the prefix `under`; its output or outputs.
+
+        A parameter `q_weight` is the weight `<under>.q.weight`; one that the spec leaves out is absent.
+        The node is called `name`, or else after the prefix.
+        """
+        self._record(function)
+        parameters = [value.name for value in function.function_ir.inputs[len(arguments) :]]
+        if parameters:
+            known = {
+                key.removeprefix(f"{under}.").replace(".", "_"): key
+                for key in self.tensors
+                if key.startswith(f"{under}.")
+            }
+            weights = [self.weight(known[p]) if p in known else None for p in parameters]
+        else:
+            weights = []
+        label = name or under
+        outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
+        result = self.builder.call(function, *arguments, *weights, _outputs=outputs)
+        node = self.graph[-1]
+        node.name = label
+        return result
+
+    def _record(self, function: OnnxFunction) -> None:
+        for nested in function.function_ir.get_called_functions().values():
+            self._record(nested)
+        if self.functions.setdefault(function.name, function) is not function:
+            raise SpecError(f"two different graph functions are both called '{function.name}'")
+
+    def model(self, producer_version: str) -> ir.Model:
+        """The finished model, each function in it once."""
+        return ir.Model(
+            self.graph,
+            ir_version=IR_VERSION,
+            producer_name="txexport",
+            producer_version=producer_version,
+            functions=[ir.serde.deserialize_function(f.to_function_proto()) for f in self.functions.values()],
+        )

@@ -1,0 +1,47 @@
+"""Pointwise non-linearities."""
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import Activation
+from txgraphs import domain, op
+
+
+@script(domain, default_opset=op)
+def gelu(x):
+    y = op.Gelu(x)
+    return y
+
+
+@script(domain, default_opset=op)
+def gelu_tanh(x):
+    y = op.Gelu(x, approximate="tanh")
+    return y
+
+
+@script(domain, default_opset=op)
+def relu(x):
+    y = op.Relu(x)
+    return y
+
+
+@script(domain, default_opset=op)
+def silu(x):
+    y = op.Swish(x)
+    return y
+
+
+@script(domain, default_opset=op)
+def tanh(x):
+    y = op.Tanh(x)
+    return y
+
+
+def activation(kind: Activation) -> OnnxFunction:
+    """The function x (...) -> y (...) of `kind`."""
+    return {
+        Activation.GELU: gelu,
+        Activation.GELU_TANH: gelu_tanh,
+        Activation.RELU: relu,
+        Activation.SILU: silu,
+        Activation.TANH: tanh,
+    }[kind]

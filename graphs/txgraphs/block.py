@@ -1,0 +1,168 @@
+"""One layer of a stack: each sublayer in its residual and its norm."""
+
+from functools import cache as memo
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import BlockSpec, Cache, NormPlacement
+from txgraphs import domain, op
+from txgraphs.attention import attention, cached_attention, cross_attention
+from txgraphs.feedforward import feed_forward
+from txgraphs.norm import norm
+
+
+@memo
+def encoder_block(spec: BlockSpec) -> OnnxFunction:
+    """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
+    attend, feed, normalise = attention(spec.attention), feed_forward(spec.feed_forward), norm(spec.norm)
+    pre, post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+
+    @script(domain, default_opset=op)
+    def encoder_block(
+        x,
+        mask,
+        attention_q_weight,
+        attention_q_bias,
+        attention_k_weight,
+        attention_k_bias,
+        attention_v_weight,
+        attention_v_bias,
+        attention_o_weight,
+        attention_o_bias,
+        attention_norm_weight,
+        attention_norm_bias,
+        feed_forward_up_weight,
+        feed_forward_up_bias,
+        feed_forward_down_weight,
+        feed_forward_down_bias,
+        feed_forward_norm_weight,
+        feed_forward_norm_bias,
+    ):
+        inner = normalise(x, attention_norm_weight, attention_norm_bias) if pre else x
+        mixed = attend(
+            inner,
+            mask,
+            attention_q_weight,
+            attention_q_bias,
+            attention_k_weight,
+            attention_k_bias,
+            attention_v_weight,
+            attention_v_bias,
+            attention_o_weight,
+            attention_o_bias,
+        )
+        attended = x + mixed  # (B, S, W)
+        if post:
+            attended = normalise(attended, attention_norm_weight, attention_norm_bias)
+        inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias) if pre else attended
+        fed = feed(
+            inner,
+            feed_forward_up_weight,
+            feed_forward_up_bias,
+            feed_forward_down_weight,
+            feed_forward_down_bias,
+        )
+        y = attended + fed  # (B, S, W)
+        if post:
+            y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
+        return y
+
+    return encoder_block
+
+
+@memo
+def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
+    """Attention over a cache, over the encoder where there is one, then feed-forward."""
+    cross = spec.cross_attention is not None
+    attend, feed, normalise = (
+        cached_attention(spec.attention, cache),
+        feed_forward(spec.feed_forward),
+        norm(spec.norm),
+    )
+    look = cross_attention(spec.cross_attention or spec.attention)
+    pre, post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+
+    @script(domain, default_opset=op)
+    def decoder_block(
+        x,
+        mask,
+        cache_lengths,
+        past_k,
+        past_v,
+        cross_mask,
+        cross_k,
+        cross_v,
+        attention_q_weight,
+        attention_q_bias,
+        attention_k_weight,
+        attention_k_bias,
+        attention_v_weight,
+        attention_v_bias,
+        attention_o_weight,
+        attention_o_bias,
+        attention_norm_weight,
+        attention_norm_bias,
+        cross_attention_q_weight,
+        cross_attention_q_bias,
+        cross_attention_o_weight,
+        cross_attention_o_bias,
+        cross_attention_norm_weight,
+        cross_attention_norm_bias,
+        feed_forward_up_weight,
+        feed_forward_up_bias,
+        feed_forward_down_weight,
+        feed_forward_down_bias,
+        feed_forward_norm_weight,
+        feed_forward_norm_bias,
+    ):
+        inner = normalise(x, attention_norm_weight, attention_norm_bias) if pre else x
+        mixed, k, v = attend(
+            inner,
+            mask,
+            cache_lengths,
+            past_k,
+            past_v,
+            attention_q_weight,
+            attention_q_bias,
+            attention_k_weight,
+            attention_k_bias,
+            attention_v_weight,
+            attention_v_bias,
+            attention_o_weight,
+            attention_o_bias,
+        )
+        attended = x + mixed  # (B, S, W)
+        if post:
+            attended = normalise(attended, attention_norm_weight, attention_norm_bias)
+        if cross:
+            if pre:
+                inner = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
+            else:
+                inner = attended
+            crossed = look(
+                inner,
+                cross_mask,
+                cross_k,
+                cross_v,
+                cross_attention_q_weight,
+                cross_attention_q_bias,
+                cross_attention_o_weight,
+                cross_attention_o_bias,
+            )
+            attended = attended + crossed  # (B, S, W)
+            if post:
+                attended = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
+        inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias) if pre else attended
+        fed = feed(
+            inner,
+            feed_forward_up_weight,
+            feed_forward_up_bias,
+            feed_forward_down_weight,
+            feed_forward_down_bias,
+        )
+        y = attended + fed  # (B, S, W)
+        if post:
+            y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
+        return y, k, v
+
+    return decoder_block

@@ -1,0 +1,41 @@
+"""Token ids to vectors."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import EmbeddingSpec, NormSpec, PositionKind
+from txgraphs import domain, op
+from txgraphs.norm import norm
+
+
+@cache
+def embedding(spec: EmbeddingSpec) -> OnnxFunction:
+    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3)."""
+    scale, scaled = spec.scale, spec.scale != 1
+    learned, offset = spec.position.kind == PositionKind.LEARNED, spec.position.offset
+    segments, normed = spec.segments > 0, spec.norm is not None
+    normalise = norm(spec.norm or NormSpec(1, 1.0))
+
+    @script(domain, default_opset=op)
+    def embedding(
+        input_ids,
+        positions,
+        token_type_ids,
+        word_weight,
+        position_weight,
+        segment_weight,
+        norm_weight,
+        norm_bias,
+    ):
+        words = op.Gather(word_weight, input_ids)  # (B, S, W)
+        if scaled:
+            words = words * op.Constant(value_float=scale)
+        if learned:
+            words = words + op.Gather(position_weight, positions + op.Constant(value_int=offset))
+        if segments:
+            words = words + op.Gather(segment_weight, token_type_ids)
+        x = normalise(words, norm_weight, norm_bias) if normed else op.Identity(words)
+        return x
+
+    return embedding

@@ -1,0 +1,24 @@
+"""The position-wise network of a block."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import FeedForwardSpec
+from txgraphs import domain, op
+from txgraphs.activation import activation
+from txgraphs.linear import linear
+
+
+@cache
+def feed_forward(spec: FeedForwardSpec) -> OnnxFunction:
+    """Up, non-linearity, down (Vaswani et al. 2017, 3.3): x (B,S,W) -> y (B,S,W)."""
+    act, project = activation(spec.activation), linear(spec.bias)
+
+    @script(domain, default_opset=op)
+    def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
+        wide = act(project(x, up_weight, up_bias))  # (B, S, F)
+        y = project(wide, down_weight, down_bias)  # (B, S, W)
+        return y
+
+    return feed_forward

@@ -1,0 +1,69 @@
+"""What stands on top of a stack."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import HeadSpec
+from txgraphs import domain, op
+from txgraphs.activation import activation
+from txgraphs.linear import linear
+from txgraphs.norm import norm
+
+
+@cache
+def pooler() -> OnnxFunction:
+    """Dense and tanh over the first token (Devlin et al. 2019, 3.1): x (B,S,W) -> pooled (B,W)."""
+    project = linear(True)
+
+    @script(domain, default_opset=op)
+    def pooler(x, dense_weight, dense_bias):
+        first = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        pooled = op.Tanh(project(first, dense_weight, dense_bias))  # (B, W)
+        return pooled
+
+    return pooler
+
+
+@cache
+def masked_lm_head(spec: HeadSpec) -> OnnxFunction:
+    """Scores of every word (Devlin et al. 2019, 3.1): x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
+    assert spec.activation is not None
+    assert spec.norm is not None
+    act, normalise = activation(spec.activation), norm(spec.norm)
+    dense, project, tied = linear(True), linear(spec.bias), spec.tied
+
+    @script(domain, default_opset=op)
+    def masked_lm_head(x, word, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
+        shaped = normalise(act(dense(x, dense_weight, dense_bias)), norm_weight, norm_bias)  # (B, S, W)
+        if tied:
+            logits = project(shaped, word, bias)  # (B, S, V)
+        else:
+            logits = project(shaped, weight, bias)
+        return logits
+
+    return masked_lm_head
+
+
+@cache
+def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
+    """Scores of the next word (Radford et al. 2018, 3.1): x (B,S,W) -> logits (B,L,V).
+
+    Where `indexed`, logits_indices (B,L) picks the positions; otherwise L = S.
+    """
+    project, tied = linear(spec.bias), spec.tied
+
+    @script(domain, default_opset=op)
+    def causal_lm_head(x, logits_indices, word, weight, bias):
+        if indexed:
+            picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]))  # (B, L, 1)
+            asked = op.GatherND(x, picks, batch_dims=1)  # (B, L, W)
+        else:
+            asked = op.Identity(x)
+        if tied:
+            logits = project(asked, word, bias)  # (B, L, V)
+        else:
+            logits = project(asked, weight, bias)
+        return logits
+
+    return causal_lm_head

@@ -1,0 +1,22 @@
+"""Pointwise non-linearities."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from txexport.spec import Activation
+
+
+def activation(kind: Activation) -> Callable[[Tensor], Tensor]:
+    """The function x (...) -> y (...) of `kind`."""
+    functions: dict[Activation, Callable[[Tensor], Tensor]] = {
+        Activation.GELU: F.gelu,
+        Activation.GELU_TANH: partial(F.gelu, approximate="tanh"),
+        Activation.RELU: F.relu,
+        Activation.SILU: F.silu,
+        Activation.TANH: torch.tanh,
+    }
+    return functions[kind]

@@ -1,0 +1,121 @@
+"""Multi-head attention: over a whole sequence, over a cache, and over an encoder's output."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from txexport.spec import AttentionSpec, Cache
+from txmodels.linear import Linear
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """x (B,S,N*H) -> (B,N,S,H)."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def merge(x: Tensor) -> Tensor:
+    """x (B,N,S,H) -> (B,S,N*H)."""
+    return x.transpose(1, 2).flatten(2)
+
+
+def _mix(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
+    """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
+    return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
+    """past (B,K,C,H) with new (B,K,S,H) written to row b from slot cache_lengths[b] on."""
+    slots = cache_lengths[:, None] + torch.arange(new.shape[2], device=new.device)  # (B, S)
+    return past.scatter(2, slots[:, None, :, None].expand_as(new), new)
+
+
+def _seen(q: Tensor, k: Tensor, cache_lengths: Tensor) -> Tensor:
+    """mask (B,1,S,C): query s of row b sees the first cache_lengths[b] + s + 1 slots of a static cache."""
+    slots = torch.arange(k.shape[2], device=k.device)  # (C)
+    last = cache_lengths[:, None] + torch.arange(q.shape[2], device=k.device)  # (B, S)
+    return (slots <= last[:, :, None])[:, None]
+
+
+class Attention(nn.Module):
+    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2)."""
+
+    def __init__(self, spec: AttentionSpec):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
+        self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+        self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.bias)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B,S,W), mask (B,1,S,S) -> y (B,S,W)."""
+        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
+        k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
+        v = split(self.v(x), self.num_kv_heads)
+        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y
+
+
+class CachedAttention(Attention):
+    """Attention of new tokens over the past and themselves."""
+
+    def __init__(self, spec: AttentionSpec, cache: Cache):
+        super().__init__(spec)
+        self.static = cache == Cache.STATIC
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, mask: Tensor | None, cache_lengths: Tensor | None, past_k: Tensor, past_v: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B,S,W), mask (B,1,S,T), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+
+        A static cache has P = T = C and, in place of the mask, takes cache_lengths (B): the slots that
+        each row has filled.
+        """
+        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
+        new_k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
+        new_v = split(self.v(x), self.num_kv_heads)
+        if self.static:
+            assert cache_lengths is not None
+            mask = _seen(q, past_k, cache_lengths)  # (B, 1, S, C)
+            k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
+            v = _scatter(past_v, new_v, cache_lengths)
+        else:
+            k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
+            v = torch.cat([past_v, new_v], dim=2)
+        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y, k, v
+
+
+class CrossKeyValue(nn.Module):
+    """Keys and values of an encoder's output, computed once for all steps (Vaswani et al. 2017, 3.2.3)."""
+
+    def __init__(self, spec: AttentionSpec):
+        super().__init__()
+        self.num_kv_heads = spec.num_kv_heads
+        self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+
+    def forward(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
+        """encoded (B,E,W) -> k and v (B,K,E,H)."""
+        k = split(self.k(encoded), self.num_kv_heads)  # (B, K, E, H)
+        v = split(self.v(encoded), self.num_kv_heads)
+        return k, v
+
+
+class CrossAttention(nn.Module):
+    """Attention of a decoder's tokens over an encoder's keys and values (Vaswani et al. 2017, 3.2.3)."""
+
+    def __init__(self, spec: AttentionSpec):
+        super().__init__()
+        self.num_heads, self.scale = spec.num_heads, spec.scale
+        self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.bias)
+
+    def forward(self, x: Tensor, mask: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W)."""
+        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
+        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y

@@ -1,0 +1,23 @@
+"""The position-wise network of a block."""
+
+from torch import Tensor, nn
+
+from txexport.spec import FeedForwardSpec
+from txmodels.activation import activation
+from txmodels.linear import Linear
+
+
+class FeedForward(nn.Module):
+    """Up, non-linearity, down (Vaswani et al. 2017, 3.3)."""
+
+    def __init__(self, spec: FeedForwardSpec):
+        super().__init__()
+        self.act = activation(spec.activation)
+        self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+        self.down = Linear(spec.intermediate_size, spec.hidden_size, spec.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> y (B,S,W)."""
+        wide = self.act(self.up(x))  # (B, S, F)
+        y: Tensor = self.down(wide)  # (B, S, W)
+        return y

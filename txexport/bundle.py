@@ -1,0 +1,97 @@
+"""The folder that export writes: graphs, weights, tokenizer, configs, and txexport.json about them."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from txexport.errors import BundleError
+
+MANIFEST = "txexport.json"
+WEIGHTS = "weights.safetensors"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a graph; a string in `shape` is a symbolic dimension."""
+
+    name: str
+    dtype: str
+    shape: list[int | str]
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """One ONNX file of a bundle."""
+
+    file: str
+    inputs: list[Port]
+    outputs: list[Port]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The checkpoint that a bundle was made from: its folder as given, and SHA-256 by file name."""
+
+    path: str
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What txexport.json says.
+
+    `graphs` are by role: `model`, or `encoder_model` and `decoder_model`. `cache` is "static", "dynamic"
+    or None. `opset` is the standard operator set of every graph. `limits` are the longest sequences, in
+    tokens, of encoder and decoder; None is no limit. `weights_sha256` is of the weights file.
+    """
+
+    model_type: str
+    task: str
+    cache: str | None
+    opset: int
+    graphs: dict[str, GraphFile]
+    limits: dict[str, int | None]
+    spec: dict
+    source: Source
+    weights_sha256: str
+    versions: dict[str, str]
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Write txexport.json into `folder`."""
+        text = json.dumps(dataclasses.asdict(self), indent=2)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def read(folder: str | Path) -> Manifest:
+    """The manifest of a bundle whose files are all there.
+
+    Raises BundleError when `folder` is no bundle, is incomplete, or comes from a newer txexport.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["format"] > FORMAT:
+            raise BundleError(
+                f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
+            )
+        graphs = {
+            role: GraphFile(
+                graph["file"],
+                [Port(**port) for port in graph["inputs"]],
+                [Port(**port) for port in graph["outputs"]],
+            )
+            for role, graph in values.pop("graphs").items()
+        }
+        manifest = Manifest(**values | {"graphs": graphs, "source": Source(**values["source"])})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+    for name in [WEIGHTS, *(graph.file for graph in manifest.graphs.values())]:
+        if not (folder / name).is_file():
+            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
+    return manifest

@@ -1,0 +1,151 @@
+"""A checkpoint: a folder with config.json and safetensors, one file or shards, read lazily.
+
+The safetensors layout is read here and not by its library because the exporter needs what that does not
+give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from txexport.errors import CheckpointError, UnsupportedError
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+CHUNK = 16 << 20  # bytes read at a time
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One tensor where it lies: `nbytes` bytes from `offset` of `file`."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+class Checkpoint:
+    """A checkpoint folder, opened: its config and an index of its tensors, none of them read yet.
+
+    Raises CheckpointError when config.json or the weights are missing or damaged.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise CheckpointError(f"{folder} is not a folder; expected one with config.json and safetensors")
+        self.config = read_json(self.folder / "config.json")
+        self.files = self._weight_files()
+        self.tensors: dict[str, Stored] = {}
+        for file in self.files:
+            header = read_header(file)
+            twice = self.tensors.keys() & header.keys()
+            if twice:
+                raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is in another shard too")
+            self.tensors |= header
+        if not self.tensors:
+            raise CheckpointError(f"{self.folder} holds no tensors")
+
+    def _weight_files(self) -> list[Path]:
+        if (self.folder / INDEX).is_file():
+            index = read_json(self.folder / INDEX)
+            if not isinstance(index.get("weight_map"), dict):
+                raise CheckpointError(
+                    f"{INDEX}: 'weight_map' is missing; expected tensor names to file names"
+                )
+            files = [self.folder / name for name in sorted(set(index["weight_map"].values()))]
+        elif (self.folder / SINGLE).is_file():
+            files = [self.folder / SINGLE]
+        else:
+            found = sorted(f.name for f in self.folder.glob("*.bin"))
+            hint = f"found {found[0]}; save it again with save_pretrained" if found else f"expected {SINGLE}"
+            raise CheckpointError(f"{self.folder} has no safetensors weights ({hint})")
+        for file in files:
+            if not file.is_file():
+                raise CheckpointError(f"{file.name} is missing, though {INDEX} names it")
+        return files
+
+    def read(self, name: str) -> np.ndarray:
+        """The whole tensor as float32; half and bfloat16 widen exactly, float64 rounds."""
+        rows = list(self.rows(name))
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """The tensor as float32, a few megabytes of whole rows at a time."""
+        stored = self.tensors[name]
+        if stored.dtype not in FLOATS:
+            raise UnsupportedError(
+                f"tensor '{name}' is stored as {stored.dtype}; supported are {', '.join(FLOATS)}"
+            )
+        shape = stored.shape or (1,)
+        row = math.prod(shape[1:])
+        step = max(1, CHUNK // max(1, row * SIZES[stored.dtype]))
+        with stored.file.open("rb") as file:
+            file.seek(stored.offset)
+            for first in range(0, shape[0], step):
+                count = min(step, shape[0] - first)
+                numbers = np.fromfile(file, FLOATS[stored.dtype], count * row)
+                if numbers.size != count * row:
+                    raise CheckpointError(f"{stored.file.name} ends within tensor '{name}'; copy it again")
+                if stored.dtype == "BF16":
+                    numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+                block = numbers.astype(np.float32, copy=False).reshape(count, *shape[1:])
+                yield block.reshape(stored.shape) if not stored.shape else block
+
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of config.json and every weights file, by name."""
+        return {file.name: sha256(file) for file in [self.folder / "config.json", *self.files]}
+
+
+def read_json(path: Path) -> dict:
+    """The object in a JSON file. Raises CheckpointError when there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.parent} has no {path.name}") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds a {type(value).__name__}, expected an object")
+    return value
+
+
+def read_header(file: Path) -> dict[str, Stored]:
+    """Where each tensor of a safetensors file lies. Raises CheckpointError when the file is damaged."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if not 0 < length <= size - 8:
+                raise ValueError(f"{size} bytes cannot hold a header of {length}")
+            header = json.loads(stream.read(length))
+        header.pop("__metadata__", None)
+        tensors = {}
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
+            dtype, shape = entry["dtype"], tuple(entry["shape"])
+            if end - begin != math.prod(shape) * SIZES.get(dtype, 1):
+                raise ValueError(f"tensor '{name}' of {dtype} {shape} does not fill its {end - begin} bytes")
+            tensors[name] = Stored(file, dtype, shape, 8 + length + begin, end - begin)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file} is not a safetensors file: {error}") from None
+    needed = max((t.offset + t.nbytes for t in tensors.values()), default=0)
+    if needed > size:
+        raise CheckpointError(
+            f"{file} is truncated: {size} bytes, its header promises {needed}; copy it again"
+        )
+    return tensors
+
+
+def sha256(file: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

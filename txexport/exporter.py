@@ -1,0 +1,197 @@
+"""From a checkpoint to a bundle, streaming the weights, without PyTorch."""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+from txgraphs import OPSET
+from txgraphs._graph import Graph
+from txgraphs.model import models
+
+from txexport import bundle, families
+from txexport.bundle import WEIGHTS, GraphFile, Manifest, Port, Source
+from txexport.checkpoint import Checkpoint
+from txexport.errors import BundleError, UnsupportedError
+from txexport.spec import Cache, ModelSpec, to_dict
+from txexport.weights import Weight
+
+Progress = Callable[[int, int], None]
+
+# A checkpoint's files that an application needs beside the graphs: configs, tokenizers, templates.
+COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")
+
+
+def export(
+    source: str | Path,
+    out: str | Path,
+    *,
+    task: str | None = None,
+    cache: str | None = None,
+    inline: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
+
+    `task` defaults to the one that config.json's architecture implies; `cache` is "static" (default) or
+    "dynamic" and only for models that decode; `inline` writes flat graphs without functions; `force`
+    replaces an existing bundle; `progress` is told bytes done and bytes in all. The bundle appears
+    whole or not at all. Raises CheckpointError, UnsupportedError, BundleError.
+    """
+    checkpoint = Checkpoint(source)
+    resolved = families.understand(checkpoint, task)
+    if cache is not None and resolved.spec.decoder is None:
+        raise UnsupportedError(f"task '{resolved.task}' has no cache; leave --cache out")
+    kind = Cache(cache or Cache.STATIC)
+    with _placed(Path(out), force) as folder:
+        tensors, digest = _write_weights(folder, checkpoint, resolved.weights, progress or _silent)
+        graphs = {
+            role: _write_graph(folder, f"{role}.onnx", graph, inline)
+            for role, graph in models(resolved.spec, kind, tensors).items()
+        }
+        _copy_companions(checkpoint.folder, folder)
+        manifest = Manifest(
+            model_type=resolved.model_type,
+            task=resolved.task,
+            cache=str(kind) if resolved.spec.decoder is not None else None,
+            opset=OPSET,
+            graphs=graphs,
+            limits=_limits(resolved.spec),
+            spec=to_dict(resolved.spec),
+            source=Source(str(checkpoint.folder.resolve()), checkpoint.hashes()),
+            weights_sha256=digest,
+            versions={name: version(name) for name in ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy")}
+            | {"python": platform.python_version()},
+        )
+        manifest.write(folder)
+    return manifest
+
+
+def _limits(spec: ModelSpec) -> dict[str, int | None]:
+    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
+    return {name: stack.embedding.position.limit for name, stack in stacks.items() if stack is not None}
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _placed(out: Path, force: bool) -> Iterator[Path]:
+    """A fresh folder beside `out` that becomes `out` when the body ends, and vanishes if it fails.
+
+    What an earlier export left when it was killed is removed first.
+    """
+    if out.exists():
+        if not force:
+            raise BundleError(f"{out} exists; choose another folder, or --force to replace it")
+        if not (out / bundle.MANIFEST).is_file():
+            raise BundleError(f"{out} exists and is not a bundle, so --force does not replace it")
+    partial, old = (out.with_name(f".{out.name}.{end}") for end in ("partial", "old"))
+    try:
+        for leftover in (partial, old):
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            if out.exists():
+                os.replace(out, old)
+            os.replace(partial, out)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise BundleError(
+            f"{out} could not be written: {error.strerror or error}; nothing was left there"
+        ) from error
+
+
+def _write_weights(
+    folder: Path, checkpoint: Checkpoint, weights: dict[str, Weight], progress: Progress
+) -> tuple[dict[str, ir.TensorProtocol], str]:
+    """Write every parameter once as float32, and say where each lies; also the file's SHA-256.
+
+    The file is itself a safetensors file, which any tool can open; the graphs point into it.
+    """
+    stored: dict[tuple, str] = {}
+    for name, weight in weights.items():
+        stored.setdefault(weight.key, name)
+    header: dict[str, dict] = {}
+    total = 0
+    for name in stored.values():
+        size = 4 * math.prod(weights[name].shape)
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(weights[name].shape),
+            "data_offsets": [total, total + size],
+        }
+        total += size
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    digest, done = hashlib.sha256(), 0
+    with (folder / WEIGHTS).open("wb") as file:
+        for part in (len(text).to_bytes(8, "little"), text):
+            file.write(part)
+            digest.update(part)
+        for name in stored.values():
+            for rows in weights[name].rows(checkpoint):
+                data = rows.astype("<f4", copy=False).data
+                file.write(data)
+                digest.update(data)
+                done += data.nbytes
+                progress(done, total)
+    start = 8 + len(text)
+    tensors: dict[str, ir.TensorProtocol] = {
+        name: ir.ExternalTensor(
+            WEIGHTS,
+            start + header[stored[weight.key]]["data_offsets"][0],
+            4 * math.prod(weight.shape),
+            ir.DataType.FLOAT,
+            shape=ir.Shape(weight.shape),
+            name=name,
+            base_dir=folder,
+        )
+        for name, weight in weights.items()
+    }
+    return tensors, digest.hexdigest()
+
+
+def _write_graph(folder: Path, file: str, graph: Graph, inline: bool) -> GraphFile:
+    """Write one ONNX file and have onnx's checker pass it."""
+    model = graph.model(version("txexport"))
+    if inline:
+        model = InlinePass()(model).model
+        model.opset_imports.pop("txexport", None)
+    onnx.save(ir.to_proto(model), folder / file)
+    onnx.checker.check_model(folder / file, full_check=True)
+    return GraphFile(file, [_port(v) for v in model.graph.inputs], [_port(v) for v in model.graph.outputs])
+
+
+def _port(value: ir.Value) -> Port:
+    assert value.name is not None
+    assert value.dtype is not None
+    assert value.shape is not None
+    dims = [dim if isinstance(dim, int) else str(dim.value) for dim in value.shape]
+    return Port(value.name, value.dtype.name.lower(), dims)
+
+
+def _copy_companions(source: Path, folder: Path) -> None:
+    """Copy configs and tokenizer, and the configs of sentence-transformers' module folders."""
+    for path in sorted(source.iterdir()):
+        if path.is_file() and path.suffix in COMPANIONS and not path.name.endswith(".index.json"):
+            shutil.copyfile(path, folder / path.name)
+        elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
+            (folder / path.name).mkdir()
+            shutil.copyfile(path / "config.json", folder / path.name / "config.json")

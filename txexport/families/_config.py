@@ -1,0 +1,89 @@
+"""Reading config.json: typed values, and an error that names a value which changes the mathematics."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.spec import Activation
+
+T = TypeVar("T", bound=StrEnum)
+
+ACTIVATIONS = {
+    "gelu": Activation.GELU,
+    "gelu_new": Activation.GELU_TANH,
+    "gelu_pytorch_tanh": Activation.GELU_TANH,
+    "gelu_fast": Activation.GELU_TANH,
+    "relu": Activation.RELU,
+    "silu": Activation.SILU,
+    "swish": Activation.SILU,
+    "tanh": Activation.TANH,
+}
+
+
+class Config:
+    """The values of one config.json; a getter without default raises CheckpointError for a missing key."""
+
+    def __init__(self, values: Mapping[str, Any], path: Path):
+        self.values, self.path = values, path
+
+    def _get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        value = self.values.get(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise CheckpointError(f"{self.path}: '{key}' is missing")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = kind.__name__ if isinstance(kind, type) else "number"
+            raise CheckpointError(f"{self.path}: '{key}' is {value!r}, expected {wanted}")
+        return value
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number."""
+        return self._get(key, int, default)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Any number."""
+        return float(self._get(key, (int, float), default))
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """True or false."""
+        return self._get(key, bool, default)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string."""
+        return self._get(key, str, default)
+
+    def activation(self, key: str, default: str | None = None) -> Activation:
+        """An activation by the name that transformers gives it."""
+        name = self.text(key, default)
+        if name not in ACTIVATIONS:
+            raise UnsupportedError(
+                f"{self.path}: {key} '{name}' is not supported; expected one of {', '.join(ACTIVATIONS)}"
+            )
+        return ACTIVATIONS[name]
+
+    def head_dim(self, width: int, heads: int) -> int:
+        """Width of one head where heads share `width` evenly."""
+        if heads < 1 or width % heads:
+            raise CheckpointError(f"{self.path}: width {width} cannot be split over {heads} heads")
+        return width // heads
+
+    def expect(self, **allowed: Any) -> None:
+        """Raise UnsupportedError for each key whose value is given and is not the one allowed."""
+        for key, value in allowed.items():
+            found = self.values.get(key)
+            if found is not None and found != value:
+                raise UnsupportedError(f"{self.path}: {key}={found!r} is not supported; expected {value!r}")
+
+    def refuse_foreign(self) -> None:
+        """Refuse a checkpoint whose mathematics is in its own code or in packed weights."""
+        if self.values.get("auto_map"):
+            raise UnsupportedError(
+                f"{self.path}: auto_map asks for code of the checkpoint's own, which is never run"
+            )
+        if self.values.get("quantization_config"):
+            raise UnsupportedError(
+                f"{self.path}: quantization_config is not supported; export the float weights"
+            )

@@ -1,0 +1,103 @@
+"""BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
+
+from collections.abc import Set
+
+from txexport.families._config import Config
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text2text-generation": ("BartForConditionalGeneration", "BartModel")}
+
+NAMING = Naming("model.")
+EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(
+        is_decoder=False,
+        add_bias_logits=False,
+        add_final_layer_norm=False,
+        normalize_before=False,
+        normalize_embedding=True,
+        static_position_embeddings=False,
+        extra_pos_embeddings=OFFSET,
+    )
+    tied = config.flag("tie_word_embeddings", True)
+    return ModelSpec(
+        encoder=_stack(config, "encoder"),
+        decoder=_stack(config, "decoder"),
+        head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias="final_logits_bias" in names),
+        shared_embedding=tied,
+    )
+
+
+def _stack(config: Config, side: str) -> StackSpec:
+    width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
+    head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
+    embedding = EmbeddingSpec(
+        vocab_size=config.integer("vocab_size"),
+        hidden_size=width,
+        position=PositionSpec(
+            PositionKind.LEARNED, config.integer("max_position_embeddings") + OFFSET, OFFSET
+        ),
+        norm=norm,
+        scale=width**0.5 if config.flag("scale_embedding", False) else 1.0,
+    )
+    decodes = side == "decoder"
+    cross = AttentionSpec(width, heads, heads, head_dim, causal=False)
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, head_dim, causal=decodes),
+        FeedForwardSpec(
+            width, config.integer(f"{side}_ffn_dim"), config.activation("activation_function", "gelu")
+        ),
+        norm,
+        NormPlacement.POST,
+        cross_attention=cross if decodes else None,
+    )
+    return StackSpec(embedding, block, config.integer(f"{side}_layers"))
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules: Rules = {
+        "cross.{i}.k.*": "decoder.layers.{i}.encoder_attn.k_proj.*",
+        "cross.{i}.v.*": "decoder.layers.{i}.encoder_attn.v_proj.*",
+        "decoder.layers.{i}.cross_attention.q.*": "decoder.layers.{i}.encoder_attn.q_proj.*",
+        "decoder.layers.{i}.cross_attention.o.*": "decoder.layers.{i}.encoder_attn.out_proj.*",
+        "decoder.layers.{i}.cross_attention_norm.*": "decoder.layers.{i}.encoder_attn_layer_norm.*",
+        "head.weight": "lm_head.weight",
+        "head.bias": Take("final_logits_bias", flatten=True),
+    }
+    for side in ("encoder", "decoder"):
+        layer = f"{side}.layers.{{i}}"
+        rules |= {
+            f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),
+            f"{side}.embedding.position.*": f"{side}.embed_positions.*",
+            f"{side}.embedding.norm.*": f"{side}.layernorm_embedding.*",
+            f"{layer}.attention.q.*": f"{layer}.self_attn.q_proj.*",
+            f"{layer}.attention.k.*": f"{layer}.self_attn.k_proj.*",
+            f"{layer}.attention.v.*": f"{layer}.self_attn.v_proj.*",
+            f"{layer}.attention.o.*": f"{layer}.self_attn.out_proj.*",
+            f"{layer}.attention_norm.*": f"{layer}.self_attn_layer_norm.*",
+            f"{layer}.feed_forward.up.*": f"{layer}.fc1.*",
+            f"{layer}.feed_forward.down.*": f"{layer}.fc2.*",
+            f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
+        }
+    if spec.shared_embedding:
+        copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+        rules["encoder.embedding.word.weight"] = Take("shared.weight", also=copies)
+    return Table(rules, NAMING)

@@ -1,0 +1,81 @@
+"""GPT-2 (Radford et al. 2019): pre-norm decoder, learned positions, matrices stored (in, out)."""
+
+from collections.abc import Set
+
+from txexport.families._config import Config
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {
+    "text-generation": ("GPT2LMHeadModel", "GPT2DoubleHeadsModel"),
+    "feature-extraction": ("GPT2Model",),
+}
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
+    width, heads = config.integer("n_embd"), config.integer("n_head")
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
+    scale = None if config.flag("scale_attn_weights", True) else 1.0
+    embedding = EmbeddingSpec(
+        vocab_size=config.integer("vocab_size"),
+        hidden_size=width,
+        position=PositionSpec(PositionKind.LEARNED, config.integer("n_positions")),
+    )
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, scale=scale),
+        FeedForwardSpec(
+            width,
+            config.integer("n_inner", 4 * width),
+            config.activation("activation_function", "gelu_new"),
+        ),
+        norm,
+        NormPlacement.PRE,
+    )
+    stack = StackSpec(embedding, block, config.integer("n_layer"), final_norm=norm)
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
+    return ModelSpec(decoder=stack, head=head)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    stack = "decoder" if spec.decoder else "encoder"
+    layer = f"{stack}.layers.{{i}}"
+    tied = spec.decoder is not None and spec.head.tied
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=("lm_head.weight",) if tied else ()),
+        f"{stack}.embedding.position.*": "wpe.*",
+        f"{layer}.attention.q.*": Take("h.{i}.attn.c_attn.*", transpose=True, part=0, parts=3),
+        f"{layer}.attention.k.*": Take("h.{i}.attn.c_attn.*", transpose=True, part=1, parts=3),
+        f"{layer}.attention.v.*": Take("h.{i}.attn.c_attn.*", transpose=True, part=2, parts=3),
+        f"{layer}.attention.o.*": Take("h.{i}.attn.c_proj.*", transpose=True),
+        f"{layer}.attention_norm.*": "h.{i}.ln_1.*",
+        f"{layer}.feed_forward.up.*": Take("h.{i}.mlp.c_fc.*", transpose=True),
+        f"{layer}.feed_forward.down.*": Take("h.{i}.mlp.c_proj.*", transpose=True),
+        f"{layer}.feed_forward_norm.*": "h.{i}.ln_2.*",
+        f"{stack}.final_norm.*": "ln_f.*",
+        "head.weight": "lm_head.weight",
+    }
+    buffers = ("h.*.attn.bias", "h.*.attn.masked_bias")
+    other_heads = (
+        ("multiple_choice_head.*",) if spec.decoder else ("lm_head.*", "score.*", "multiple_choice_head.*")
+    )
+    return Table(rules, NAMING, drop=(*buffers, *other_heads))

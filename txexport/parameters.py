@@ -1,0 +1,144 @@
+"""Names and shapes of a spec's parameters, in the order in which the components declare them.
+
+This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in), as PyTorch keeps it.
+A tied or shared matrix appears once, under the name of its first owner.
+"""
+
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormSpec,
+    PositionKind,
+    StackSpec,
+)
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def under(name: str, shapes: Shapes) -> Shapes:
+    """`shapes` with every name put under `name`."""
+    return {f"{name}.{key}": shape for key, shape in shapes.items()}
+
+
+def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
+    """A projection from `inputs` to `outputs` numbers."""
+    return {"weight": (outputs, inputs)} | ({"bias": (outputs,)} if bias else {})
+
+
+def norm(spec: NormSpec) -> Shapes:
+    """Scale and shift."""
+    return {"weight": (spec.size,), "bias": (spec.size,)}
+
+
+def attention(spec: AttentionSpec) -> Shapes:
+    """Query, key, value and output projections."""
+    queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    return {
+        **under("q", linear(spec.hidden_size, queries, spec.bias)),
+        **under("k", linear(spec.hidden_size, keys, spec.bias)),
+        **under("v", linear(spec.hidden_size, keys, spec.bias)),
+        **under("o", linear(queries, spec.hidden_size, spec.bias)),
+    }
+
+
+def cross_key_value(spec: AttentionSpec) -> Shapes:
+    """Key and value projections of the encoder's output, which are computed once for all steps."""
+    return {name: shape for name, shape in attention(spec).items() if name[0] in "kv"}
+
+
+def cross_attention(spec: AttentionSpec) -> Shapes:
+    """Query and output projections, which every step computes."""
+    return {name: shape for name, shape in attention(spec).items() if name[0] in "qo"}
+
+
+def feed_forward(spec: FeedForwardSpec) -> Shapes:
+    """The projections up and down."""
+    return {
+        **under("up", linear(spec.hidden_size, spec.intermediate_size, spec.bias)),
+        **under("down", linear(spec.intermediate_size, spec.hidden_size, spec.bias)),
+    }
+
+
+def block(spec: BlockSpec) -> Shapes:
+    """One layer: each sublayer with its norm."""
+    shapes = {
+        **under("attention", attention(spec.attention)),
+        **under("attention_norm", norm(spec.norm)),
+    }
+    if spec.cross_attention is not None:
+        shapes |= under("cross_attention", cross_attention(spec.cross_attention))
+        shapes |= under("cross_attention_norm", norm(spec.norm))
+    shapes |= under("feed_forward", feed_forward(spec.feed_forward))
+    shapes |= under("feed_forward_norm", norm(spec.norm))
+    return shapes
+
+
+def embedding(spec: EmbeddingSpec) -> Shapes:
+    """Tables of words, positions and segments, and the norm."""
+    shapes: Shapes = {"word.weight": (spec.vocab_size, spec.hidden_size)}
+    if spec.position.kind == PositionKind.LEARNED:
+        shapes["position.weight"] = (spec.position.size, spec.hidden_size)
+    if spec.segments:
+        shapes["segment.weight"] = (spec.segments, spec.hidden_size)
+    if spec.norm is not None:
+        shapes |= under("norm", norm(spec.norm))
+    return shapes
+
+
+def stack(spec: StackSpec) -> Shapes:
+    """Embedding, layers, final norm."""
+    shapes = under("embedding", embedding(spec.embedding))
+    for layer in range(spec.num_layers):
+        shapes |= under(f"layers.{layer}", block(spec.block))
+    if spec.final_norm is not None:
+        shapes |= under("final_norm", norm(spec.final_norm))
+    return shapes
+
+
+def pooler(hidden_size: int) -> Shapes:
+    """The dense layer over the first token."""
+    return under("dense", linear(hidden_size, hidden_size, True))
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+    """Transform and vocabulary projection; a tied projection adds nothing."""
+    shapes: Shapes = {}
+    if spec.kind == HeadKind.NONE:
+        return shapes
+    if not spec.tied:
+        shapes["weight"] = (vocab_size, hidden_size)
+    if spec.bias:
+        shapes["bias"] = (vocab_size,)
+    if spec.norm is not None:
+        shapes |= under("dense", linear(hidden_size, hidden_size, True))
+        shapes |= under("norm", norm(spec.norm))
+    return shapes
+
+
+def model(spec: ModelSpec) -> Shapes:
+    """Every parameter of a model, each tied one once."""
+    shapes: Shapes = {}
+    if spec.encoder is not None:
+        shapes |= under("encoder", stack(spec.encoder))
+    if spec.decoder is not None:
+        cross = spec.decoder.block.cross_attention
+        if cross is not None:
+            for layer in range(spec.decoder.num_layers):
+                shapes |= under(f"cross.{layer}", cross_key_value(cross))
+        shapes |= under("decoder", stack(spec.decoder))
+        if spec.shared_embedding:
+            del shapes["decoder.embedding.word.weight"]
+    if spec.pooler:
+        shapes |= under("pooler", pooler(spec.stack.hidden_size))
+    shapes |= under("head", head(spec.head, spec.stack.hidden_size, spec.stack.embedding.vocab_size))
+    return shapes
+
+
+def word_matrix(spec: ModelSpec, stack_name: str) -> str:
+    """Name of the word matrix that `stack_name` ("encoder" or "decoder") reads."""
+    return f"{'encoder' if spec.shared_embedding else stack_name}.embedding.word.weight"

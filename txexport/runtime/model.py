@@ -1,0 +1,196 @@
+"""A bundle, loaded."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from txexport import bundle
+from txexport.errors import BundleError, InputError
+from txexport.runtime.cache import CROSS, open_cache
+from txexport.runtime.generation import DEFAULT_NEW_TOKENS, GenerationConfig, greedy, read_config
+from txexport.runtime.pooling import Pooling, check_method, read_pooling
+from txexport.runtime.session import Session, choose_device
+from txexport.runtime.text import Text, pad
+
+PROMPT_CAPACITY = 64  # smallest cache, in tokens
+
+
+def load(folder: str | Path, *, device: str | None = None, threads: int | None = None) -> "Model":
+    """The Model of the bundle in `folder`.
+
+    `device` is "cpu", "cuda", or None for CUDA where present; `threads` limits those of one operator.
+    Raises BundleError for a folder that is no whole bundle, InputError for a device that is not there.
+    """
+    return Model(Path(folder), bundle.read(folder), choose_device(device), threads)
+
+
+class Model:
+    """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`."""
+
+    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, threads: int | None):
+        self.folder, self.manifest, self.device = folder, manifest, device
+        self.sessions = {
+            role: Session(folder / graph.file, device, threads) for role, graph in manifest.graphs.items()
+        }
+
+    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Outputs by name of one graph for inputs by name, as txexport.json lists them.
+
+        `graph` is "encoder_model" or "decoder_model" where there are two.
+        """
+        if graph is None and len(self.sessions) > 1:
+            raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
+        role = graph or next(iter(self.sessions))
+        if role not in self.sessions:
+            raise InputError(f"no graph '{role}'; expected one of {', '.join(self.sessions)}")
+        return self.sessions[role].run(inputs)
+
+    @cached_property
+    def text(self) -> Text:
+        """The tokenizer. Raises BundleError where the bundle has none."""
+        return Text(self.folder)
+
+    @cached_property
+    def generation_config(self) -> GenerationConfig:
+        """What the checkpoint's files say of generation."""
+        return read_config(self.folder)
+
+    @cached_property
+    def pooling(self) -> Pooling | None:
+        """What the checkpoint's sentence-transformers files say; None where it has none."""
+        return read_pooling(self.folder)
+
+    @cached_property
+    def _pad_id(self) -> int:
+        return json.loads((self.folder / "config.json").read_text()).get("pad_token_id") or 0
+
+    def generate(self, prompts: str | Sequence[str], *, max_new_tokens: int | None = None) -> str | list[str]:
+        """The new text that greedy search gives for a prompt, or for each of several in one batch.
+
+        For an encoder-decoder, `prompts` are its sources. Arguments and errors as `generate_ids`.
+        """
+        one = isinstance(prompts, str)
+        encodings = self.text.encode([prompts] if one else prompts)
+        texts = self.text.decode(
+            self.generate_ids([encoding.ids for encoding in encodings], max_new_tokens=max_new_tokens)
+        )
+        return texts[0] if one else texts
+
+    def generate_ids(
+        self, rows: Sequence[Sequence[int]], *, max_new_tokens: int | None = None
+    ) -> list[list[int]]:
+        """The new token ids that greedy search gives for rows of ids of any lengths, in one batch.
+
+        A row ends after an end-of-sequence token, which it keeps, or after `max_new_tokens`: by default
+        what the checkpoint's generation settings say, or else 20, within the model's longest sequence.
+        Raises InputError for a task that does not generate and for rows that are too long.
+        """
+        if not rows:
+            return []
+        if self.manifest.cache is None:
+            raise InputError(f"task '{self.manifest.task}' does not generate")
+        config = self.generation_config
+        ids, mask = pad(rows, config.pad)
+        seq2seq = "encoder_model" in self.sessions
+        cross, prompts = {}, rows
+        if seq2seq:
+            if config.decoder_start is None:
+                raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
+            self._check_length(ids.shape[1], self.manifest.limits["encoder"])
+            cross = self._encode(ids, mask)
+            prompts = [[config.decoder_start]] * len(rows)
+            ids, mask = pad(prompts, config.pad)
+        new_tokens = [self._new_tokens(len(prompt), max_new_tokens) for prompt in prompts]
+        session = self.sessions["decoder_model" if seq2seq else "model"]
+        total = max(len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True))
+        cache = open_cache(session, self.manifest.cache, cross, len(rows), min(total, _roomy(ids.shape[1])))
+        return greedy(cache.step, prompts, ids, new_tokens, config, seq2seq)
+
+    def _encode(self, ids: np.ndarray, mask: np.ndarray) -> dict:
+        """Run the encoder; what it leaves for every step of the decoder, by the decoder's input names."""
+        encoder = self.sessions["encoder_model"]
+        values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
+        wanted = [name for name in encoder.outputs if CROSS in name]
+        outputs = encoder.run_values(values, wanted)
+        cross = {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
+        return {"encoder_attention_mask": values["attention_mask"], **cross}
+
+    def _new_tokens(self, prompt: int, asked: int | None) -> int:
+        """How many tokens a prompt of that length may grow by."""
+        config, limit = self.generation_config, self.manifest.limits["decoder"]
+        room = None if limit is None else limit - prompt
+        if asked is not None:
+            if asked < 1:
+                raise InputError(f"max_new_tokens is {asked}, expected at least 1")
+            if room is not None and asked > room:
+                raise InputError(
+                    f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}"
+                )
+            return asked
+        if room is not None and room < 1:
+            raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
+        default = config.max_new_tokens or DEFAULT_NEW_TOKENS
+        if config.max_new_tokens is None and config.max_length is not None:
+            default = max(1, config.max_length - prompt)
+        return default if room is None else min(default, room)
+
+    def _check_length(self, length: int, limit: int | None) -> None:
+        if limit is not None and length > limit:
+            raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        truncate: bool = False,
+        batch_size: int = 32,
+    ) -> np.ndarray:
+        """Sentence vectors (len(texts), W) float32, or (W) for one text.
+
+        `pooling` ("mean" or "cls") and `normalize` (to length 1) default to what the checkpoint's
+        sentence-transformers files say. `truncate` cuts texts longer than the model allows, which are
+        otherwise an InputError. Raises InputError where neither files nor arguments say how to pool.
+        """
+        session = self.sessions.get("model")
+        if session is None or "last_hidden_state" not in session.outputs:
+            raise InputError(f"task '{self.manifest.task}' gives no hidden states to embed with")
+        how = self._how_to_pool(pooling, normalize)
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        encodings = self.text.encode([text.lower() for text in rows] if how.lower else rows)
+        limit = min((n for n in (self.manifest.limits["encoder"], how.max_length) if n), default=None)
+        for encoding in encodings:
+            if limit is not None and truncate:
+                encoding.truncate(limit)
+            self._check_length(len(encoding.ids), limit)
+        order = sorted(range(len(rows)), key=lambda i: len(encodings[i].ids))
+        vectors: list[np.ndarray] = [np.empty(0)] * len(rows)
+        for first in range(0, len(order), batch_size):
+            batch = order[first : first + batch_size]
+            ids, mask = pad([encodings[i].ids for i in batch], self._pad_id)
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            if "token_type_ids" in session.inputs:
+                inputs["token_type_ids"], _ = pad([encodings[i].type_ids for i in batch], 0)
+            pooled = how.apply(session.run(inputs)["last_hidden_state"], mask)
+            for i, vector in zip(batch, pooled, strict=True):
+                vectors[i] = vector
+        return vectors[0] if isinstance(texts, str) else np.stack(vectors)
+
+    def _how_to_pool(self, pooling: str | None, normalize: bool | None) -> Pooling:
+        own = self.pooling
+        if own is None and pooling is None:
+            raise InputError("the checkpoint does not say how to pool; choose pooling 'mean' or 'cls'")
+        method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
+        if own is None:
+            return Pooling(method, bool(normalize))
+        wanted = own.normalize if normalize is None else normalize
+        return Pooling(method, wanted, own.max_length, own.lower)
+
+
+def _roomy(prompt: int) -> int:
+    """A first capacity for a prompt of that length; it grows from there."""
+    return max(PROMPT_CAPACITY, 2 * prompt)

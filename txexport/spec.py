@@ -1,0 +1,308 @@
+"""What a Transformer is made of: every architectural switch, and nothing else.
+
+Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
+contradict each other. It knows nothing of checkpoints, weights or graphs.
+"""
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+from enum import StrEnum
+
+from txexport.errors import SpecError
+
+
+class NormKind(StrEnum):
+    """Normalisation over the last axis."""
+
+    LAYER = "layer"  # Ba et al. 2016
+
+
+class NormPlacement(StrEnum):
+    """Where a block normalises: after each residual sum, or before each sublayer."""
+
+    POST = "post"  # Vaswani et al. 2017
+    PRE = "pre"  # Radford et al. 2019
+
+
+class Activation(StrEnum):
+    """Pointwise non-linearity. `GELU_TANH` is the tanh approximation of Hendrycks and Gimpel 2016."""
+
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+    RELU = "relu"
+    SILU = "silu"
+    TANH = "tanh"
+
+
+class PositionKind(StrEnum):
+    """How the order of tokens enters the embedding."""
+
+    LEARNED = "learned"  # a table, read at position + offset
+    NONE = "none"
+
+
+class HeadKind(StrEnum):
+    """What stands on top of the stack."""
+
+    NONE = "none"  # hidden states
+    MASKED_LM = "masked_lm"  # dense, activation, norm, vocabulary
+    CAUSAL_LM = "causal_lm"  # vocabulary
+
+
+class Cache(StrEnum):
+    """How a decoder's past keys and values come and go. A choice of the export, not of the model."""
+
+    STATIC = "static"  # written in place into buffers of fixed capacity
+    DYNAMIC = "dynamic"  # grown by concatenation
+
+
+def _positive(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if value <= 0:
+            raise SpecError(f"{type(owner).__name__}: {name} is {value}, expected more than 0")
+
+
+@dataclass(frozen=True)
+class NormSpec:
+    """Normalisation of vectors of `size` numbers."""
+
+    size: int
+    eps: float
+    kind: NormKind = NormKind.LAYER
+
+    def __post_init__(self) -> None:
+        _positive(self, "size", "eps")
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """Multi-head attention: `num_heads` query heads share `num_kv_heads` key and value heads.
+
+    `scale` multiplies the scores; None is 1/sqrt(head_dim).
+    """
+
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    causal: bool
+    bias: bool = True
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
+        if self.num_heads % self.num_kv_heads:
+            raise SpecError(
+                f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
+                "key/value heads evenly"
+            )
+
+
+@dataclass(frozen=True)
+class FeedForwardSpec:
+    """Two projections with a non-linearity between them."""
+
+    hidden_size: int
+    intermediate_size: int
+    activation: Activation
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        _positive(self, "hidden_size", "intermediate_size")
+
+
+@dataclass(frozen=True)
+class BlockSpec:
+    """One layer: attention, attention over an encoder where `cross_attention` is given, feed-forward."""
+
+    attention: AttentionSpec
+    feed_forward: FeedForwardSpec
+    norm: NormSpec
+    placement: NormPlacement
+    cross_attention: AttentionSpec | None = None
+
+    def __post_init__(self) -> None:
+        width = self.attention.hidden_size
+        for part in (self.feed_forward, self.cross_attention):
+            if part is not None and part.hidden_size != width:
+                raise SpecError(
+                    f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
+                )
+        if self.norm.size != width:
+            raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
+        if self.cross_attention is not None and self.cross_attention.causal:
+            raise SpecError("BlockSpec: cross attention sees the whole encoder, so it cannot be causal")
+        if self.cross_attention is not None and not self.attention.causal:
+            raise SpecError(
+                "BlockSpec: a block with cross attention decodes, so its attention must be causal"
+            )
+
+
+@dataclass(frozen=True)
+class PositionSpec:
+    """Positions added to the embedding: a table of `size` rows, read at position + `offset`."""
+
+    kind: PositionKind
+    size: int = 0
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind == PositionKind.NONE:
+            if self.size or self.offset:
+                raise SpecError("PositionSpec: kind 'none' has no table, so size and offset must be 0")
+        elif self.offset < 0 or self.size <= self.offset:
+            raise SpecError(
+                f"PositionSpec: a table of {self.size} rows read at offset {self.offset} holds no position"
+            )
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence, in tokens; None without a table."""
+        return None if self.kind == PositionKind.NONE else self.size - self.offset
+
+
+@dataclass(frozen=True)
+class EmbeddingSpec:
+    """Word vectors times `scale`, plus positions, plus one of `segments` vectors, then a norm."""
+
+    vocab_size: int
+    hidden_size: int
+    position: PositionSpec
+    segments: int = 0
+    norm: NormSpec | None = None
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "vocab_size", "hidden_size", "scale")
+        if self.segments < 0:
+            raise SpecError(f"EmbeddingSpec: segments is {self.segments}, expected 0 or more")
+        if self.norm is not None and self.norm.size != self.hidden_size:
+            raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.hidden_size}")
+
+
+@dataclass(frozen=True)
+class StackSpec:
+    """An embedding and `num_layers` equal blocks; `final_norm` closes a pre-norm stack."""
+
+    embedding: EmbeddingSpec
+    block: BlockSpec
+    num_layers: int
+    final_norm: NormSpec | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "num_layers")
+        width = self.embedding.hidden_size
+        if self.block.attention.hidden_size != width:
+            raise SpecError(
+                f"StackSpec: the embedding is {width} wide, its blocks {self.block.attention.hidden_size}"
+            )
+        if self.final_norm is not None and self.final_norm.size != width:
+            raise SpecError(f"StackSpec: final norm is {self.final_norm.size} wide, the stack {width}")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        return self.embedding.hidden_size
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """Vocabulary scores. `tied` projects with the word embedding itself.
+
+    `activation` and `norm` belong to the masked LM's transform and to no other kind.
+    """
+
+    kind: HeadKind = HeadKind.NONE
+    tied: bool = True
+    bias: bool = False
+    activation: Activation | None = None
+    norm: NormSpec | None = None
+
+    def __post_init__(self) -> None:
+        transform = self.activation is not None and self.norm is not None
+        if self.kind == HeadKind.MASKED_LM and not transform:
+            raise SpecError("HeadSpec: a masked LM head needs an activation and a norm for its transform")
+        if self.kind != HeadKind.MASKED_LM and (self.activation is not None or self.norm is not None):
+            raise SpecError(f"HeadSpec: a head of kind '{self.kind}' has no transform")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A whole model.
+
+    `encoder` reads a whole sequence at once; `decoder` reads new tokens over a cache of past ones.
+    Both together are sequence-to-sequence, and `shared_embedding` then says that one word matrix
+    serves both. A causal stack may stand in `encoder`: hidden states of a decoder-only model need
+    no cache.
+    """
+
+    encoder: StackSpec | None = None
+    decoder: StackSpec | None = None
+    head: HeadSpec = HeadSpec()
+    pooler: bool = False
+    shared_embedding: bool = False
+
+    def __post_init__(self) -> None:
+        if self.encoder is None and self.decoder is None:
+            raise SpecError("ModelSpec: neither encoder nor decoder")
+        if self.decoder is not None:
+            crossed = self.decoder.block.cross_attention is not None
+            if crossed != (self.encoder is not None):
+                raise SpecError("ModelSpec: a decoder has cross attention exactly when there is an encoder")
+            if not self.decoder.block.attention.causal:
+                raise SpecError("ModelSpec: a decoder's attention must be causal")
+            if self.head.kind != HeadKind.CAUSAL_LM:
+                raise SpecError(f"ModelSpec: a decoder needs a causal LM head, not '{self.head.kind}'")
+        elif self.head.kind == HeadKind.CAUSAL_LM:
+            raise SpecError("ModelSpec: a causal LM head needs a decoder")
+        elif self.encoder is not None and self.encoder.block.cross_attention is not None:
+            raise SpecError("ModelSpec: an encoder has nothing to cross-attend to")
+        if self.pooler and (self.encoder is None or self.decoder is not None):
+            raise SpecError("ModelSpec: a pooler needs an encoder-only model")
+        if self.head.norm is not None and self.head.norm.size != self.stack.hidden_size:
+            raise SpecError(
+                f"ModelSpec: the head's norm is {self.head.norm.size} wide, not {self.stack.hidden_size}"
+            )
+        if self.shared_embedding:
+            if self.encoder is None or self.decoder is None:
+                raise SpecError("ModelSpec: a shared embedding needs an encoder and a decoder")
+            ours, theirs = self.encoder.embedding, self.decoder.embedding
+            if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
+                raise SpecError("ModelSpec: encoder and decoder cannot share word matrices of two shapes")
+
+    @property
+    def stack(self) -> StackSpec:
+        """The stack under the head: the decoder where there is one."""
+        stack = self.decoder or self.encoder
+        assert stack is not None
+        return stack
+
+
+def to_dict(spec: object) -> dict:
+    """`spec` as plain JSON values."""
+    return dataclasses.asdict(spec)  # type: ignore[call-overload]
+
+
+def from_dict(kind: type, values: dict):
+    """The inverse of `to_dict`: a spec of type `kind`. Raises SpecError for unknown or missing fields."""
+    hints = typing.get_type_hints(kind)
+    unknown = set(values) - set(hints)
+    if unknown:
+        raise SpecError(f"{kind.__name__}: unknown fields {', '.join(sorted(unknown))}")
+    try:
+        return kind(**{name: _restore(hints[name], value) for name, value in values.items()})
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"{kind.__name__}: {error}") from None
+
+
+def _restore(hint: type, value):
+    if value is None:
+        return None
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, value)
+    return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value
