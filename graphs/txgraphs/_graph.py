@@ -42,9 +42,8 @@ class Graph:
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         if name not in self.graph.initializers:
-            value = ir.Value(
-                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor
-            )
+            shape = ir.Shape(tensor.shape.numpy())
+            value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor)
             self.graph.initializers[name] = value
         return self.graph.initializers[name]
 

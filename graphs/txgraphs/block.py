@@ -38,7 +38,10 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         feed_forward_norm_weight,
         feed_forward_norm_bias,
     ):
-        inner = normalise(x, attention_norm_weight, attention_norm_bias) if pre else x
+        if pre:
+            inner = normalise(x, attention_norm_weight, attention_norm_bias)
+        else:
+            inner = x
         mixed = attend(
             inner,
             mask,
@@ -54,7 +57,10 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         attended = x + mixed  # (B, S, W)
         if post:
             attended = normalise(attended, attention_norm_weight, attention_norm_bias)
-        inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias) if pre else attended
+        if pre:
+            inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias)
+        else:
+            inner = attended
         fed = feed(
             inner,
             feed_forward_up_weight,
@@ -115,7 +121,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         feed_forward_norm_weight,
         feed_forward_norm_bias,
     ):
-        inner = normalise(x, attention_norm_weight, attention_norm_bias) if pre else x
+        if pre:
+            inner = normalise(x, attention_norm_weight, attention_norm_bias)
+        else:
+            inner = x
         mixed, k, v = attend(
             inner,
             mask,
@@ -152,7 +161,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             attended = attended + crossed  # (B, S, W)
             if post:
                 attended = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
-        inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias) if pre else attended
+        if pre:
+            inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias)
+        else:
+            inner = attended
         fed = feed(
             inner,
             feed_forward_up_weight,

@@ -35,7 +35,10 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
             words = words + op.Gather(position_weight, positions + op.Constant(value_int=offset))
         if segments:
             words = words + op.Gather(segment_weight, token_type_ids)
-        x = normalise(words, norm_weight, norm_bias) if normed else op.Identity(words)
+        if normed:
+            x = normalise(words, norm_weight, norm_bias)
+        else:
+            x = op.Identity(words)
         return x
 
     return embedding

@@ -72,12 +72,10 @@ class Model:
 
         For an encoder-decoder, `prompts` are its sources. Arguments and errors as `generate_ids`.
         """
-        one = isinstance(prompts, str)
-        encodings = self.text.encode([prompts] if one else prompts)
-        texts = self.text.decode(
-            self.generate_ids([encoding.ids for encoding in encodings], max_new_tokens=max_new_tokens)
-        )
-        return texts[0] if one else texts
+        encodings = self.text.encode([prompts] if isinstance(prompts, str) else prompts)
+        rows = self.generate_ids([encoding.ids for encoding in encodings], max_new_tokens=max_new_tokens)
+        texts = self.text.decode(rows)
+        return texts[0] if isinstance(prompts, str) else texts
 
     def generate_ids(
         self, rows: Sequence[Sequence[int]], *, max_new_tokens: int | None = None

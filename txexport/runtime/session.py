@@ -14,7 +14,10 @@ ERRORS_ONLY = 3  # ONNX Runtime's severity: a copied cache or a slow operator is
 
 
 class Session:
-    """One graph on one device, "cpu" or "cuda". Raises InputError for no such device, BundleError for no graph."""
+    """One graph on one device, "cpu" or "cuda".
+
+    Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
+    """
 
     def __init__(self, path: Path, device: str, threads: int | None):
         options = ort.SessionOptions()

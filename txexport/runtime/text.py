@@ -16,7 +16,7 @@ class Text:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise BundleError(
-                f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the checkpoint"
+                f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
             )
         self.tokenizer = Tokenizer.from_file(str(path))
         self.tokenizer.no_padding()
