@@ -1,0 +1,40 @@
+"""Checkpoints and bundles, made once a session."""
+
+from pathlib import Path
+
+import pytest
+import tiny_checkpoint
+from rows import Row
+
+from txexport.exporter import export
+
+
+@pytest.fixture(scope="session")
+def checkpoint_of(tmp_path_factory):
+    """A function from a row, or a model_type, to its checkpoint folder."""
+    made: dict[str, Path] = {}
+
+    def get(what: Row | str) -> Path:
+        row = what if isinstance(what, Row) else Row(what, tiny_checkpoint.ARCHITECTURES[what], "default")
+        if row.id not in made:
+            made[row.id] = tmp_path_factory.mktemp("checkpoint")
+            tiny_checkpoint.save(made[row.id], row.model_type, row.architecture, **row.config)
+        return made[row.id]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def bundle_of(tmp_path_factory, checkpoint_of):
+    """A function from a row, or a model_type, and a kind of cache to its bundle folder."""
+    made: dict[tuple, Path] = {}
+
+    def get(what: Row | str, cache: str | None = None) -> Path:
+        key = (what.id if isinstance(what, Row) else what, cache)
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("bundle") / "out"
+            task = what.task if isinstance(what, Row) else None
+            export(checkpoint_of(what), made[key], task=task, cache=cache)
+        return made[key]
+
+    return get

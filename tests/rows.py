@@ -1,0 +1,85 @@
+"""What is proved: each row is exported and held against transformers, whole tensors, every cache.
+
+A family is supported when it has rows here; the README's table is made from them.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tiny checkpoint: `architecture` with tools/tiny_checkpoint.py's sizes changed by `config`."""
+
+    model_type: str
+    architecture: str
+    task: str
+    variant: str = ""
+    config: dict = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Name of the row."""
+        return "-".join(part for part in (self.model_type, self.task, self.variant) if part)
+
+    @property
+    def caches(self) -> list[str | None]:
+        """The kinds of cache to export with."""
+        return ["static", "dynamic"] if "generation" in self.task else [None]
+
+
+BERT, GPT2, BART = "bert", "gpt2", "bart"
+FEATURES, FILL, GENERATE, TRANSLATE = (
+    "feature-extraction",
+    "fill-mask",
+    "text-generation",
+    "text2text-generation",
+)
+
+ROWS = [
+    Row(BERT, "BertModel", FEATURES),
+    Row(BERT, "BertForPreTraining", FEATURES, "from pretraining"),
+    Row(BERT, "BertForMaskedLM", FEATURES, "without pooler"),
+    Row(
+        BERT,
+        "BertModel",
+        FEATURES,
+        "relu, eps, segments",
+        {"hidden_act": "relu", "layer_norm_eps": 1e-3, "type_vocab_size": 3},
+    ),
+    Row(BERT, "BertModel", FEATURES, "gelu_new", {"hidden_act": "gelu_new"}),
+    Row(BERT, "BertForMaskedLM", FILL),
+    Row(BERT, "BertForMaskedLM", FILL, "untied, silu", {"tie_word_embeddings": False, "hidden_act": "silu"}),
+    Row(BERT, "BertForPreTraining", FILL, "from pretraining"),
+    Row(GPT2, "GPT2LMHeadModel", GENERATE),
+    Row(GPT2, "GPT2LMHeadModel", GENERATE, "untied, wide", {"tie_word_embeddings": False, "n_inner": None}),
+    Row(
+        GPT2,
+        "GPT2LMHeadModel",
+        GENERATE,
+        "unscaled, relu",
+        {"scale_attn_weights": False, "activation_function": "relu"},
+    ),
+    Row(GPT2, "GPT2Model", FEATURES),
+    Row(GPT2, "GPT2LMHeadModel", FEATURES, "without head"),
+    Row(BART, "BartForConditionalGeneration", TRANSLATE),
+    Row(BART, "BartForConditionalGeneration", TRANSLATE, "untied", {"tie_word_embeddings": False}),
+    Row(
+        BART,
+        "BartForConditionalGeneration",
+        TRANSLATE,
+        "scaled, tanh gelu",
+        {"scale_embedding": True, "activation_function": "gelu_new"},
+    ),
+    Row(BART, "BartModel", TRANSLATE, "without head"),
+]
+
+
+def readme_table() -> str:
+    """The README's table of proved families: a line a family and task, with what varies in its rows."""
+    lines = ["| family | task | proved | also |", "|---|---|---|---|"]
+    for model_type, task in dict.fromkeys((row.model_type, row.task) for row in ROWS):
+        rows = [row for row in ROWS if (row.model_type, row.task) == (model_type, task)]
+        caches = " and ".join(f"{cache} cache" for cache in rows[0].caches if cache) or "padded batches"
+        also = "; ".join(row.variant for row in rows if row.variant)
+        lines.append(f"| `{model_type}` | `{task}` | {caches} | {also} |")
+    return "\n".join(lines)

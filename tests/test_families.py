@@ -1,0 +1,103 @@
+"""A user loses the claim that an export equals its original if one of these fails."""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import transformers
+from rows import ROWS, Row
+
+from txexport import families
+from txexport.exporter import export
+from txexport.parity import verify
+from txexport.runtime import load
+
+CASES = [(row, cache) for row in ROWS for cache in row.caches]
+IDS = [f"{row.id}-{cache}" if cache else row.id for row, cache in CASES]
+
+
+def failures(report) -> list:
+    return [(case.name, case.exception, case.worst) for case in report.cases if not case.ok]
+
+
+@pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)
+def test_equals_transformers(row: Row, cache, bundle_of):
+    report = verify(bundle_of(row, cache), reference="transformers")
+    assert failures(report) == []
+    assert report.ok
+    assert {check.tolerance for case in report.cases for check in case.checks} == {1e-5}
+    outputs = {
+        port.name for graph in load(bundle_of(row, cache)).manifest.graphs.values() for port in graph.outputs
+    }
+    for case in report.cases:
+        compared = {check.output for check in case.checks}
+        assert case.skipped or compared in (outputs, {"tokens"})
+
+
+@pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)
+def test_equals_twin(row: Row, cache, bundle_of):
+    report = verify(bundle_of(row, cache), reference="twin")
+    assert failures(report) == []
+    assert report.ok
+
+
+@pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)
+def test_flat_graph_equals_transformers(row: Row, cache, checkpoint_of, tmp_path):
+    export(checkpoint_of(row), tmp_path / "flat", task=row.task, cache=cache, inline=True)
+    for file in (tmp_path / "flat").glob("*.onnx"):
+        model = onnx.load(file, load_external_data=False)
+        assert not model.functions
+        assert {entry.domain for entry in model.opset_import} == {""}
+    assert failures(verify(tmp_path / "flat", reference="transformers")) == []
+
+
+def test_every_family_has_rows_for_each_of_its_tasks():
+    claimed = {(name, task) for name in families.names() for task in families.module(name).TASKS}
+    assert claimed == {(row.model_type, row.task) for row in ROWS}
+
+
+PROMPTS = [[5, 6, 7], [9], [20, 21, 22, 23, 24, 25, 26], [40, 41]]
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+@pytest.mark.parametrize("row", [row for row in ROWS if "generation" in row.task], ids=lambda row: row.id)
+def test_greedy_tokens_equal_transformers(row: Row, cache, checkpoint_of, bundle_of):
+    auto = {
+        "text-generation": transformers.AutoModelForCausalLM,
+        "text2text-generation": transformers.AutoModelForSeq2SeqLM,
+    }[row.task]
+    original = auto.from_pretrained(checkpoint_of(row)).eval()
+    # An end-of-sequence token that these weights do choose, so that rows end at different times.
+    free = load(bundle_of(row, cache)).generate_ids(PROMPTS, max_new_tokens=25)
+    eos = free[2][4]
+    model = load(bundle_of(row, cache))
+    model.generation_config = model.generation_config.__class__(
+        **vars(model.generation_config) | {"eos": (eos,)}
+    )
+    found = model.generate_ids(PROMPTS, max_new_tokens=25)
+    for prompt, tokens in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([prompt])
+        expected = original.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=25,
+            do_sample=False,
+            num_beams=1,
+            eos_token_id=eos,
+            pad_token_id=1,
+        )[0].tolist()
+        expected = expected[len(prompt) :] if row.task == "text-generation" else expected[1:]
+        assert tokens == expected
+    assert {len(tokens) for tokens in found} != {25}
+
+
+def test_hidden_states_do_not_depend_on_the_batch(bundle_of):
+    model = load(bundle_of("bert"))
+    ids = np.arange(12).reshape(1, 12)
+    ones = np.ones_like(ids)
+    alone = model.run(input_ids=ids[:, :5], attention_mask=ones[:, :5], token_type_ids=0 * ids[:, :5])
+    mask = ones.copy()
+    mask[:, 5:] = 0
+    padded = model.run(input_ids=ids, attention_mask=mask, token_type_ids=0 * ids)
+    error = np.abs(alone["last_hidden_state"] - padded["last_hidden_state"][:, :5]).max()
+    assert error < 1e-5

@@ -1,0 +1,91 @@
+"""Small random checkpoints, as transformers saves them, with a tokenizer: for tests and demonstrations.
+
+    python tools/tiny_checkpoint.py gpt2 FOLDER
+
+Weights are drawn so that no term can go missing unseen: no norm scale is 1 and no bias is 0.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import ByteLevelBPETokenizer
+
+VOCAB = 311  # prime, and enough for the 256 bytes, the special tokens and a few merges
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+CORPUS = ["the cat sat on the mat and the dog lay on the rug"] * 8
+IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+
+SIZES = {
+    "bert": {
+        "vocab_size": VOCAB,
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 100,
+        "max_position_embeddings": 40,
+        "pad_token_id": 1,
+    },
+    "gpt2": {
+        "vocab_size": VOCAB,
+        "n_embd": 48,
+        "n_layer": 2,
+        "n_head": 3,
+        "n_inner": 100,
+        "n_positions": 40,
+        **IDS,
+    },
+    "bart": {
+        "vocab_size": VOCAB,
+        "d_model": 48,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "encoder_attention_heads": 3,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 100,
+        "decoder_ffn_dim": 90,
+        "max_position_embeddings": 40,
+        "decoder_start_token_id": 2,
+        "forced_eos_token_id": None,
+        **IDS,
+    },
+}
+
+ARCHITECTURES = {
+    "bert": "BertModel",
+    "gpt2": "GPT2LMHeadModel",
+    "bart": "BartForConditionalGeneration",
+}
+
+
+def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
+    """A random transformers model of `architecture`, with SIZES changed by `config`."""
+    settings = transformers.AutoConfig.for_model(model_type, **SIZES[model_type] | config)
+    torch.manual_seed(seed)
+    model = getattr(transformers, architecture or ARCHITECTURES[model_type])(settings).eval()
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    with torch.no_grad():
+        for name, tensor in tensors:
+            if not tensor.is_floating_point():
+                continue
+            noise = torch.randn_like(tensor)
+            is_scale = tensor.ndim == 1 and name.endswith("weight")
+            tensor.copy_(1 + 0.3 * noise if is_scale else 0.12 * noise)
+    return model
+
+
+def save(folder: Path, model_type: str, architecture: str | None = None, seed: int = 0, **config) -> None:
+    """Write a checkpoint of `build` and its tokenizer to `folder`."""
+    transformers.utils.logging.disable_progress_bar()
+    build(model_type, architecture, seed, **config).save_pretrained(folder)
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(CORPUS, vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.save(str(Path(folder) / "tokenizer.json"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in SIZES:
+        sys.exit(f"usage: tiny_checkpoint.py {'|'.join(SIZES)} FOLDER")
+    transformers.utils.logging.set_verbosity_error()
+    save(Path(sys.argv[2]), sys.argv[1])

@@ -1,0 +1,164 @@
+"""The command line: each command is one public function with the same name and arguments."""
+
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from txexport.errors import TxexportError
+
+
+class Commands(click.Group):
+    """A group that ends in one line and exit code 2 where txexport raises an error of its own."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command that was given."""
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        warnings.showwarning = lambda message, *_args, **_more: click.echo(f"warning: {message}", err=True)
+        try:
+            return super().invoke(context)
+        except TxexportError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="txexport")
+def main() -> None:
+    """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
+
+
+@main.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
+@click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
+@click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def export(source: Path, out: Path, **options: Any) -> None:
+    """Write the checkpoint folder SOURCE as the bundle OUT."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from txexport.exporter import export as run
+
+    columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
+    with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
+        weights = bar.add_task("")
+        manifest = run(
+            source,
+            out,
+            **options,
+            progress=lambda done, total: bar.update(weights, completed=done, total=total),
+        )
+    cache = f", {manifest.cache} cache" if manifest.cache else ""
+    files = ", ".join(graph.file for graph in manifest.graphs.values())
+    click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
+
+
+@main.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where OUT came from).")
+@click.option("--reference", type=click.Choice(["twin", "transformers"]), default="twin", show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the report here too.")
+def verify(out: Path, source: Path | None, reference: str, device: str, json_file: Path | None) -> None:
+    """Prove the bundle OUT against its PyTorch original.
+
+    Exit code 0: equal. 1: not equal. 2: could not be tried.
+    """
+    from rich.console import Console
+
+    from txexport.parity import table
+    from txexport.parity.verify import verify as run
+
+    _quiet_references()
+    with Console(stderr=True).status("verifying") as status:
+
+        def show(case: str) -> None:
+            status.update(f"verifying: {case}")
+
+        report = run(out, source=source, reference=reference, device=device, progress=show)
+    if json_file is not None:
+        report.write_json(json_file)
+    Console().print(table.render(report))
+    sys.exit(0 if report.ok else 1)
+
+
+def _quiet_references() -> None:
+    """Keep a library's chatter about checkpoints out of the report."""
+    if "transformers" not in sys.modules:
+        import os
+
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def _device_options(command: Callable) -> Callable:
+    command = click.option("--threads", type=int, help="Threads of one operator (default: all cores).")(
+        command
+    )
+    return click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where present.")(
+        command
+    )
+
+
+@main.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("texts", nargs=-1, required=True)
+@click.option("--pooling", type=click.Choice(["mean", "cls"]), help="Default: what the checkpoint says.")
+@click.option("--normalize/--no-normalize", default=None, help="Vectors of length 1. Default: as above.")
+@click.option("--truncate", is_flag=True, help="Cut texts that are too long, which are otherwise an error.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+@_device_options
+def embed(
+    out: Path, texts: tuple[str, ...], device: str | None, threads: int | None, as_json: bool, **options: Any
+) -> None:
+    """Vectors of TEXTS from the bundle OUT; for people, how alike the texts are."""
+    from txexport.runtime import load
+
+    vectors = load(out, device=device, threads=threads).embed(list(texts), **options)
+    if as_json:
+        for text, vector in zip(texts, vectors.tolist(), strict=True):
+            click.echo(json.dumps({"text": text, "embedding": vector}))
+        return
+    from rich.console import Console
+
+    from txexport.similarity import similarity_table
+
+    Console().print(similarity_table(list(texts), vectors))
+
+
+@main.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("prompts", nargs=-1, required=True)
+@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a prompt.")
+@_device_options
+def generate(
+    out: Path,
+    prompts: tuple[str, ...],
+    max_new_tokens: int | None,
+    as_json: bool,
+    device: str | None,
+    threads: int | None,
+) -> None:
+    """What the bundle OUT continues PROMPTS with, or makes of them if it is an encoder-decoder."""
+    from txexport.runtime import load
+
+    model = load(out, device=device, threads=threads)
+    for prompt, text in zip(prompts, model.generate(prompts, max_new_tokens=max_new_tokens), strict=True):
+        click.echo(json.dumps({"prompt": prompt, "text": text}) if as_json else text)
+
+
+@main.command()
+def families() -> None:
+    """The supported architectures and their tasks."""
+    from txexport import families as known
+
+    for name in known.names():
+        click.echo(f"{name}: {', '.join(known.module(name).TASKS)}")

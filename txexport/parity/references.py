@@ -1,0 +1,136 @@
+"""The originals that a bundle is held against."""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from txmodels.model import Model
+
+from txexport.checkpoint import Checkpoint
+from txexport.errors import UnsupportedError
+from txexport.families import Resolved
+from txexport.spec import Cache
+
+Arrays = dict[str, np.ndarray]
+
+
+class Reference(Protocol):
+    """A model in PyTorch, float32, that knows nothing of the bundle."""
+
+    name: str
+
+    def encode(self, inputs: Arrays) -> Arrays:
+        """A padded batch -> outputs by the names of an encoder graph."""
+        ...
+
+    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+        """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
+
+        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches.
+        """
+        ...
+
+
+class Twin:
+    """The PyTorch components of txmodels, filled from the checkpoint."""
+
+    name = "twin"
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+        self.model = Model(resolved.spec, Cache.DYNAMIC).eval()
+        state = {}
+        for name, weight in resolved.weights.items():
+            rows = list(weight.rows(checkpoint))
+            state[name] = torch.from_numpy(np.concatenate(rows))
+        parameters = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(state[name])
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        outputs = self.model.encode(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    @torch.inference_mode()
+    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+        """See Reference."""
+        inputs: dict = {}
+        found, own = {}, ""
+        if source is not None:
+            ids = torch.tensor([source])
+            encoded = self.model.encode(ids, torch.ones_like(ids))
+            found = {name: value[0].numpy() for name, value in encoded.items()}
+            layers = range(len(self.model.cross))
+            inputs["encoder_attention_mask"] = torch.ones_like(ids)
+            inputs["cross"] = [
+                (encoded[f"present.{i}.encoder.key"], encoded[f"present.{i}.encoder.value"]) for i in layers
+            ]
+            own = ".decoder"
+        logits, present = self.model.decode(torch.tensor([tokens]), self.model.empty_past(1), **inputs)
+        for i, (key, value) in enumerate(present):
+            found |= {f"present.{i}{own}.key": key[0].numpy(), f"present.{i}{own}.value": value[0].numpy()}
+        return found | {"logits": logits[0].numpy()}
+
+
+AUTO_CLASSES = {
+    "feature-extraction": "AutoModel",
+    "fill-mask": "AutoModelForMaskedLM",
+    "text-generation": "AutoModelForCausalLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+}
+
+
+class Transformers:
+    """The unpatched original in the transformers library."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+        try:
+            import transformers
+        except ImportError:
+            raise UnsupportedError(
+                "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
+            ) from None
+        auto = getattr(transformers, AUTO_CLASSES[resolved.task])
+        self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        outputs = self.model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+        return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+
+    @torch.inference_mode()
+    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+        """See Reference."""
+        ids = torch.tensor([tokens])
+        if source is None:
+            outputs = self.model(input_ids=ids, use_cache=True)
+            return {"logits": outputs.logits[0].numpy(), **_cache(outputs.past_key_values, "")}
+        outputs = self.model(input_ids=torch.tensor([source]), decoder_input_ids=ids, use_cache=True)
+        cache = outputs.past_key_values
+        return {
+            "logits": outputs.logits[0].numpy(),
+            "last_hidden_state": outputs.encoder_last_hidden_state[0].numpy(),
+            **_cache(cache.self_attention_cache, ".decoder"),
+            **_cache(cache.cross_attention_cache, ".encoder"),
+        }
+
+
+def _cache(cache, part: str) -> Arrays:
+    """A transformers cache as arrays (K,T,H) by output name, in its present form and that of version 4."""
+    if hasattr(cache, "layers"):
+        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+    else:
+        pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
+    return {
+        f"present.{i}{part}.{kind}": tensor[0].numpy()
+        for i, pair in enumerate(pairs)
+        for kind, tensor in zip(("key", "value"), pair, strict=True)
+    }
+
+
+REFERENCES = {"twin": Twin, "transformers": Transformers}

@@ -1,0 +1,197 @@
+"""One case at a time: the bundle's outputs and the reference's, paired without padding."""
+
+import dataclasses
+
+import numpy as np
+
+from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase
+from txexport.parity.references import Reference
+from txexport.parity.report import TensorCheck, compare
+from txexport.runtime import Model
+from txexport.runtime.text import pad
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+SPARE = 3  # slots of a static cache beyond those that a case fills
+
+
+def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
+    """Every output of an encoder-only graph over a padded batch."""
+    ports = {port.name for port in model.manifest.graphs["model"].inputs}
+    inputs = {
+        "input_ids": case.input_ids,
+        "attention_mask": case.attention_mask,
+        "token_type_ids": case.token_type_ids,
+    }
+    inputs = {name: array for name, array in inputs.items() if name in ports}
+    found = model.run(**inputs)
+    pairs: dict[str, Pairs] = {name: [] for name in found}
+    whole = None if case.alone else reference.encode(inputs)
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        if whole is None:
+            expected = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
+            expected = {name: array[0] for name, array in expected.items()}
+        else:
+            expected = {
+                name: array[row][mask] if array.ndim == 3 else array[row] for name, array in whole.items()
+            }
+        for name, array in found.items():
+            pairs[name].append((array[row][mask] if array.ndim == 3 else array[row], expected[name]))
+    return [compare(name, pairs[name], bound) for name in pairs]
+
+
+def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: float) -> list[TensorCheck]:
+    """Logits of every token and the cache in the end, step by step against one pass a row."""
+    pairs: dict[str, Pairs] = {}
+    expected = [
+        reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
+    ]
+    cross = _run_source(model, case.sources, expected, pairs) if case.sources else {}
+    static = model.manifest.cache == "static"
+    steps = StaticSteps(model, case, cross) if static else DynamicSteps(model, case, cross)
+    logits: list[list[np.ndarray]] = [[] for _ in case.rows]
+    for counts in case.steps:
+        taken = [len(parts) for parts in logits]
+        new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
+        for parts, found in zip(logits, steps.run(new), strict=True):
+            parts.extend(found)
+    for row, truth in enumerate(expected):
+        pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
+        for name, cache in steps.present.items():
+            pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
+    return [compare(name, pairs[name], bound) for name in pairs]
+
+
+def _run_source(
+    model: Model, sources: list[list[int]], expected: list[dict], pairs: dict[str, Pairs]
+) -> dict[str, np.ndarray]:
+    """Run and pair the encoder; what it leaves for the decoder."""
+    ids, mask = pad(sources, 0)
+    found = model.run("encoder_model", input_ids=ids, attention_mask=mask)
+    for name, array in found.items():
+        per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
+        for row, source in enumerate(sources):
+            truth = expected[row][name]
+            truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
+            pairs.setdefault(name, []).append((per_row[row, : len(source)], truth))
+    cross = {
+        name.replace("present", "past_key_values", 1): array
+        for name, array in found.items()
+        if name != "last_hidden_state"
+    }
+    return {"encoder_attention_mask": mask, **cross}
+
+
+class Steps:
+    """A decoder graph run step by step; `present` are its caches after the last one."""
+
+    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
+        self.model, self.case, self.cross = model, case, cross
+        self.role = "decoder_model" if case.sources else "model"
+        self.ports = {port.name: port for port in model.manifest.graphs[self.role].inputs}
+        self.lengths = np.zeros(len(case.rows), np.int64)
+        self.past = {
+            name: self.first_past(len(case.rows), port.shape[1], port.shape[3])
+            for name, port in self.ports.items()
+            if name.startswith("past_key_values.") and ".encoder." not in name
+        }
+
+    def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
+        """A cache of nothing."""
+        raise NotImplementedError
+
+    @property
+    def present(self) -> dict[str, np.ndarray]:
+        """The caches by output name."""
+        return {name.replace("past_key_values", "present", 1): array for name, array in self.past.items()}
+
+    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
+        """One run; keeps the caches, returns the logits."""
+        found = self.model.run(self.role, **feeds, **self.cross, **self.past)
+        self.past = {name: found[name.replace("past_key_values", "present", 1)] for name in self.past}
+        return found["logits"]
+
+
+class StaticSteps(Steps):
+    """Over buffers with spare slots, whose unfilled part holds numbers that would show if they were read."""
+
+    def first_past(self, batch, heads, size):
+        """A cache of nothing, full of noise."""
+        widest = max(int(step.max()) for step in self.case.steps)
+        capacity = int(self.case.steps.sum(axis=0).max()) + widest + SPARE
+        return np.random.default_rng(1).normal(5, 5, (batch, heads, capacity, size)).astype(np.float32)
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row; asked for in reverse, so that the indices must be used."""
+        counts = np.array([len(row) for row in new])
+        ids, _ = pad([row or [0] for row in new], 0)
+        backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
+        logits = self.advance({"input_ids": ids, "cache_lengths": self.lengths, "logits_indices": backwards})[
+            :, ::-1
+        ]
+        self.lengths = self.lengths + counts
+        return [logits[row, :n] for row, n in enumerate(counts)]
+
+    def filled(self, row: int) -> np.ndarray:
+        """The slots that a row has filled."""
+        return np.arange(self.lengths[row])
+
+
+class DynamicSteps(Steps):
+    """Over a cache that grows, padding included."""
+
+    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
+        super().__init__(model, case, cross)
+        self.mask = np.zeros((len(case.rows), 0), np.int64)
+
+    def first_past(self, batch, heads, size):
+        """A cache of length 0."""
+        return np.zeros((batch, heads, 0, size), np.float32)
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row."""
+        ids, real = pad([row or [0] for row in new], 0)
+        real[[not row for row in new]] = 0
+        if self.case.left:
+            ids, real = _to_left(ids, real)
+        self.mask = np.concatenate([self.mask, real], axis=1)
+        feeds = {"input_ids": ids}
+        if "attention_mask" in self.ports:
+            feeds["attention_mask"] = self.mask
+            feeds["position_ids"] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
+        logits = self.advance(feeds)
+        self.lengths = self.lengths + real.sum(axis=1)
+        return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
+
+    def filled(self, row: int) -> np.ndarray:
+        """The slots that a row has filled."""
+        return np.flatnonzero(self.mask[row])
+
+
+def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Right padding moved to the left."""
+    shifts = real.shape[1] - real.sum(axis=1)
+    rolled = [np.roll(np.stack([i, r]), shift, axis=1) for i, r, shift in zip(ids, real, shifts, strict=True)]
+    both = np.stack(rolled)
+    return both[:, 0], both[:, 1]
+
+
+def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: float) -> list[TensorCheck]:
+    """Tokens that the runtime chose: how far each falls short of the reference's best, which is 0 if equal.
+
+    The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
+    the tolerance of each other does not fail all those after it.
+    """
+    plain = dataclasses.replace(model.generation_config, eos=(), forced_bos=None, forced_eos=(), ignored=())
+    model.generation_config = plain
+    chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
+    pairs = []
+    for row, tokens in zip(case.rows, chosen, strict=True):
+        if model.manifest.task == "text2text-generation":
+            prompt, source = [plain.decoder_start or 0], row
+        else:
+            prompt, source = row, None
+        logits = reference.decode(prompt + tokens[:-1], source)["logits"][len(prompt) - 1 :]
+        if len(logits) != case.new_tokens:
+            raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
+        pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
+    return [compare("tokens", pairs, bound)]
