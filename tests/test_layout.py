@@ -1,0 +1,156 @@
+"""What a reader of DESIGN relies on: who imports whom, and that no component lacks its twin."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from onnxscript import OnnxFunction
+
+ROOT = Path(__file__).parent.parent
+OURS = {"txexport", "txmodels", "txgraphs"}
+LIBRARIES = {
+    "click",
+    "numpy",
+    "onnx",
+    "onnx_ir",
+    "onnxruntime",
+    "onnxscript",
+    "rich",
+    "tokenizers",
+    "torch",
+    "transformers",
+}
+
+# Area -> what its files may import of ours and of the libraries, beyond spec and errors.
+ALLOWED = {
+    "txexport/__init__.py": "",
+    "txexport/spec.py": "",
+    "txexport/errors.py": "",
+    "txexport/parameters.py": "",
+    "txexport/bundle.py": "",
+    "txexport/checkpoint.py": "numpy",
+    "txexport/weights.py": "numpy checkpoint parameters",
+    "txexport/families": "checkpoint families parameters weights",
+    "models/txmodels": "torch txmodels",
+    "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
+    "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",
+    "txexport/runtime": "numpy onnxruntime tokenizers bundle runtime",
+    "txexport/parity": (
+        "numpy torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
+    ),
+    "txexport/similarity.py": "numpy rich",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """What a file imports: parts of txexport, and the other packages by name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+            if node.module == "txexport":
+                names = [f"txexport.{alias.name}" for alias in node.names]
+        for name in names:
+            first = name.split(".")[0]
+            if first == "txexport":
+                found.add(name.split(".")[1])
+            elif first in OURS | LIBRARIES:
+                found.add(first)
+    return found - {"spec", "errors"}
+
+
+def files(area: str) -> list[Path]:
+    path = ROOT / area
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+@pytest.mark.parametrize("area", ALLOWED)
+def test_imports_follow_the_design(area):
+    assert files(area)
+    for path in files(area):
+        assert imports(path) <= set(ALLOWED[area].split()), path
+
+
+def test_every_file_is_in_an_area():
+    listed = {path for area in ALLOWED for path in files(area)}
+    everything = {path for root in ("txexport", "models", "graphs") for path in (ROOT / root).rglob("*.py")}
+    assert everything - listed == {ROOT / "txexport/cli.py"}
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+def test_import_takes_no_heavy_library_along():
+    heavy = {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime", "numpy", "tokenizers"}
+    assert not loaded_after("import txexport") & heavy
+
+
+def test_runtime_takes_numpy_onnxruntime_and_tokenizers_along_and_no_more():
+    loaded = loaded_after("import txexport.runtime")
+    assert {"onnxruntime", "tokenizers", "numpy"} <= loaded
+    assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "click", "rich"}
+
+
+def test_exporter_takes_no_pytorch_along():
+    assert not loaded_after("import txexport.exporter") & {"torch", "transformers", "onnxruntime"}
+
+
+def test_public_names():
+    import txexport
+
+    assert txexport.__all__ == ["export", "load", "verify"]
+    assert all(callable(getattr(txexport, name)) for name in txexport.__all__)
+
+
+def twin_files(package: str) -> set[str]:
+    return {path.name for path in files(package) if not path.name.startswith("_")}
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def components(module) -> set[str]:
+    """Names of a twin file's public components, as its graph half writes them."""
+    found = set()
+    for name, value in vars(module).items():
+        public = not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        if isinstance(value, OnnxFunction):
+            public = not name.startswith("_") and value.function.__module__ == module.__name__
+        if public and (isinstance(value, OnnxFunction) or callable(value)):
+            found.add(snake(name))
+    return found
+
+
+def test_every_file_has_its_twin():
+    assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
+
+
+# A factory's specialisations, which are names in the graph only; and the entry points of whole graphs.
+SPECIALISED = {
+    "linear.py": {"linear_bias", "linear_plain"},
+    "activation.py": {"gelu", "gelu_tanh", "relu", "silu", "tanh"},
+    "model.py": {"models", "encoder_model", "decoder_model"},
+}
+
+
+@pytest.mark.parametrize("file", sorted(twin_files("models/txmodels")))
+def test_every_component_has_its_twin(file):
+    torch_half = components(import_module(f"txmodels.{file[:-3]}"))
+    graph_half = components(import_module(f"txgraphs.{file[:-3]}"))
+    if file == "model.py":
+        torch_half.remove("model")
+    assert torch_half == graph_half - SPECIALISED.get(file, set()) != set()
