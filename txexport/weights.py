@@ -171,7 +171,8 @@ def _fill(source: str, match: re.Match) -> str:
 def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) -> str:
     shape = checkpoint.tensors[name].shape
     wrong = set(expected) - set(shape) or set(expected)
-    said = [f"{key}={value}" for key, value in checkpoint.config.items() if value in wrong]
+    config = checkpoint.config
+    said = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
     because = f" (config.json says {', '.join(said)})" if said else ""
     return f"tensor '{name}' is {shape}, expected {expected}{because}"
 

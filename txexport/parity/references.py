@@ -108,9 +108,11 @@ class Transformers:
         """See Reference."""
         ids = torch.tensor([tokens])
         if source is None:
-            outputs = self.model(input_ids=ids, use_cache=True)
+            outputs = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
             return {"logits": outputs.logits[0].numpy(), **_cache(outputs.past_key_values, "")}
-        outputs = self.model(input_ids=torch.tensor([source]), decoder_input_ids=ids, use_cache=True)
+        sources = torch.tensor([source])
+        mask = torch.ones_like(sources)
+        outputs = self.model(input_ids=sources, attention_mask=mask, decoder_input_ids=ids, use_cache=True)
         cache = outputs.past_key_values
         return {
             "logits": outputs.logits[0].numpy(),

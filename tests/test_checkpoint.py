@@ -1,0 +1,266 @@
+"""A checkpoint that is damaged, foreign or unusual: one clear line, or the right numbers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from txexport import families
+from txexport.checkpoint import Checkpoint
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.exporter import export
+from txexport.parity import verify
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def copy_of(checkpoint_of, tmp_path):
+    """A function from a model_type to a checkpoint of its own, with config changes and tensor edits."""
+
+    def get(model_type: str, edit=None, /, **config) -> Path:
+        folder = tmp_path / "checkpoint"
+        shutil.copytree(checkpoint_of(model_type), folder)
+        values = json.loads((folder / "config.json").read_text()) | config
+        (folder / "config.json").write_text(json.dumps(values))
+        if edit is not None:
+            tensors = load_file(folder / "model.safetensors")
+            save_file({k: v.contiguous() for k, v in edit(tensors).items()}, folder / "model.safetensors")
+        return folder
+
+    return get
+
+
+def understand(folder: Path, task=None):
+    return families.understand(Checkpoint(folder), task)
+
+
+def error(kind, folder: Path, task=None) -> str:
+    with pytest.raises(kind) as caught:
+        understand(folder, task)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_no_folder(tmp_path):
+    assert "is not a folder" in error(CheckpointError, tmp_path / "nowhere")
+
+
+def test_no_config(tmp_path):
+    assert error(CheckpointError, tmp_path) == f"{tmp_path} has no config.json"
+
+
+def test_config_is_not_json(copy_of):
+    folder = copy_of("bert")
+    (folder / "config.json").write_text("{")
+    assert "cannot be read as JSON" in error(CheckpointError, folder)
+
+
+def test_no_weights(copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors").unlink()
+    assert "has no safetensors weights" in error(CheckpointError, folder)
+    (folder / "pytorch_model.bin").touch()
+    assert "found pytorch_model.bin; save it again with save_pretrained" in error(CheckpointError, folder)
+
+
+def test_truncated_weights(copy_of):
+    folder = copy_of("bert")
+    file = folder / "model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    assert f"is truncated: {len(whole) - 100} bytes" in error(CheckpointError, folder)
+    file.write_bytes(whole[:40])
+    assert "is not a safetensors file" in error(CheckpointError, folder)
+    file.write_bytes(b"")
+    assert "is not a safetensors file" in error(CheckpointError, folder)
+
+
+def test_missing_shard(tmp_path):
+    folder = tmp_path / "sharded"
+    shutil.copytree(DATA / "transformers-4.40-bart", folder)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    assert "model-00002-of-00003.safetensors is missing" in error(CheckpointError, folder)
+
+
+def test_unknown_model_type_lists_the_known(copy_of):
+    message = error(UnsupportedError, copy_of("bert", model_type="perceiver"))
+    assert "model_type 'perceiver' is not supported" in message
+    assert all(name in message for name in families.names())
+
+
+def test_unknown_task_lists_the_known(copy_of):
+    folder = copy_of("bert", architectures=["BertForNextSentencePrediction"])
+    assert "implies no supported task; choose one of feature-extraction, fill-mask" in error(
+        UnsupportedError, folder
+    )
+    assert "task 'object-detection' is not supported for bert" in error(
+        UnsupportedError, folder, "object-detection"
+    )
+
+
+def test_missing_and_unused_tensors_come_in_one_error(copy_of):
+    def edit(tensors):
+        del tensors["encoder.layer.0.attention.self.query.weight"]
+        del tensors["embeddings.LayerNorm.bias"]
+        return tensors | {"encoder.layer.7.new": torch.ones(2), "surprise": torch.ones(1)}
+
+    message = error(CheckpointError, copy_of("bert", edit))
+    missing, unused = message.split("; ")[-2:]
+    assert missing.endswith("embeddings.LayerNorm.bias, encoder.layer.0.attention.self.query.weight")
+    assert unused == "unused: encoder.layer.7.new, surprise"
+
+
+def test_shape_that_disagrees_names_the_config_value(copy_of):
+    message = error(CheckpointError, copy_of("gpt2", n_inner=77))
+    assert "tensor 'transformer.h.0.mlp.c_fc.weight' is (48, 100), expected (48, 77)" in message
+    assert "config.json says n_inner=77" in message
+
+
+UNSUPPORTED = [
+    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+    ("bert", {"is_decoder": True}, "is_decoder=True"),
+    ("bert", {"hidden_act": "quick_gelu"}, "hidden_act 'quick_gelu'"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+    ("gpt2", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("bart", {"normalize_before": True}, "normalize_before=True"),
+    ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
+    ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
+    ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
+def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
+    assert named in error(UnsupportedError, copy_of(model_type, **config))
+
+
+BAD_CONFIG = [
+    ({"hidden_size": "wide"}, "'hidden_size' is 'wide', expected int"),
+    ({"num_attention_heads": 5}, "width 48 cannot be split over 5 heads"),
+    ({"num_hidden_layers": None}, "'num_hidden_layers' is missing"),
+]
+
+
+@pytest.mark.parametrize(("config", "said"), BAD_CONFIG, ids=[row[1] for row in BAD_CONFIG])
+def test_config_value_that_makes_no_sense(config, said, copy_of):
+    assert said in error(CheckpointError, copy_of("bert", **config))
+
+
+def test_tied_copies_must_agree(copy_of):
+    def same(tensors):
+        return tensors | {"lm_head.weight": tensors["transformer.wte.weight"].clone()}
+
+    folder = copy_of("gpt2", same)
+    understand(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"][3, 4] += 1e-6
+    save_file(tensors, folder / "model.safetensors")
+    message = error(CheckpointError, folder)
+    assert (
+        "config.json ties 'lm_head.weight' to 'transformer.wte.weight', but their numbers differ" in message
+    )
+
+
+def test_two_names_for_one_tensor(copy_of):
+    def edit(tensors):
+        return tensors | {"bert.pooler.dense.bias": tensors["pooler.dense.bias"].clone()}
+
+    assert "have one meaning" in error(CheckpointError, copy_of("bert", edit))
+
+
+def renamed(old: str, new: str):
+    return lambda tensors: {key.replace(old, new): value for key, value in tensors.items()}
+
+
+def prefixed(prefix: str):
+    return lambda tensors: {prefix + key: value for key, value in tensors.items()}
+
+
+VARIANTS = {
+    "bert with prefix": ("bert", prefixed("bert.")),
+    "bert with gamma and beta": (
+        "bert",
+        lambda t: renamed("LayerNorm.bias", "LayerNorm.beta")(
+            renamed("LayerNorm.weight", "LayerNorm.gamma")(t)
+        ),
+    ),
+    "bert with position_ids": ("bert", lambda t: t | {"embeddings.position_ids": torch.arange(40)[None]}),
+    "gpt2 without prefix": ("gpt2", renamed("transformer.", "")),
+    "gpt2 with mask buffers": (
+        "gpt2",
+        lambda t: (
+            t
+            | {
+                "transformer.h.0.attn.bias": torch.ones(1, 1, 4, 4),
+                "transformer.h.1.attn.masked_bias": torch.tensor(-1e4),
+            }
+        ),
+    ),
+    "bart without prefix": ("bart", renamed("model.", "")),
+    "bart with every copy": (
+        "bart",
+        lambda t: (
+            t
+            | {
+                name: t["model.shared.weight"].clone()
+                for name in (
+                    "model.encoder.embed_tokens.weight",
+                    "model.decoder.embed_tokens.weight",
+                    "lm_head.weight",
+                )
+            }
+        ),
+    ),
+    "bart without shared": ("bart", renamed("model.shared.weight", "model.encoder.embed_tokens.weight")),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_of_names_give_the_same_weights(variant, copy_of, checkpoint_of):
+    model_type, edit = VARIANTS[variant]
+    plain, changed = Checkpoint(checkpoint_of(model_type)), Checkpoint(copy_of(model_type, edit))
+    ours, theirs = families.understand(plain), families.understand(changed)
+    assert ours.spec == theirs.spec
+    for name, weight in ours.weights.items():
+        ours_whole = np.concatenate(list(weight.rows(plain)))
+        assert np.array_equal(ours_whole, np.concatenate(list(theirs.weights[name].rows(changed))))
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "bart"])
+def test_checkpoint_written_by_transformers_4(model_type, tmp_path):
+    """BART's is in three shards."""
+    export(DATA / f"transformers-4.40-{model_type}", tmp_path / "out")
+    assert verify(tmp_path / "out", reference="transformers").ok
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_float_types_become_float32(dtype, tmp_path):
+    numbers = torch.randn(7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": numbers, "scalar": numbers[0, 0].clone()}, tmp_path / "model.safetensors")
+    checkpoint = Checkpoint(tmp_path)
+    assert np.array_equal(checkpoint.read("x"), numbers.float().numpy())
+    assert checkpoint.read("scalar").shape == ()
+    assert checkpoint.read("scalar") == numbers[0, 0].float().item()
+
+
+def test_large_tensor_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("txexport.checkpoint.CHUNK", 100)
+    numbers = torch.randn(40, 7)
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": numbers}, tmp_path / "model.safetensors")
+    blocks = list(Checkpoint(tmp_path).rows("x"))
+    assert len(blocks) == 14
+    assert np.array_equal(np.concatenate(blocks), numbers.numpy())
+
+
+def test_integer_weights_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": torch.ones(3, dtype=torch.int8)}, tmp_path / "model.safetensors")
+    with pytest.raises(UnsupportedError, match="tensor 'x' is stored as I8"):
+        Checkpoint(tmp_path).read("x")

@@ -1,0 +1,325 @@
+"""What export writes, and what it leaves when it cannot."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from txexport import bundle
+from txexport.errors import BundleError, CheckpointError, UnsupportedError
+from txexport.exporter import export
+from txexport.runtime import load
+
+FILES = {
+    "bert": ["model.onnx"],
+    "gpt2": ["model.onnx"],
+    "bart": ["decoder_model.onnx", "encoder_model.onnx"],
+}
+
+
+@pytest.mark.parametrize("model_type", FILES)
+def test_bundle_holds_what_an_application_needs(model_type, bundle_of):
+    folder = bundle_of(model_type)
+    found = {path.name for path in folder.iterdir()}
+    needed = {"weights.safetensors", "txexport.json", "config.json", "tokenizer.json", *FILES[model_type]}
+    assert found - {"generation_config.json"} == needed
+    for name in FILES[model_type]:
+        onnx.checker.check_model(folder / name, full_check=True)
+
+
+@pytest.mark.parametrize("model_type", FILES)
+def test_manifest_describes_the_graphs(model_type, bundle_of):
+    manifest = bundle.read(bundle_of(model_type))
+    for graph in manifest.graphs.values():
+        model = onnx.load(bundle_of(model_type) / graph.file, load_external_data=False)
+        for ports, values in ((graph.inputs, model.graph.input), (graph.outputs, model.graph.output)):
+            assert [port.name for port in ports] == [value.name for value in values]
+            for port, value in zip(ports, values, strict=True):
+                dims = [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+                assert port.shape == dims
+    assert set(manifest.source.sha256) == {"config.json", "model.safetensors"}
+    assert manifest.versions["txexport"]
+
+
+CONTRACTS = {
+    ("bert", None): (
+        ["input_ids", "attention_mask", "token_type_ids"],
+        ["last_hidden_state", "pooler_output"],
+    ),
+    ("gpt2", "dynamic"): (["input_ids", "attention_mask", "position_ids"], ["logits"]),
+    ("gpt2", "static"): (["input_ids", "cache_lengths", "logits_indices"], ["logits"]),
+    ("bart", "dynamic"): (["input_ids", "encoder_attention_mask"], ["logits"]),
+    ("bart", "static"): (
+        ["input_ids", "cache_lengths", "logits_indices", "encoder_attention_mask"],
+        ["logits"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("model_type", "cache"), CONTRACTS)
+def test_names_are_those_of_the_ecosystem(model_type, cache, bundle_of):
+    manifest = bundle.read(bundle_of(model_type, cache))
+    graph = manifest.graphs["decoder_model" if model_type == "bart" else "model"]
+    inputs = [port.name for port in graph.inputs if not port.name.startswith("past_key_values.")]
+    outputs = [port.name for port in graph.outputs if not port.name.startswith("present.")]
+    assert (inputs, outputs) == CONTRACTS[model_type, cache]
+    if cache:
+        own = "decoder." if model_type == "bart" else ""
+        past = [port.name for port in graph.inputs if port.name.startswith("past_key_values.0.")]
+        assert past[:2] == [f"past_key_values.0.{own}key", f"past_key_values.0.{own}value"]
+        assert [port.name for port in graph.outputs][1:3] == [f"present.0.{own}key", f"present.0.{own}value"]
+
+
+def test_a_component_is_one_function_however_many_layers(tmp_path):
+    import tiny_checkpoint
+
+    sizes = []
+    for layers in (2, 7):
+        tiny_checkpoint.save(tmp_path / f"{layers}", "gpt2", n_layer=layers)
+        export(tmp_path / f"{layers}", tmp_path / f"out{layers}")
+        model = onnx.load(tmp_path / f"out{layers}" / "model.onnx", load_external_data=False)
+        sizes.append(sorted(function.name for function in model.functions))
+        assert [node.op_type for node in model.graph.node].count("decoder_block") == layers
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) == len(set(sizes[0]))
+
+
+def test_graphs_are_standard_operators_only(bundle_of):
+    for model_type, names in FILES.items():
+        for name in names:
+            model = onnx.load(bundle_of(model_type) / name, load_external_data=False)
+            own = {function.name for function in model.functions}
+            used = {(node.domain, node.op_type) for f in model.functions for node in f.node}
+            used |= {(node.domain, node.op_type) for node in model.graph.node}
+            assert {entry.domain: entry.version for entry in model.opset_import} == {"": 24, "txexport": 1}
+            assert {kind for domain, kind in used if domain == "txexport"} <= own
+            assert {domain for domain, _ in used} <= {"", "txexport"}
+
+
+def test_tied_matrix_is_stored_once_and_both_graphs_share_one_file(bundle_of, checkpoint_of):
+    with safe_open(checkpoint_of("bart") / "model.safetensors", "np") as file:
+        numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
+    folder = bundle_of("bart")
+    with safe_open(folder / "weights.safetensors", "np") as file:
+        assert sum(file.get_tensor(name).size for name in file.keys()) == numbers  # noqa: SIM118
+    places = []
+    for name in FILES["bart"]:
+        model = onnx.load(folder / name, load_external_data=False)
+        entry = next(t for t in model.graph.initializer if t.name == "encoder.embedding.word.weight")
+        places.append({item.key: item.value for item in entry.external_data})
+    assert places[0] == places[1]
+    assert places[0]["location"] == "weights.safetensors"
+
+
+def test_weights_keep_the_bytes_of_the_checkpoint(bundle_of, checkpoint_of):
+    pairs = {
+        "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",
+        "encoder.layers.1.attention.v.weight": "encoder.layer.1.attention.self.value.weight",
+    }
+    with (
+        safe_open(bundle_of("bert") / "weights.safetensors", "np") as ours,
+        safe_open(checkpoint_of("bert") / "model.safetensors", "np") as theirs,
+    ):
+        for name, original in pairs.items():
+            assert np.array_equal(ours.get_tensor(name), theirs.get_tensor(original))
+
+
+def test_existing_folder_is_refused_and_force_replaces_only_a_bundle(checkpoint_of, tmp_path):
+    out = tmp_path / "out"
+    export(checkpoint_of("bert"), out)
+    before = (out / "txexport.json").read_bytes()
+    with pytest.raises(BundleError, match="exists; choose another folder, or --force"):
+        export(checkpoint_of("gpt2"), out)
+    assert (out / "txexport.json").read_bytes() == before
+    export(checkpoint_of("gpt2"), out, force=True)
+    assert bundle.read(out).model_type == "gpt2"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter1.txt").write_text("all of it")
+    with pytest.raises(BundleError, match="is not a bundle, so --force does not replace it"):
+        export(checkpoint_of("bert"), precious, force=True)
+    assert (precious / "chapter1.txt").read_text() == "all of it"
+
+
+def test_failed_export_leaves_the_old_bundle_and_nothing_else(checkpoint_of, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    export(checkpoint_of("bert"), out)
+    before = (out / "txexport.json").read_bytes()
+    monkeypatch.setattr("txexport.exporter.models", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        export(checkpoint_of("bert"), out, force=True)
+    assert (out / "txexport.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("txexport.exporter.onnx.save", full)
+    with pytest.raises(BundleError, match="could not be written: No space left on device") as caught:
+        export(checkpoint_of("bert"), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+SLOW_EXPORT = """
+import sys, time
+from txexport import cli, exporter
+write = exporter._write_graph
+def slowly(*arguments):
+    print("half way", flush=True)
+    time.sleep(60)
+exporter._write_graph = slowly
+cli.main(["export", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send")
+@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_killed_export_leaves_nothing_half_written(kill, checkpoint_of, tmp_path):
+    source, out = checkpoint_of("bert"), tmp_path / "out"
+    command = [sys.executable, "-c", SLOW_EXPORT, str(source), str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline() == "half way\n"
+    process.send_signal(kill)
+    assert process.wait(timeout=30) != 0
+    assert not out.exists()
+    if kill != signal.SIGKILL:
+        assert list(tmp_path.iterdir()) == []
+    export(source, out)  # and a kill that nothing can catch leaves nothing that hinders the next
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_encoder_has_no_cache_to_choose(checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError, match="has no cache"):
+        export(checkpoint_of("bert"), tmp_path / "out", cache="dynamic")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_truncated_weights_leave_nothing(checkpoint_of, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in checkpoint_of("bert").iterdir():
+        (source / path.name).write_bytes(path.read_bytes())
+    file = source / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(CheckpointError, match="truncated"):
+        export(source, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_progress_counts_every_byte(checkpoint_of, tmp_path):
+    seen = []
+    export(checkpoint_of("gpt2"), tmp_path / "out", progress=lambda *counts: seen.append(counts))
+    done, total = zip(*seen, strict=True)
+    assert list(done) == sorted(done)
+    assert done[-1] == total[0]
+    assert set(total) == {total[0]}
+
+
+PEAK = """
+import resource, sys
+from txexport.exporter import export
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import onnx, onnxscript
+export(sys.argv[1], sys.argv[1] + ".small")
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+export(sys.argv[2], sys.argv[2] + ".out")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) * 1024)
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not report peak memory this way")
+def test_peak_memory_is_a_small_part_of_the_checkpoint(tmp_path):
+    """430 MB of weights, its largest tensor 98 MB, in a process that has exported a small one before."""
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+    }
+    for name, layers, words in (("small", 1, 101), ("large", 12, 32003)):
+        folder = tmp_path / name
+        folder.mkdir()
+        settings = config | {"num_hidden_layers": layers, "vocab_size": words}
+        (folder / "config.json").write_text(json.dumps(settings))
+        write_bert_weights(folder, layers, words)
+    command = [sys.executable, "-c", PEAK, str(tmp_path / "small"), str(tmp_path / "large")]
+    peak = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    size = (tmp_path / "large" / "model.safetensors").stat().st_size
+    assert size > 400e6
+    assert peak < 0.2 * size
+
+
+def write_bert_weights(folder: Path, layers: int, words: int) -> None:
+    wide, narrow = np.zeros((3072, 768), np.float32), np.zeros(768, np.float32)
+    tensors = {
+        "embeddings.word_embeddings.weight": np.zeros((words, 768), np.float32),
+        "embeddings.position_embeddings.weight": np.zeros((512, 768), np.float32),
+        "embeddings.token_type_embeddings.weight": np.zeros((2, 768), np.float32),
+        "embeddings.LayerNorm.weight": narrow,
+        "embeddings.LayerNorm.bias": narrow,
+    }
+    for i in range(layers):
+        layer = f"encoder.layer.{i}"
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            tensors[f"{layer}.attention.{part}.weight"] = wide[:768]
+            tensors[f"{layer}.attention.{part}.bias"] = narrow
+        for norm in ("attention.output.LayerNorm", "output.LayerNorm"):
+            tensors |= {f"{layer}.{norm}.weight": narrow, f"{layer}.{norm}.bias": narrow}
+        tensors[f"{layer}.intermediate.dense.weight"] = wide
+        tensors[f"{layer}.intermediate.dense.bias"] = np.zeros(3072, np.float32)
+        tensors[f"{layer}.output.dense.weight"] = wide.reshape(768, 3072)
+        tensors[f"{layer}.output.dense.bias"] = narrow
+    save_file(tensors, folder / "model.safetensors")
+
+
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "transformers", "safetensors"):
+    sys.modules[name] = None  # any import of it raises
+import txexport
+txexport.export(sys.argv[1], sys.argv[2])
+print(txexport.load(sys.argv[2], device="cpu").generate_ids([[5, 6, 7]], max_new_tokens=4))
+"""
+
+
+def test_export_and_generation_need_no_pytorch(checkpoint_of, tmp_path):
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(checkpoint_of("gpt2")), str(tmp_path / "out")]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(output) == load(tmp_path / "out").generate_ids([[5, 6, 7]], max_new_tokens=4)
+
+
+def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
+    out = tmp_path / "out"
+    export(checkpoint_of("bert"), out)
+    manifest = json.loads((out / "txexport.json").read_text())
+
+    def said(text: str) -> str:
+        (out / "txexport.json").write_text(text)
+        with pytest.raises(BundleError) as caught:
+            load(out)
+        return str(caught.value)
+
+    assert "is damaged" in said("{")
+    assert "is damaged" in said("[]")
+    assert "is damaged" in said(json.dumps({k: v for k, v in manifest.items() if k != "graphs"}))
+    assert "this txexport reads up to 1; update it" in said(json.dumps(manifest | {"format": 2}))
+    (out / "model.onnx").unlink()
+    assert "model.onnx is missing" in said(json.dumps(manifest))
+    with pytest.raises(BundleError, match=r"has no txexport\.json"):
+        load(tmp_path)

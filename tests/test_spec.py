@@ -1,0 +1,118 @@
+"""A spec that contradicts itself must not become a model."""
+
+import dataclasses
+import json
+
+import pytest
+from txmodels.model import Model
+
+from txexport import parameters
+from txexport.errors import SpecError
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+    from_dict,
+    to_dict,
+)
+
+NORM = NormSpec(12, 1e-5)
+SELF = AttentionSpec(12, 3, 3, 4, causal=False)
+CAUSAL = dataclasses.replace(SELF, causal=True)
+FEED = FeedForwardSpec(12, 20, Activation.RELU)
+EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
+BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
+ENCODER = StackSpec(EMBEDDING, BLOCK, 2)
+DECODER = StackSpec(EMBEDDING, dataclasses.replace(BLOCK, attention=CAUSAL), 2, final_norm=NORM)
+CROSSED = dataclasses.replace(DECODER, block=dataclasses.replace(DECODER.block, cross_attention=SELF))
+CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
+MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
+
+CONTRADICTIONS = {
+    "eps is 0": lambda: NormSpec(12, 0),
+    "cannot share 2 key/value heads": lambda: AttentionSpec(12, 3, 2, 4, causal=True),
+    "num_heads is 0": lambda: AttentionSpec(12, 0, 1, 4, causal=True),
+    "intermediate_size is -1": lambda: FeedForwardSpec(12, -1, Activation.RELU),
+    "FeedForwardSpec is 8 wide, attention 12": lambda: BlockSpec(
+        SELF, FeedForwardSpec(8, 20, Activation.RELU), NORM, NormPlacement.PRE
+    ),
+    "norm is 8 wide": lambda: BlockSpec(SELF, FEED, NormSpec(8, 1e-5), NormPlacement.PRE),
+    "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
+    "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
+    "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
+    "has no table": lambda: PositionSpec(PositionKind.NONE, 4),
+    "segments is -1": lambda: dataclasses.replace(EMBEDDING, segments=-1),
+    "norm is 8 wide, the embedding 12": lambda: dataclasses.replace(EMBEDDING, norm=NormSpec(8, 1e-5)),
+    "num_layers is 0": lambda: dataclasses.replace(ENCODER, num_layers=0),
+    "the embedding is 8 wide": lambda: dataclasses.replace(
+        ENCODER, embedding=dataclasses.replace(EMBEDDING, hidden_size=8)
+    ),
+    "final norm is 8 wide": lambda: dataclasses.replace(ENCODER, final_norm=NormSpec(8, 1e-5)),
+    "needs an activation and a norm": lambda: HeadSpec(HeadKind.MASKED_LM),
+    "has no transform": lambda: HeadSpec(HeadKind.CAUSAL_LM, norm=NORM),
+    "neither encoder nor decoder": lambda: ModelSpec(),
+    "exactly when there is an encoder": lambda: ModelSpec(decoder=CROSSED, head=CAUSAL_LM),
+    "attention must be causal": lambda: ModelSpec(decoder=ENCODER, head=CAUSAL_LM),
+    "needs a causal LM head": lambda: ModelSpec(decoder=DECODER),
+    "needs a decoder": lambda: ModelSpec(encoder=ENCODER, head=CAUSAL_LM),
+    "nothing to cross-attend to": lambda: ModelSpec(encoder=CROSSED),
+    "needs an encoder-only model": lambda: ModelSpec(decoder=DECODER, head=CAUSAL_LM, pooler=True),
+    "the head's norm is 8 wide": lambda: ModelSpec(
+        encoder=ENCODER, head=dataclasses.replace(MASKED_LM, norm=NormSpec(8, 1e-5))
+    ),
+    "needs an encoder and a decoder": lambda: ModelSpec(encoder=ENCODER, shared_embedding=True),
+    "word matrices of two shapes": lambda: ModelSpec(
+        encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, vocab_size=7)),
+        decoder=CROSSED,
+        head=CAUSAL_LM,
+        shared_embedding=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", CONTRADICTIONS)
+def test_contradiction_says_why(reason):
+    with pytest.raises(SpecError, match=reason.replace("(", r"\(")):
+        CONTRADICTIONS[reason]()
+
+
+MODELS = {
+    "encoder": ModelSpec(encoder=ENCODER, pooler=True),
+    "masked": ModelSpec(encoder=ENCODER, head=MASKED_LM),
+    "untied": ModelSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
+    "decoder": ModelSpec(decoder=DECODER, head=CAUSAL_LM),
+    "both": ModelSpec(encoder=ENCODER, decoder=CROSSED, head=dataclasses.replace(CAUSAL_LM, bias=True)),
+    "shared": ModelSpec(encoder=ENCODER, decoder=CROSSED, head=CAUSAL_LM, shared_embedding=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_survives_json(name):
+    spec = MODELS[name]
+    assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_those_of_the_pytorch_model(name):
+    declared = {key: tuple(value.shape) for key, value in Model(MODELS[name]).named_parameters()}
+    assert list(declared.items()) == list(parameters.model(MODELS[name]).items())
+
+
+def test_unknown_field_is_an_error():
+    with pytest.raises(SpecError, match="unknown fields dropout"):
+        from_dict(NormSpec, {"size": 4, "eps": 1e-5, "dropout": 0.1})
+
+
+def test_limit_leaves_out_the_offset():
+    assert PositionSpec(PositionKind.LEARNED, 12, 2).limit == 10
+    assert PositionSpec(PositionKind.NONE).limit is None
