@@ -159,12 +159,10 @@ class Model:
             raise InputError(f"task '{self.manifest.task}' gives no hidden states to embed with")
         how = self._how_to_pool(pooling, normalize)
         rows = [texts] if isinstance(texts, str) else list(texts)
-        encodings = self.text.encode([text.lower() for text in rows] if how.lower else rows)
         limit = min((n for n in (self.manifest.limits["encoder"], how.max_length) if n), default=None)
-        for encoding in encodings:
-            if limit is not None and truncate:
-                encoding.truncate(limit)
-            self._check_length(len(encoding.ids), limit)
+        cased = [text.lower() for text in rows] if how.lower else rows
+        encodings = self.text.encode(cased, limit if truncate else None)
+        self._check_length(max((len(encoding.ids) for encoding in encodings), default=0), limit)
         order = sorted(range(len(rows)), key=lambda i: len(encodings[i].ids))
         vectors: list[np.ndarray] = [np.empty(0)] * len(rows)
         for first in range(0, len(order), batch_size):

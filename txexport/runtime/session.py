@@ -12,6 +12,8 @@ from txexport.errors import BundleError, InputError
 
 ERRORS_ONLY = 3  # ONNX Runtime's severity: a copied cache or a slow operator is no news to a user
 
+TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
+
 
 class Session:
     """One graph on one device, "cpu" or "cuda".
@@ -38,16 +40,35 @@ class Session:
         self.outputs = [port.name for port in self.session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name. Raises InputError for an unknown, missing or ill-shaped input."""
+        """Every output by name, for inputs of which integers may have any width.
+
+        Raises InputError for an input that is unknown, missing, or of another type or shape.
+        """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
         if unknown or missing:
             said = [f"unknown {', '.join(sorted(unknown))}"] * bool(unknown)
             said += [f"missing {', '.join(sorted(missing))}"] * bool(missing)
             raise InputError(f"inputs do not fit the graph: {'; '.join(said)}")
+        fitting = {name: self._fit(name, array) for name, array in inputs.items()}
         try:
-            return dict(zip(self.outputs, self.session.run(None, dict(inputs)), strict=True))
+            return dict(zip(self.outputs, self.session.run(None, fitting), strict=True))
         except Exception as error:  # as above
             raise InputError(str(error).splitlines()[0]) from None
+
+    def _fit(self, name: str, array: np.ndarray) -> np.ndarray:
+        """`array` in the type of the input `name`, if its type and shape allow."""
+        port = self.inputs[name]
+        if port.type == "tensor(int64)" and np.issubdtype(array.dtype, np.integer):
+            array = array.astype(np.int64, copy=False)
+        same = len(port.shape) == array.ndim and all(
+            found == wanted or isinstance(wanted, str)
+            for found, wanted in zip(array.shape, port.shape, strict=True)
+        )
+        if not same or TYPES[port.type] != array.dtype:
+            dims = ", ".join(str(dim) for dim in port.shape)
+            wanted = np.dtype(TYPES[port.type]).name
+            raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
+        return array
 
     def value(self, array: np.ndarray) -> ort.OrtValue:
         """`array` on the session's device; on the CPU it shares the array's memory."""

@@ -22,9 +22,16 @@ class Text:
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
 
-    def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """One encoding a text, with the special tokens that the tokenizer adds."""
-        return self.tokenizer.encode_batch(list(texts))
+    def encode(self, texts: Sequence[str], limit: int | None = None) -> list[Encoding]:
+        """One encoding a text, with the special tokens that the tokenizer adds.
+
+        `limit` cuts a text to so many tokens, special ones included, which stay.
+        """
+        tokenizer = self.tokenizer
+        if limit is not None:
+            tokenizer = Tokenizer.from_str(tokenizer.to_str())  # settings of a tokenizer hold for all threads
+            tokenizer.enable_truncation(limit)
+        return tokenizer.encode_batch(list(texts))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """One text a row of ids, without special tokens."""

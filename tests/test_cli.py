@@ -1,0 +1,94 @@
+"""The command line, as a person or a script meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from rows import ROWS
+
+from txexport.cli import main
+
+
+def invoke(*arguments) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_export_then_generate(checkpoint_of, tmp_path):
+    code, output, noise = invoke("export", checkpoint_of("gpt2"), tmp_path / "out")
+    assert (code, noise) == (0, "")
+    assert output == f"{tmp_path / 'out'}: gpt2, text-generation, static cache: model.onnx\n"
+    code, output, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4, "--json")
+    assert code == 0
+    assert json.loads(output)["prompt"] == "the cat"
+    code, text, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4)
+    assert text == json.loads(output)["text"] + "\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "nowhere", "out"],
+        ["verify", "nowhere"],
+        ["embed", "nowhere", "text"],
+        ["generate", "nowhere", "text"],
+    ],
+)
+def test_error_is_one_line_and_exit_code_2(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, output, noise = invoke(*arguments)
+    assert (code, output) == (2, "")
+    assert noise.startswith("error: nowhere ")
+    assert noise.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_folder_needs_force(checkpoint_of, tmp_path):
+    assert invoke("export", checkpoint_of("bert"), tmp_path / "out")[0] == 0
+    code, _, noise = invoke("export", checkpoint_of("bert"), tmp_path / "out")
+    assert code == 2
+    assert "--force" in noise
+    assert (
+        invoke("export", checkpoint_of("bert"), tmp_path / "out", "--force", "--task", "feature-extraction")[
+            0
+        ]
+        == 0
+    )
+
+
+def test_warnings_are_one_line(bundle_of, tmp_path):
+    import shutil
+
+    shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
+    (tmp_path / "copy" / "generation_config.json").write_text('{"num_beams": 4}')
+    _, _, noise = invoke("generate", tmp_path / "copy", "the cat", "--max-new-tokens", 2)
+    assert noise == "warning: greedy search leaves out num_beams=4\n"
+
+
+def test_families_lists_every_task():
+    _, output, _ = invoke("families")
+    listed = {
+        (line.split(": ")[0], task)
+        for line in output.splitlines()
+        for task in line.split(": ")[1].split(", ")
+    }
+    assert listed == {(row.model_type, row.task) for row in ROWS}
+
+
+def test_runs_as_a_program(tmp_path):
+    command = [sys.executable, "-c", "from txexport.cli import main; main()", "verify", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"error: {tmp_path} is not a bundle: it has no txexport.json; make one with txexport export\n"
+    )
+
+
+def test_help_says_what_each_command_does():
+    _, output, _ = invoke("--help")
+    for command in ("export", "verify", "embed", "generate", "families"):
+        assert command in output
+        assert invoke(command, "--help")[0] == 0

@@ -1,0 +1,318 @@
+"""What an application meets when it embeds a bundle."""
+
+import dataclasses
+import json
+import shutil
+import sys
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from tokenizers import Tokenizer
+
+import txexport
+from txexport.errors import BundleError, InputError
+from txexport.runtime.cache import StaticCache
+from txexport.runtime.session import cuda_present
+
+CACHES = ["static", "dynamic"]
+
+
+@pytest.fixture
+def model_of(bundle_of):
+    """A function from a model_type and a cache to a freshly loaded Model without end-of-sequence token."""
+
+    def get(model_type: str, cache: str | None = None):
+        model = txexport.load(bundle_of(model_type, cache), device="cpu")
+        model.generation_config = dataclasses.replace(model.generation_config, eos=())
+        return model
+
+    return get
+
+
+def test_run_names_what_does_not_fit(model_of):
+    model = model_of("bert")
+    ids = np.ones((1, 3), np.int64)
+    with pytest.raises(InputError, match="unknown ids; missing attention_mask, input_ids, token_type_ids"):
+        model.run(ids=ids)
+    floats = r"input 'input_ids' is float32 \(1, 3\), expected int64 \(batch_size, sequence_length\)"
+    with pytest.raises(InputError, match=floats):
+        model.run(input_ids=ids.astype(np.float32), attention_mask=ids, token_type_ids=0 * ids)
+    with pytest.raises(InputError, match=r"input 'input_ids' is int64 \(3,\), expected"):
+        model.run(input_ids=ids[0], attention_mask=ids, token_type_ids=0 * ids)
+    narrow = {name: ids.astype(np.int32) for name in ("input_ids", "attention_mask")}
+    assert model.run(**narrow, token_type_ids=0 * ids)["last_hidden_state"].shape == (1, 3, 48)
+    with pytest.raises(InputError, match="no graph 'decoder_model'; expected one of model"):
+        model.run("decoder_model", input_ids=ids)
+    with pytest.raises(InputError, match="which graph"):
+        model_of("bart").run(input_ids=ids)
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("model_type", ["gpt2", "bart"])
+def test_rows_do_not_disturb_each_other(model_type, cache, model_of):
+    model = model_of(model_type, cache)
+    rows = [[5, 6, 7], [9], list(range(20, 31))]
+    together = model.generate_ids(rows, max_new_tokens=20)
+    assert together == [model.generate_ids([row], max_new_tokens=20)[0] for row in rows]
+    assert {len(tokens) for tokens in together} == {20}
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bart"])
+def test_both_caches_generate_the_same(model_type, model_of):
+    rows = [[5, 6, 7], [9, 10]]
+    found = [model_of(model_type, cache).generate_ids(rows, max_new_tokens=25) for cache in CACHES]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_row_ends_with_its_own_end_of_sequence(cache, model_of):
+    model = model_of("gpt2", cache)
+    rows = [[5, 6, 7], [9], [40, 41]]
+    free = model.generate_ids(rows, max_new_tokens=15)
+    eos = free[1][3]
+    model.generation_config = dataclasses.replace(model.generation_config, eos=(eos,))
+    for tokens, whole in zip(model.generate_ids(rows, max_new_tokens=15), free, strict=True):
+        assert tokens == (whole[: whole.index(eos) + 1] if eos in whole else whole)
+
+
+def test_static_cache_grows_and_keeps_what_it_holds(model_of, monkeypatch):
+    model = model_of("gpt2", "static")
+    expected = model.generate_ids([[5, 6, 7], [9]], max_new_tokens=30)
+    capacities = []
+    reserve = StaticCache._reserve
+
+    def watched(self, needed):
+        reserve(self, needed)
+        capacities.append(self.capacity)
+
+    monkeypatch.setattr("txexport.runtime.model.PROMPT_CAPACITY", 1)
+    monkeypatch.setattr(StaticCache, "_reserve", watched)
+    assert model.generate_ids([[5, 6, 7], [9]], max_new_tokens=30) == expected
+    assert sorted(set(capacities)) == [6, 12, 24, 48]
+
+
+def test_static_cache_is_written_in_place(model_of):
+    """A copy each step would cost what the static cache is there to save."""
+    model = model_of("gpt2", "static")
+    cache = StaticCache(model.sessions["model"], {}, batch=1, capacity=16)
+    before = {name: value.data_ptr() for name, value in cache.buffers.items()}
+    cache.step(np.array([[5, 6, 7]]), np.array([3]))
+    cache.step(np.array([[8]]), np.array([1]))
+    assert {name: value.data_ptr() for name, value in cache.buffers.items()} == before
+    for value in cache.buffers.values():
+        filled = np.abs(value.numpy()).sum(axis=(0, 1, 3)) > 0
+        assert filled.tolist() == [True] * 4 + [False] * 12
+
+
+def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
+    options = ort.SessionOptions()
+    options.log_severity_level = 2  # ONNX Runtime warns of each copy
+    model = model_of("gpt2", "static")
+    session = model.sessions["model"]
+    session.session = ort.InferenceSession(
+        model.folder / "model.onnx", options, providers=["CPUExecutionProvider"]
+    )
+    model.generate_ids([[5, 6, 7], [9]], max_new_tokens=5)
+    assert "copying past_cache" not in capfd.readouterr().err
+
+
+LIMITS = [
+    ("gpt2", [list(range(40))], None, "a prompt of 40 tokens leaves no room in the model's 40"),
+    ("gpt2", [[5] * 30], 11, "a prompt of 30 tokens and 11 new ones exceed the model's 40"),
+    ("gpt2", [[5]], 0, "max_new_tokens is 0, expected at least 1"),
+    ("gpt2", [[5], []], 4, "every row needs at least one token"),
+    ("bart", [[5] * 41], 4, "an input of 41 tokens is longer than the model's 40"),
+]
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize(("model_type", "rows", "new", "said"), LIMITS, ids=[row[3] for row in LIMITS])
+def test_lengths_are_never_cut_silently(model_type, rows, new, said, cache, model_of):
+    with pytest.raises(InputError, match=said):
+        model_of(model_type, cache).generate_ids(rows, max_new_tokens=new)
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_generation_reaches_the_last_position(cache, model_of):
+    model = model_of("gpt2", cache)
+    assert [len(row) for row in model.generate_ids([[5] * 10, [6]], max_new_tokens=30)] == [30, 30]
+    assert [len(row) for row in model.generate_ids([[5] * 35, [6]])] == [5, 20]
+
+
+def test_no_rows_give_no_rows(model_of):
+    assert model_of("gpt2").generate_ids([]) == []
+
+
+def test_encoder_does_not_generate(model_of):
+    with pytest.raises(InputError, match="task 'feature-extraction' does not generate"):
+        model_of("bert").generate_ids([[5]])
+
+
+def test_generate_is_text_in_and_text_out(model_of, bundle_of):
+    model = model_of("gpt2")
+    tokenizer = Tokenizer.from_file(str(bundle_of("gpt2") / "tokenizer.json"))
+    prompts = ["the cat", "the dog lay on"]
+    ids = model.generate_ids([tokenizer.encode(prompt).ids for prompt in prompts], max_new_tokens=6)
+    texts = model.generate(prompts, max_new_tokens=6)
+    assert texts == [tokenizer.decode(row) for row in ids]
+    assert model.generate(prompts[0], max_new_tokens=6) == texts[0]
+
+
+def with_settings(folder, tmp_path, **settings):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / "generation_config.json").write_text(json.dumps(settings))
+    return txexport.load(copy, device="cpu")
+
+
+def test_generation_settings_of_the_checkpoint_count(bundle_of, tmp_path):
+    model = with_settings(
+        bundle_of("bart"),
+        tmp_path,
+        decoder_start_token_id=2,
+        forced_bos_token_id=17,
+        forced_eos_token_id=2,
+        eos_token_id=[2, 3],
+        max_length=9,
+    )
+    tokens = model.generate_ids([[5, 6, 7]])[0]
+    assert tokens[0] == 17
+    assert tokens[-1] in (2, 3)
+    assert len(tokens) <= 8
+
+
+def test_settings_that_greedy_search_leaves_out_are_said(bundle_of, tmp_path):
+    model = with_settings(bundle_of("gpt2"), tmp_path, num_beams=4, no_repeat_ngram_size=3)
+    with pytest.warns(UserWarning, match="greedy search leaves out num_beams=4, no_repeat_ngram_size=3"):
+        model.generate_ids([[5]], max_new_tokens=2)
+
+
+def test_bundle_without_tokenizer_still_takes_ids(bundle_of, tmp_path):
+    shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
+    (tmp_path / "copy" / "tokenizer.json").unlink()
+    model = txexport.load(tmp_path / "copy", device="cpu")
+    assert len(model.generate_ids([[5]], max_new_tokens=3)[0]) == 3
+    with pytest.raises(BundleError, match=r"has no tokenizer\.json"):
+        model.generate("the cat")
+
+
+def test_embed_pools_as_asked(model_of):
+    model = model_of("bert")
+    texts = ["the cat sat on the mat", "the dog"]
+    with pytest.raises(InputError, match="does not say how to pool; choose pooling 'mean' or 'cls'"):
+        model.embed(texts)
+    with pytest.raises(InputError, match="pooling 'max' is not known"):
+        model.embed(texts, pooling="max")
+    for text, cls, mean in zip(
+        texts, model.embed(texts, pooling="cls"), model.embed(texts, pooling="mean"), strict=True
+    ):
+        ids = np.array([model.text.encode([text])[0].ids])
+        ones = np.ones_like(ids)
+        hidden = model.run(input_ids=ids, attention_mask=ones, token_type_ids=0 * ids)["last_hidden_state"][0]
+        assert np.abs(hidden[0] - cls).max() < 1e-5
+        assert np.abs(hidden.mean(axis=0) - mean).max() < 1e-5
+    unit = model.embed(texts, pooling="mean", normalize=True)
+    assert np.abs(np.linalg.norm(unit, axis=1) - 1).max() < 1e-6
+    assert model.embed(texts[0], pooling="cls").shape == (48,)
+
+
+def test_embed_needs_hidden_states(model_of):
+    with pytest.raises(InputError, match="gives no hidden states"):
+        model_of("gpt2").embed("the cat")
+
+
+POOLINGS = [
+    ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+    ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+    ({"pooling_mode": "cls"}, "cls"),
+    ({"pooling_mode_max_tokens": True}, None),
+    ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, None),
+    ({"pooling_mode": "lasttoken"}, None),
+]
+
+
+@pytest.mark.parametrize(("config", "method"), POOLINGS, ids=[str(row[0]) for row in POOLINGS])
+def test_pooling_is_what_the_checkpoint_says(config, method, bundle_of, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(bundle_of("bert"), folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    kinds = ["Transformer", "Pooling"]
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": "1_Pooling"} for kind in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    model = txexport.load(folder, device="cpu")
+    if method is None:
+        with pytest.raises((BundleError, InputError), match="pooling"):
+            model.embed("the cat")
+    else:
+        assert np.array_equal(model.embed("the cat"), model.embed("the cat", pooling=method, normalize=False))
+
+
+def test_unknown_module_of_a_sentence_encoder_is_refused(bundle_of, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(bundle_of("bert"), folder)
+    (folder / "modules.json").write_text(
+        json.dumps([{"type": "sentence_transformers.models.Dense", "path": ""}])
+    )
+    with pytest.raises(BundleError, match="module Dense is not supported"):
+        txexport.load(folder, device="cpu").embed("the cat")
+
+
+def test_texts_too_long_are_an_error_or_cut_on_request(model_of):
+    model = model_of("bert")
+    text = "the cat sat on the mat " * 20
+    with pytest.raises(InputError, match="is longer than the model's 40"):
+        model.embed(text, pooling="mean")
+    encoding = model.text.encode([text])[0]
+    assert len(encoding.ids) > 40
+    ids = np.array([encoding.ids[:40]])
+    ones = np.ones_like(ids)
+    hidden = model.run(input_ids=ids, attention_mask=ones, token_type_ids=0 * ids)["last_hidden_state"][0]
+    cut = model.embed(text, pooling="mean", truncate=True)
+    assert np.abs(cut - hidden.mean(axis=0)).max() < 1e-5
+
+
+def test_embed_answers_in_order_whatever_the_batches(model_of):
+    model = model_of("bert")
+    texts = ["the " * n for n in (9, 1, 5, 3, 9, 2, 7)]
+    whole = model.embed(texts, pooling="mean")
+    assert np.abs(model.embed(texts, pooling="mean", batch_size=2) - whole).max() < 1e-5
+    for text, vector in zip(texts, whole, strict=True):
+        assert np.abs(model.embed(text, pooling="mean") - vector).max() < 1e-5
+
+
+def test_unknown_device(bundle_of):
+    with pytest.raises(InputError, match="device 'tpu' is not known"):
+        txexport.load(bundle_of("bert"), device="tpu")
+
+
+@pytest.mark.skipif(cuda_present(), reason="this machine has CUDA")
+def test_cuda_that_is_not_there_is_said(bundle_of):
+    with pytest.raises(InputError, match="device 'cuda' was asked for"):
+        txexport.load(bundle_of("bert"), device="cuda")
+    assert txexport.load(bundle_of("bert")).device == "cpu"
+
+
+@pytest.mark.skipif(not cuda_present(), reason="no CUDA device")
+@pytest.mark.parametrize(
+    ("model_type", "cache"), [("bert", None), *((m, c) for m in ("gpt2", "bart") for c in CACHES)]
+)
+def test_cuda_equals_the_twin(model_type, cache, bundle_of):
+    assert txexport.verify(bundle_of(model_type, cache), device="cuda").ok
+
+
+def test_threads_are_limited(bundle_of):
+    model = txexport.load(bundle_of("bert"), device="cpu", threads=1)
+    assert model.sessions["model"].session.get_session_options().intra_op_num_threads == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be removed on Windows")
+def test_loaded_model_does_not_need_its_folder(bundle_of, tmp_path):
+    shutil.copytree(bundle_of("bert"), tmp_path / "copy")
+    model = txexport.load(tmp_path / "copy", device="cpu")
+    ids = np.ones((1, 3), np.int64)
+    before = model.run(input_ids=ids, attention_mask=ids, token_type_ids=0 * ids)
+    shutil.rmtree(tmp_path / "copy")
+    after = model.run(input_ids=ids, attention_mask=ids, token_type_ids=0 * ids)
+    assert np.array_equal(before["last_hidden_state"], after["last_hidden_state"])
