@@ -83,3 +83,7 @@ def readme_table() -> str:
         also = "; ".join(row.variant for row in rows if row.variant)
         lines.append(f"| `{model_type}` | `{task}` | {caches} | {also} |")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(readme_table())

@@ -65,8 +65,11 @@ def export(source: Path, out: Path, **options: Any) -> None:
 @click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where OUT came from).")
 @click.option("--reference", type=click.Choice(["twin", "transformers"]), default="twin", show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the report here too.")
-def verify(out: Path, source: Path | None, reference: str, device: str, json_file: Path | None) -> None:
+def verify(
+    out: Path, source: Path | None, reference: str, device: str, quiet: bool, json_file: Path | None
+) -> None:
     """Prove the bundle OUT against its PyTorch original.
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
@@ -85,7 +88,7 @@ def verify(out: Path, source: Path | None, reference: str, device: str, json_fil
         report = run(out, source=source, reference=reference, device=device, progress=show)
     if json_file is not None:
         report.write_json(json_file)
-    Console().print(table.render(report))
+    Console(highlight=False).print(table.render(report, cases=not quiet))
     sys.exit(0 if report.ok else 1)
 
 

@@ -8,14 +8,16 @@ from rich.text import Text
 from txexport.parity.report import CaseReport, Report
 
 
-def render(report: Report) -> Group:
-    """A verdict, then one line a case with the output that came out worst."""
+def render(report: Report, cases: bool = True) -> Group:
+    """A verdict, then, with `cases`, one line a case with the output that came out worst."""
     verdict = ("equal to", "bold green") if report.ok else ("NOT EQUAL to", "bold red")
     checks = [check for case in report.cases for check in case.checks]
     outputs, numbers = len({check.output for check in checks}), sum(check.elements for check in checks)
     title = Text.assemble(f"{report.bundle}: ", verdict, f" {report.reference} on {report.runtime}")
     allowed = f", each within {checks[0].tolerance:.0e}" if checks else ""
     facts = f"{report.model_type}, {report.task}: {outputs} outputs, {numbers:,} numbers{allowed}"
+    if not cases:
+        return Group(title, facts)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("case", no_wrap=True)
     table.add_column("worst output")
