@@ -122,6 +122,8 @@ LIMITS = [
     ("gpt2", [[5] * 30], 11, "a prompt of 30 tokens and 11 new ones exceed the model's 40"),
     ("gpt2", [[5]], 0, "max_new_tokens is 0, expected at least 1"),
     ("gpt2", [[5], []], 4, "every row needs at least one token"),
+    ("gpt2", [[5, -1]], 4, "token ids run from -1 to 5, expected 0 to 310"),
+    ("bart", [[5], [311]], 4, "token ids run from 1 to 311, expected 0 to 310"),
     ("bart", [[5] * 41], 4, "an input of 41 tokens is longer than the model's 40"),
 ]
 
@@ -215,6 +217,7 @@ def test_embed_pools_as_asked(model_of):
     unit = model.embed(texts, pooling="mean", normalize=True)
     assert np.abs(np.linalg.norm(unit, axis=1) - 1).max() < 1e-6
     assert model.embed(texts[0], pooling="cls").shape == (48,)
+    assert model.embed([], pooling="cls").shape == (0, 48)
 
 
 def test_embed_needs_hidden_states(model_of):

@@ -53,7 +53,7 @@ def export(
     if cache is not None and resolved.spec.decoder is None:
         raise UnsupportedError(f"task '{resolved.task}' has no cache; leave --cache out")
     kind = Cache(cache or Cache.STATIC)
-    with _placed(Path(out), force) as folder:
+    with _placed(Path(os.path.abspath(out)), force) as folder:
         tensors, digest = _write_weights(folder, checkpoint, resolved.weights, progress or _silent)
         graphs = {
             role: _write_graph(folder, f"{role}.onnx", graph, inline)

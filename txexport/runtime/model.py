@@ -86,13 +86,17 @@ class Model:
         what the checkpoint's generation settings say, or else 20, within the model's longest sequence.
         Raises InputError for a task that does not generate and for rows that are too long.
         """
-        if not rows:
-            return []
         if self.manifest.cache is None:
             raise InputError(f"task '{self.manifest.task}' does not generate")
+        if not rows:
+            return []
         config = self.generation_config
-        ids, mask = pad(rows, config.pad)
         seq2seq = "encoder_model" in self.sessions
+        session = self.sessions["decoder_model" if seq2seq else "model"]
+        ids, mask = pad(rows, config.pad)
+        words = session.outputs["logits"].shape[-1]
+        if ids.min() < 0 or ids.max() >= words:
+            raise InputError(f"token ids run from {ids.min()} to {ids.max()}, expected 0 to {words - 1}")
         cross, prompts = {}, rows
         if seq2seq:
             if config.decoder_start is None:
@@ -102,7 +106,6 @@ class Model:
             prompts = [[config.decoder_start]] * len(rows)
             ids, mask = pad(prompts, config.pad)
         new_tokens = [self._new_tokens(len(prompt), max_new_tokens) for prompt in prompts]
-        session = self.sessions["decoder_model" if seq2seq else "model"]
         total = max(len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True))
         cache = open_cache(session, self.manifest.cache, cross, len(rows), min(total, _roomy(ids.shape[1])))
         return greedy(cache.step, prompts, ids, new_tokens, config, seq2seq)
@@ -164,17 +167,16 @@ class Model:
         encodings = self.text.encode(cased, limit if truncate else None)
         self._check_length(max((len(encoding.ids) for encoding in encodings), default=0), limit)
         order = sorted(range(len(rows)), key=lambda i: len(encodings[i].ids))
-        vectors: list[np.ndarray] = [np.empty(0)] * len(rows)
+        width = session.outputs["last_hidden_state"].shape[-1]
+        vectors = np.empty((len(rows), width), np.float32)
         for first in range(0, len(order), batch_size):
             batch = order[first : first + batch_size]
             ids, mask = pad([encodings[i].ids for i in batch], self._pad_id)
             inputs = {"input_ids": ids, "attention_mask": mask}
             if "token_type_ids" in session.inputs:
                 inputs["token_type_ids"], _ = pad([encodings[i].type_ids for i in batch], 0)
-            pooled = how.apply(session.run(inputs)["last_hidden_state"], mask)
-            for i, vector in zip(batch, pooled, strict=True):
-                vectors[i] = vector
-        return vectors[0] if isinstance(texts, str) else np.stack(vectors)
+            vectors[batch] = how.apply(session.run(inputs)["last_hidden_state"], mask)
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def _how_to_pool(self, pooling: str | None, normalize: bool | None) -> Pooling:
         own = self.pooling

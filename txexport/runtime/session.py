@@ -37,7 +37,7 @@ class Session:
             raise InputError("device 'cuda' was asked for, but ONNX Runtime could not start it here")
         self.device = device
         self.inputs = {port.name: port for port in self.session.get_inputs()}
-        self.outputs = [port.name for port in self.session.get_outputs()]
+        self.outputs = {port.name: port for port in self.session.get_outputs()}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Every output by name, for inputs of which integers may have any width.
