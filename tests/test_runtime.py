@@ -123,7 +123,7 @@ LIMITS = [
     ("gpt2", [[5]], 0, "max_new_tokens is 0, expected at least 1"),
     ("gpt2", [[5], []], 4, "every row needs at least one token"),
     ("gpt2", [[5, -1]], 4, "token ids run from -1 to 5, expected 0 to 310"),
-    ("bart", [[5], [311]], 4, "token ids run from 1 to 311, expected 0 to 310"),
+    ("bart", [[5], [311]], 4, "token ids run from 5 to 311, expected 0 to 310"),
     ("bart", [[5] * 41], 4, "an input of 41 tokens is longer than the model's 40"),
 ]
 
