@@ -28,6 +28,7 @@ class Row:
 
 
 BERT, GPT2, BART = "bert", "gpt2", "bart"
+LLAMA, MISTRAL, QWEN2, QWEN3 = "llama", "mistral", "qwen2", "qwen3"
 FEATURES, FILL, GENERATE, TRANSLATE = (
     "feature-extraction",
     "fill-mask",
@@ -71,6 +72,41 @@ ROWS = [
         {"scale_embedding": True, "activation_function": "gelu_new"},
     ),
     Row(BART, "BartModel", TRANSLATE, "without head"),
+]
+
+LENGTH = {"original_max_position_embeddings": 16}
+ROPE = {
+    "linear": {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
+    "dynamic": {"rope_type": "dynamic", "factor": 2.5, "rope_theta": 5e3},
+    "llama3": LENGTH
+    | {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "rope_theta": 1e4,
+    },
+    "yarn": LENGTH | {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4},
+}
+BIASED = {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "head_dim": 10}
+
+ROWS += [
+    Row(LLAMA, "LlamaForCausalLM", GENERATE),
+    Row(LLAMA, "LlamaForCausalLM", GENERATE, "biases, tied, own head_dim", BIASED),
+    *(
+        Row(LLAMA, "LlamaForCausalLM", GENERATE, f"{kind} rope", {"rope_parameters": ROPE[kind]})
+        for kind in ROPE
+    ),
+    Row(LLAMA, "LlamaModel", FEATURES),
+    Row(MISTRAL, "MistralForCausalLM", GENERATE, "window of 5"),
+    Row(MISTRAL, "MistralForCausalLM", GENERATE, "no window", {"sliding_window": None}),
+    Row(MISTRAL, "MistralModel", FEATURES, "window of 5"),
+    Row(QWEN2, "Qwen2ForCausalLM", GENERATE),
+    Row(QWEN2, "Qwen2ForCausalLM", GENERATE, "tied", {"tie_word_embeddings": True}),
+    Row(QWEN2, "Qwen2Model", FEATURES),
+    Row(QWEN3, "Qwen3ForCausalLM", GENERATE),
+    Row(QWEN3, "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
+    Row(QWEN3, "Qwen3Model", FEATURES),
 ]
 
 

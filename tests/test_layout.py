@@ -34,7 +34,7 @@ ALLOWED = {
     "txexport/bundle.py": "",
     "txexport/checkpoint.py": "numpy",
     "txexport/weights.py": "numpy checkpoint parameters",
-    "txexport/families": "checkpoint families parameters weights",
+    "txexport/families": "numpy checkpoint families parameters weights",
     "models/txmodels": "torch txmodels",
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
     "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",

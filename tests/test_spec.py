@@ -17,10 +17,12 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     ModelSpec,
+    NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
+    RotarySpec,
     StackSpec,
     from_dict,
     to_dict,
@@ -30,6 +32,7 @@ NORM = NormSpec(12, 1e-5)
 SELF = AttentionSpec(12, 3, 3, 4, causal=False)
 CAUSAL = dataclasses.replace(SELF, causal=True)
 FEED = FeedForwardSpec(12, 20, Activation.RELU)
+ROTARY = RotarySpec((1.0, 0.5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
 ENCODER = StackSpec(EMBEDDING, BLOCK, 2)
@@ -40,6 +43,16 @@ MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, 
 
 CONTRADICTIONS = {
     "eps is 0": lambda: NormSpec(12, 0),
+    "nothing is rotated": lambda: RotarySpec(()),
+    "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
+    "so attention must be causal": lambda: dataclasses.replace(SELF, window=3),
+    "head norm is 12 wide, a head 4": lambda: dataclasses.replace(SELF, head_norm=NORM),
+    "rotary exactly when attention rotates": lambda: dataclasses.replace(
+        ENCODER, block=dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, rotary=ROTARY))
+    ),
+    "cross attention rotates nothing": lambda: dataclasses.replace(
+        CROSSED.block, cross_attention=dataclasses.replace(SELF, rotary=ROTARY)
+    ),
     "cannot share 2 key/value heads": lambda: AttentionSpec(12, 3, 2, 4, causal=True),
     "num_heads is 0": lambda: AttentionSpec(12, 0, 1, 4, causal=True),
     "intermediate_size is -1": lambda: FeedForwardSpec(12, -1, Activation.RELU),
@@ -86,7 +99,18 @@ def test_contradiction_says_why(reason):
         CONTRADICTIONS[reason]()
 
 
+LLAMA = dataclasses.replace(
+    DECODER,
+    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.ROTARY, 10)),
+    block=BlockSpec(
+        dataclasses.replace(CAUSAL, bias=False, rotary=ROTARY, window=3, head_norm=NormSpec(4, 1e-5)),
+        dataclasses.replace(FEED, gated=True, bias=False),
+        NormSpec(12, 1e-5, NormKind.RMS),
+        NormPlacement.PRE,
+    ),
+)
 MODELS = {
+    "llama": ModelSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": ModelSpec(encoder=ENCODER, pooler=True),
     "masked": ModelSpec(encoder=ENCODER, head=MASKED_LM),
     "untied": ModelSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),

@@ -1,6 +1,6 @@
 """Each component alone: the graph function in ONNX Runtime against the PyTorch module, over every switch."""
 
-import itertools
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -39,10 +39,12 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
+    RotarySpec,
 )
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
@@ -114,11 +116,41 @@ def check(module, function, *arguments) -> list[np.ndarray]:
 NORM = NormSpec(W, 1e-3)
 
 
-def attention_spec(heads: int, bias: bool, scale: float | None, causal: bool = True) -> AttentionSpec:
-    return AttentionSpec(W, N, heads, H, causal=causal, bias=bias, scale=scale)
+ROTARY = {
+    "whole": RotarySpec((1.0, 0.3, 0.01)),
+    "partial": RotarySpec((1.0, 0.3), scale=1.2),
+    "interleaved": RotarySpec((1.0, 0.3, 0.01), interleaved=True),
+}
+
+HEAD_NORM = NormSpec(H, 1e-3, NormKind.RMS)
 
 
-ATTENTIONS = list(itertools.product([N, 2, 1], [True, False], [None, 0.7]))
+def attention_spec(heads: int = N, **switches) -> AttentionSpec:
+    return AttentionSpec(W, N, heads, H, **{"causal": True} | switches)
+
+
+ATTENTIONS = {
+    "plain": attention_spec(),
+    "grouped queries": attention_spec(2),
+    "one key head": attention_spec(1, scale=0.7),
+    "no bias": attention_spec(2, bias=False, output_bias=False),
+    "no output bias": attention_spec(output_bias=False),
+    "no input bias": attention_spec(bias=False, scale=1.0),
+    "rotary": attention_spec(2, rotary=ROTARY["whole"]),
+    "partly rotary": attention_spec(rotary=ROTARY["partial"]),
+    "interleaved rotary": attention_spec(rotary=ROTARY["interleaved"]),
+    "head norm": attention_spec(2, head_norm=HEAD_NORM),
+    "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
+    "window": attention_spec(2, window=3),
+}
+CROSSING = ["plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
+
+
+def turns(spec: AttentionSpec):
+    """Cosines and sines for `spec`, or their absence."""
+    if spec.rotary is None:
+        return ABSENT, ABSENT
+    return txmodels.position.rotation(spec.rotary, integers(9, B, S))
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -131,9 +163,10 @@ def test_activation(kind):
     check(txmodels.activation.activation(kind), txgraphs.activation.activation(kind), 3 * random(B, S, W))
 
 
+@pytest.mark.parametrize("kind", NormKind)
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.5])
-def test_norm(eps):
-    spec = NormSpec(W, eps)
+def test_norm(eps, kind):
+    spec = NormSpec(W, eps, kind)
     check(txmodels.norm.Norm(spec), txgraphs.norm.norm(spec), random(B, S, W))
 
 
@@ -148,10 +181,30 @@ def test_positions(start):
 MASK = torch.tensor([[1] * 9, [0] * 4 + [1] * 5, [1, 0, 1, 1, 1, 1, 1, 0, 0]])
 
 
-@pytest.mark.parametrize("name", ["padding_mask", "causal_mask"])
 @pytest.mark.parametrize("length", [1, 5, 9])
-def test_mask(name, length):
-    check(getattr(txmodels.mask, name), getattr(txgraphs.mask, name), MASK, integers(V, B, length))
+def test_padding_mask(length):
+    check(txmodels.mask.padding_mask, txgraphs.mask.padding_mask, MASK, integers(V, B, length))
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 20])
+@pytest.mark.parametrize("length", [1, 5, 9])
+def test_causal_mask(length, window):
+    module = partial(txmodels.mask.causal_mask, window)
+    check(module, txgraphs.mask.causal_mask(window), MASK, integers(V, B, length), MASK.cumsum(1))
+
+
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_window_mask(window):
+    module = partial(txmodels.mask.window_mask, window)
+    arguments = torch.tensor([2, 0, 7]), random(B, 2, C, H), integers(V, B, S)
+    found = check(module, txgraphs.mask.window_mask(window), *arguments)[0]
+    assert found.sum(axis=3)[:, 0].tolist() == [[min(window, n + s + 1) for s in range(S)] for n in (2, 0, 7)]
+
+
+@pytest.mark.parametrize("kind", ROTARY)
+def test_rotation(kind):
+    module = partial(txmodels.position.rotation, ROTARY[kind])
+    check(module, txgraphs.position.rotation(ROTARY[kind]), integers(1000, B, S))
 
 
 @pytest.mark.parametrize("norm", [None, NORM])
@@ -174,51 +227,57 @@ def test_embedding(position, segments, scale, norm):
     check(module, function, ids, places, types)
 
 
-@pytest.mark.parametrize(("heads", "bias", "scale"), ATTENTIONS)
-def test_attention(heads, bias, scale):
-    spec = attention_spec(heads, bias, scale)
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention(name):
+    spec = ATTENTIONS[name]
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[1, 0, 2] = False  # a query that sees nothing
-    check(txmodels.attention.Attention(spec), txgraphs.attention.attention(spec), random(B, S, W), mask)
+    module, function = txmodels.attention.Attention(spec), txgraphs.attention.attention(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
+    check(module, function, random(B, S, W), mask, *turns(spec))
 
 
 @pytest.mark.parametrize("past", [0, P])
-@pytest.mark.parametrize(("heads", "bias", "scale"), ATTENTIONS)
-def test_dynamic_attention(heads, bias, scale, past):
-    spec = attention_spec(heads, bias, scale)
-    caches = random(B, heads, past, H), random(B, heads, past, H) + 1
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_dynamic_attention(name, past):
+    spec = ATTENTIONS[name]
+    shape = (B, spec.num_kv_heads, past, H)
     mask = torch.rand(B, 1, S, past + S, generator=torch.Generator().manual_seed(3)) < 0.6
-    arguments = (random(B, S, W), mask, ABSENT, *caches)
+    arguments = (random(B, S, W), mask, *turns(spec), ABSENT, random(*shape), random(*shape) + 1)
     module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC)
     check(module, txgraphs.attention.cached_attention(spec, Cache.DYNAMIC), *arguments)
 
 
 @pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
-@pytest.mark.parametrize(("heads", "bias", "scale"), ATTENTIONS)
-def test_static_attention(heads, bias, scale, lengths):
-    spec = attention_spec(heads, bias, scale)
-    caches = random(B, heads, C, H) + 3, random(B, heads, C, H) + 4
-    arguments = (random(B, S, W), ABSENT, torch.tensor(lengths), *caches)
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_static_attention(name, lengths):
+    spec = ATTENTIONS[name]
+    shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
+    caches = random(*shape) + 3, random(*shape) + 4
+    mask = ABSENT
+    if spec.window is not None:
+        mask = txmodels.mask.window_mask(spec.window, filled, caches[0], integers(V, B, S))
+    arguments = (random(B, S, W), mask, *turns(spec), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
     check(module, txgraphs.attention.cached_attention(spec, Cache.STATIC), *arguments)
 
 
 def test_static_and_dynamic_attention_agree():
-    spec = attention_spec(2, True, None)
+    spec = attention_spec(2)
     static = seeded(txmodels.attention.CachedAttention(spec, Cache.STATIC))
     dynamic = seeded(txmodels.attention.CachedAttention(spec, Cache.DYNAMIC))
     x, k, v = random(B, S, W), random(B, 2, P, H), random(B, 2, P, H) + 1
     buffers = [torch.cat([past, random(B, 2, C - P, H) + 5], dim=2) for past in (k, v)]
     causal = torch.arange(P + S) <= torch.arange(P, P + S)[:, None]
     with torch.no_grad():
-        y, _, _ = static(x, None, torch.full((B,), P), *buffers)
-        expected, _, _ = dynamic(x, causal.expand(B, 1, S, P + S), None, k, v)
+        y, _, _ = static(x, None, None, None, torch.full((B,), P), *buffers)
+        expected, _, _ = dynamic(x, causal.expand(B, 1, S, P + S), None, None, None, k, v)
     assert (y - expected).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize(("heads", "bias", "scale"), ATTENTIONS)
-def test_cross_attention(heads, bias, scale):
-    spec = attention_spec(heads, bias, scale, causal=False)
+@pytest.mark.parametrize("name", CROSSING)
+def test_cross_attention(name):
+    spec = ATTENTIONS[name]
     encoded = random(B, E, W)
     keys = txmodels.attention.CrossKeyValue(spec)
     k, v = check(keys, txgraphs.attention.cross_key_value(spec), encoded)
@@ -227,49 +286,55 @@ def test_cross_attention(heads, bias, scale):
     check(txmodels.attention.CrossAttention(spec), txgraphs.attention.cross_attention(spec), *arguments)
 
 
+@pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
-def test_feed_forward(kind, bias):
-    spec = FeedForwardSpec(W, F, kind, bias)
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.SILU])
+def test_feed_forward(kind, bias, gated):
+    spec = FeedForwardSpec(W, F, kind, bias, gated)
     check(txmodels.feedforward.FeedForward(spec), txgraphs.feedforward.feed_forward(spec), random(B, S, W))
 
 
-def block_spec(placement: NormPlacement, bias: bool, cross: bool) -> BlockSpec:
+def block_spec(attention: str, placement: NormPlacement, cross: bool = False) -> BlockSpec:
+    spec = ATTENTIONS[attention]
+    gated = spec.rotary is not None
     return BlockSpec(
-        attention_spec(2, bias, None),
-        FeedForwardSpec(W, F, Activation.GELU, bias),
-        NORM,
+        spec,
+        FeedForwardSpec(W, F, Activation.GELU, spec.bias, gated),
+        NormSpec(W, 1e-3, NormKind.RMS if gated else NormKind.LAYER),
         placement,
-        attention_spec(N, bias, None, causal=False) if cross else None,
+        attention_spec(N, causal=False) if cross else None,
     )
 
 
-@pytest.mark.parametrize("bias", [True, False])
+BLOCKS = ["plain", "no bias", "rotary after head norm"]
+
+
+@pytest.mark.parametrize("attention", BLOCKS)
 @pytest.mark.parametrize("placement", NormPlacement)
-def test_encoder_block(placement, bias):
-    spec = block_spec(placement, bias, cross=False)
+def test_encoder_block(placement, attention):
+    spec = block_spec(attention, placement)
     module, function = txmodels.block.EncoderBlock(spec), txgraphs.block.encoder_block(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
-    check(module, function, random(B, S, W), mask)
+    check(module, function, random(B, S, W), mask, *turns(spec.attention))
 
 
 @pytest.mark.parametrize("cross", [True, False])
 @pytest.mark.parametrize("cache", Cache)
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("attention", BLOCKS)
 @pytest.mark.parametrize("placement", NormPlacement)
-def test_decoder_block(placement, bias, cache, cross):
-    spec = block_spec(placement, bias, cross)
+def test_decoder_block(placement, attention, cache, cross):
+    spec = block_spec(attention, placement, cross)
     module, function = txmodels.block.DecoderBlock(spec, cache), txgraphs.block.decoder_block(spec, cache)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
-    static = cache == Cache.STATIC
+    static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
     size = C if static else P
-    past = random(B, 2, size, H), random(B, 2, size, H) + 1
+    past = random(B, heads, size, H), random(B, heads, size, H) + 1
     mask = ABSENT if static else torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
     lengths = torch.tensor([2, 0, 7]) if static else ABSENT
     crossed = (torch.ones(B, 1, S, E, dtype=torch.bool), random(B, N, E, H), random(B, N, E, H) + 1)
-    arguments = (random(B, S, W), mask, lengths, *past, *(crossed if cross else (ABSENT,) * 3))
-    check(module, function, *arguments)
+    arguments = (random(B, S, W), mask, *turns(spec.attention), lengths, *past)
+    check(module, function, *arguments, *(crossed if cross else (ABSENT,) * 3))
 
 
 def test_pooler():

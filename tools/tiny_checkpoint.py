@@ -52,7 +52,28 @@ SIZES = {
     },
 }
 
+LLAMA = {
+    "vocab_size": VOCAB,
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "intermediate_size": 100,
+    "max_position_embeddings": 40,
+    **IDS,
+}
+SIZES |= {
+    "llama": LLAMA,
+    "mistral": LLAMA | {"sliding_window": 5},
+    "qwen2": LLAMA,
+    "qwen3": LLAMA | {"head_dim": 10},
+}
+
 ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
     "bert": "BertModel",
     "gpt2": "GPT2LMHeadModel",
     "bart": "BartForConditionalGeneration",

@@ -12,6 +12,7 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     ModelSpec,
+    NormKind,
     NormSpec,
     PositionKind,
     StackSpec,
@@ -31,37 +32,40 @@ def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
 
 
 def norm(spec: NormSpec) -> Shapes:
-    """Scale and shift."""
-    return {"weight": (spec.size,), "bias": (spec.size,)}
+    """Scale, and shift where the kind has one."""
+    scale: Shapes = {"weight": (spec.size,)}
+    return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER else {})
 
 
 def attention(spec: AttentionSpec) -> Shapes:
-    """Query, key, value and output projections."""
+    """Query, key, value and output projections, and the norms of query and key heads."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
-    return {
+    shapes = {
         **under("q", linear(spec.hidden_size, queries, spec.bias)),
         **under("k", linear(spec.hidden_size, keys, spec.bias)),
         **under("v", linear(spec.hidden_size, keys, spec.bias)),
-        **under("o", linear(queries, spec.hidden_size, spec.bias)),
+        **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
     }
+    if spec.head_norm is not None:
+        shapes |= under("q_norm", norm(spec.head_norm)) | under("k_norm", norm(spec.head_norm))
+    return shapes
 
 
 def cross_key_value(spec: AttentionSpec) -> Shapes:
     """Key and value projections of the encoder's output, which are computed once for all steps."""
-    return {name: shape for name, shape in attention(spec).items() if name[0] in "kv"}
+    return {name: shape for name, shape in attention(spec).items() if name.startswith(("k.", "v."))}
 
 
 def cross_attention(spec: AttentionSpec) -> Shapes:
     """Query and output projections, which every step computes."""
-    return {name: shape for name, shape in attention(spec).items() if name[0] in "qo"}
+    return {name: shape for name, shape in attention(spec).items() if name.startswith(("q.", "o."))}
 
 
 def feed_forward(spec: FeedForwardSpec) -> Shapes:
-    """The projections up and down."""
-    return {
-        **under("up", linear(spec.hidden_size, spec.intermediate_size, spec.bias)),
-        **under("down", linear(spec.intermediate_size, spec.hidden_size, spec.bias)),
-    }
+    """The projections up and down, and the gate's."""
+    up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+    down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
+    return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
 
 
 def block(spec: BlockSpec) -> Shapes:

@@ -17,6 +17,7 @@ class NormKind(StrEnum):
     """Normalisation over the last axis."""
 
     LAYER = "layer"  # Ba et al. 2016
+    RMS = "rms"  # Zhang and Sennrich 2019
 
 
 class NormPlacement(StrEnum):
@@ -40,6 +41,7 @@ class PositionKind(StrEnum):
     """How the order of tokens enters the embedding."""
 
     LEARNED = "learned"  # a table, read at position + offset
+    ROTARY = "rotary"  # in attention, not here
     NONE = "none"
 
 
@@ -78,10 +80,31 @@ class NormSpec:
 
 
 @dataclass(frozen=True)
+class RotarySpec:
+    """Rotation of queries and keys by their positions (Su et al. 2021, 3.4.2).
+
+    Pair j of a head's first 2 * len(frequencies) numbers turns by position * frequencies[j] radians; the
+    others stay. A pair is (j, j + len(frequencies)), or (2j, 2j + 1) where `interleaved`. `scale` multiplies
+    the rotated numbers.
+    """
+
+    frequencies: tuple[float, ...]
+    interleaved: bool = False
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.frequencies:
+            raise SpecError("RotarySpec: no frequencies, so nothing is rotated")
+        _positive(self, "scale")
+
+
+@dataclass(frozen=True)
 class AttentionSpec:
     """Multi-head attention: `num_heads` query heads share `num_kv_heads` key and value heads.
 
-    `scale` multiplies the scores; None is 1/sqrt(head_dim).
+    `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
+    scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it; None is no
+    limit. `head_norm` normalises every query and key head before it is rotated.
     """
 
     hidden_size: int
@@ -90,10 +113,24 @@ class AttentionSpec:
     head_dim: int
     causal: bool
     bias: bool = True
+    output_bias: bool = True
     scale: float | None = None
+    rotary: RotarySpec | None = None
+    window: int | None = None
+    head_norm: NormSpec | None = None
 
     def __post_init__(self) -> None:
         _positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
+        if self.window is not None:
+            _positive(self, "window")
+            if not self.causal:
+                raise SpecError("AttentionSpec: a window looks back, so attention must be causal")
+        if self.rotary is not None and 2 * len(self.rotary.frequencies) > self.head_dim:
+            raise SpecError(
+                f"AttentionSpec: {len(self.rotary.frequencies)} pairs exceed a head of {self.head_dim}"
+            )
+        if self.head_norm is not None and self.head_norm.size != self.head_dim:
+            raise SpecError(f"AttentionSpec: head norm is {self.head_norm.size} wide, a head {self.head_dim}")
         if self.num_heads % self.num_kv_heads:
             raise SpecError(
                 f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
@@ -103,12 +140,13 @@ class AttentionSpec:
 
 @dataclass(frozen=True)
 class FeedForwardSpec:
-    """Two projections with a non-linearity between them."""
+    """Two projections with a non-linearity between them; where `gated`, a third multiplies it."""
 
     hidden_size: int
     intermediate_size: int
     activation: Activation
     bias: bool = True
+    gated: bool = False
 
     def __post_init__(self) -> None:
         _positive(self, "hidden_size", "intermediate_size")
@@ -139,11 +177,17 @@ class BlockSpec:
             raise SpecError(
                 "BlockSpec: a block with cross attention decodes, so its attention must be causal"
             )
+        cross = self.cross_attention
+        if cross is not None and (cross.rotary is not None or cross.head_norm is not None):
+            raise SpecError("BlockSpec: cross attention rotates nothing and has no head norm")
 
 
 @dataclass(frozen=True)
 class PositionSpec:
-    """Positions added to the embedding: a table of `size` rows, read at position + `offset`."""
+    """Positions added to the embedding: a table of `size` rows, read at position + `offset`.
+
+    Rotary positions have no table; `size` is then the longest sequence that the model was made for.
+    """
 
     kind: PositionKind
     size: int = 0
@@ -195,6 +239,8 @@ class StackSpec:
     def __post_init__(self) -> None:
         _positive(self, "num_layers")
         width = self.embedding.hidden_size
+        if (self.embedding.position.kind == PositionKind.ROTARY) != (self.block.attention.rotary is not None):
+            raise SpecError("StackSpec: positions are rotary exactly when attention rotates")
         if self.block.attention.hidden_size != width:
             raise SpecError(
                 f"StackSpec: the embedding is {width} wide, its blocks {self.block.attention.hidden_size}"
@@ -303,6 +349,8 @@ def _restore(hint: type, value):
         return None
     if isinstance(hint, types.UnionType):
         hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        return tuple(value)
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, value)
     return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value

@@ -21,6 +21,8 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
     def encoder_block(
         x,
         mask,
+        cos,
+        sin,
         attention_q_weight,
         attention_q_bias,
         attention_k_weight,
@@ -29,10 +31,16 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         attention_v_bias,
         attention_o_weight,
         attention_o_bias,
+        attention_q_norm_weight,
+        attention_q_norm_bias,
+        attention_k_norm_weight,
+        attention_k_norm_bias,
         attention_norm_weight,
         attention_norm_bias,
         feed_forward_up_weight,
         feed_forward_up_bias,
+        feed_forward_gate_weight,
+        feed_forward_gate_bias,
         feed_forward_down_weight,
         feed_forward_down_bias,
         feed_forward_norm_weight,
@@ -45,6 +53,8 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         mixed = attend(
             inner,
             mask,
+            cos,
+            sin,
             attention_q_weight,
             attention_q_bias,
             attention_k_weight,
@@ -53,6 +63,10 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
             attention_v_bias,
             attention_o_weight,
             attention_o_bias,
+            attention_q_norm_weight,
+            attention_q_norm_bias,
+            attention_k_norm_weight,
+            attention_k_norm_bias,
         )
         attended = x + mixed  # (B, S, W)
         if post:
@@ -65,6 +79,8 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
             inner,
             feed_forward_up_weight,
             feed_forward_up_bias,
+            feed_forward_gate_weight,
+            feed_forward_gate_bias,
             feed_forward_down_weight,
             feed_forward_down_bias,
         )
@@ -92,6 +108,8 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
     def decoder_block(
         x,
         mask,
+        cos,
+        sin,
         cache_lengths,
         past_k,
         past_v,
@@ -106,6 +124,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         attention_v_bias,
         attention_o_weight,
         attention_o_bias,
+        attention_q_norm_weight,
+        attention_q_norm_bias,
+        attention_k_norm_weight,
+        attention_k_norm_bias,
         attention_norm_weight,
         attention_norm_bias,
         cross_attention_q_weight,
@@ -116,6 +138,8 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         cross_attention_norm_bias,
         feed_forward_up_weight,
         feed_forward_up_bias,
+        feed_forward_gate_weight,
+        feed_forward_gate_bias,
         feed_forward_down_weight,
         feed_forward_down_bias,
         feed_forward_norm_weight,
@@ -128,6 +152,8 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         mixed, k, v = attend(
             inner,
             mask,
+            cos,
+            sin,
             cache_lengths,
             past_k,
             past_v,
@@ -139,6 +165,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             attention_v_bias,
             attention_o_weight,
             attention_o_bias,
+            attention_q_norm_weight,
+            attention_q_norm_bias,
+            attention_k_norm_weight,
+            attention_k_norm_bias,
         )
         attended = x + mixed  # (B, S, W)
         if post:
@@ -169,6 +199,8 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             inner,
             feed_forward_up_weight,
             feed_forward_up_bias,
+            feed_forward_gate_weight,
+            feed_forward_gate_bias,
             feed_forward_down_weight,
             feed_forward_down_bias,
         )

@@ -1,6 +1,8 @@
 """Who may attend to whom. A mask is boolean: true where a query sees a key."""
 
-from onnxscript import script
+from functools import cache
+
+from onnxscript import OnnxFunction, script
 
 from txgraphs import domain, op
 
@@ -15,14 +17,51 @@ def padding_mask(attention_mask, input_ids):
     return mask
 
 
-@script(domain, default_opset=op)
-def causal_mask(attention_mask, input_ids):
-    """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys."""
-    keys = op.Unsqueeze(op.Cast(attention_mask, to=9), op.Constant(value_ints=[1, 2]))  # (B, 1, 1, T)
-    width = op.Shape(attention_mask, start=1, end=2)
-    length = op.Shape(input_ids, start=1, end=2)
-    places = op.Range(op.Constant(value_int=0), op.Squeeze(width), op.Constant(value_int=1))  # (T)
-    queries = op.Unsqueeze(op.Slice(places, width - length, width), op.Constant(value_ints=[1]))
-    past = op.LessOrEqual(op.Unsqueeze(places, op.Constant(value_ints=[0])), queries)  # (S, T)
-    mask = op.And(keys, past)  # (B, 1, S, T)
-    return mask
+@cache
+def causal_mask(window: int | None) -> OnnxFunction:
+    """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
+
+    With a window, it sees only keys whose `order` (B,T) is less than that below its own (Beltagy et al.
+    2020, 3.1).
+    """
+    windowed, reach = window is not None, window or 0
+
+    @script(domain, default_opset=op)
+    def causal_mask(attention_mask, input_ids, order):
+        keys = op.Unsqueeze(op.Cast(attention_mask, to=9), op.Constant(value_ints=[1, 2]))  # (B, 1, 1, T)
+        width = op.Shape(attention_mask, start=1, end=2)
+        first = width - op.Shape(input_ids, start=1, end=2)
+        places = op.Range(op.Constant(value_int=0), op.Squeeze(width), op.Constant(value_int=1))  # (T)
+        queries = op.Unsqueeze(op.Slice(places, first, width), op.Constant(value_ints=[1]))
+        past = op.LessOrEqual(op.Unsqueeze(places, op.Constant(value_ints=[0])), queries)  # (S, T)
+        mask = op.And(keys, past)  # (B, 1, S, T)
+        if windowed:
+            one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+            own = op.Unsqueeze(op.Slice(order, first, width, one), two)  # (B, S, 1)
+            distance = own - op.Unsqueeze(order, one)  # (B, S, T)
+            near = op.Less(distance, op.Constant(value_int=reach))
+            mask = op.And(mask, op.Unsqueeze(near, op.Constant(value_ints=[1])))
+        return mask
+
+    return causal_mask
+
+
+@cache
+def window_mask(window: int) -> OnnxFunction:
+    """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
+
+    A query sees itself and the window - 1 slots before it.
+    """
+
+    @script(domain, default_opset=op)
+    def window_mask(cache_lengths, past_k, input_ids):
+        zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+        slots = op.Range(zero, op.Squeeze(op.Shape(past_k, start=2, end=3)), one)  # (C)
+        steps = op.Range(zero, op.Squeeze(op.Shape(input_ids, start=1, end=2)), one)  # (S)
+        own = op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1])) + steps  # (B, S)
+        own = op.Unsqueeze(own, op.Constant(value_ints=[2]))  # (B, S, 1)
+        near = op.Less(own - slots, op.Constant(value_int=window))
+        mask = op.Unsqueeze(op.And(op.LessOrEqual(slots, own), near), op.Constant(value_ints=[1]))
+        return mask
+
+    return window_mask

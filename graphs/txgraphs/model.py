@@ -11,9 +11,9 @@ from txgraphs.attention import cross_key_value
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler
-from txgraphs.mask import causal_mask, padding_mask
+from txgraphs.mask import causal_mask, padding_mask, window_mask
 from txgraphs.norm import norm
-from txgraphs.position import positions
+from txgraphs.position import positions, rotation
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
 TOKENS = ("batch_size", "sequence_length")
@@ -38,13 +38,18 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
 def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
-    start = graph.constant("start", [0])
-    mask_of = causal_mask if spec.block.attention.causal else padding_mask
-    mask = graph.call(mask_of, attention_mask, input_ids, name="mask")  # (B, 1, S, S)
-    places = graph.call(positions, input_ids, start, name="positions")
+    attention, op = spec.block.attention, graph.builder.op
+    start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
+    places = graph.call(positions, input_ids, start, name="positions")  # (B, S)
+    if attention.causal:
+        visible = causal_mask(attention.window)
+        mask = graph.call(visible, attention_mask, input_ids, places, name="mask")  # (B, 1, S, S)
+    else:
+        mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
+    cos, sin = _rotate(attention, graph, places)
     x = _embed(spec, graph, "encoder", word, input_ids, places, inputs.get("token_type_ids"))
     for layer in range(spec.num_layers):
-        x = graph.call(encoder_block(spec.block), x, mask, under=f"encoder.layers.{layer}")
+        x = graph.call(encoder_block(spec.block), x, mask, cos, sin, under=f"encoder.layers.{layer}")
     if spec.final_norm is not None:
         x = graph.call(norm(spec.final_norm), x, under="encoder.final_norm")
     return x
@@ -61,27 +66,35 @@ def decoder(
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
     input_ids, cache_lengths = inputs["input_ids"], inputs.get("cache_lengths")
+    attention, op = spec.block.attention, graph.builder.op
     if cache == Cache.STATIC:
         places, mask = graph.call(positions, input_ids, cache_lengths, name="positions"), None  # (B, S)
+        if attention.window is not None:
+            visible = window_mask(attention.window)
+            mask = graph.call(visible, cache_lengths, past[0][0], input_ids, name="mask")  # (B, 1, S, C)
     else:
         attention_mask, places = inputs.get("attention_mask"), inputs.get("position_ids")
-        length = graph.builder.op.Shape(past[0][0], start=2, end=3)  # P
+        length = op.Shape(past[0][0], start=2, end=3)  # P
         if attention_mask is None:
             attention_mask = _ones(graph, input_ids, length)
         if places is None:
-            places = graph.call(positions, input_ids, length, name="positions")
-        mask = graph.call(causal_mask, attention_mask, input_ids, name="mask")  # (B, 1, S, T)
+            start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
+            places = graph.call(positions, input_ids, start, name="positions")
+        visible = causal_mask(attention.window)
+        order = op.CumSum(attention_mask, 1)  # padding between tokens is no distance
+        mask = graph.call(visible, attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
     cross_mask = None
     if cross is not None:
         source = inputs["encoder_attention_mask"]
         cross_mask = graph.call(padding_mask, source, input_ids, name="cross_mask")  # (B, 1, S, E)
+    cos, sin = _rotate(attention, graph, places)
     x = _embed(spec, graph, "decoder", word, input_ids, places, None)
     present = []
     for layer in range(spec.num_layers):
         cross_k, cross_v = cross[layer] if cross else (None, None)
         x, k, v = graph.call(
             decoder_block(spec.block, cache),
-            *(x, mask, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
+            *(x, mask, cos, sin, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
             under=f"decoder.layers.{layer}",
         )
         present.append((k, v))
@@ -164,6 +177,13 @@ def _embed(
     return graph.call(
         function, input_ids, places, token_type_ids, graph.weight(word), under=f"{stack}.embedding"
     )
+
+
+def _rotate(spec: AttentionSpec, graph: Graph, places: ir.Value) -> tuple[ir.Value | None, ir.Value | None]:
+    """The cosines and sines that every layer rotates by, where attention does."""
+    if spec.rotary is None:
+        return None, None
+    return graph.call(rotation(spec.rotary), places, name="rotation")
 
 
 def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:

@@ -4,18 +4,24 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import NormSpec
+from txexport.spec import NormKind, NormSpec
 from txgraphs import domain, op
 
 
-@cache
 def norm(spec: NormSpec) -> OnnxFunction:
-    """Layer normalisation x (..., W) -> y (..., W) (Ba et al. 2016, section 3)."""
-    eps = spec.eps
+    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3)."""
+    return _norm(spec.kind == NormKind.RMS, spec.eps)  # one function for vectors of every size
+
+
+@cache
+def _norm(rms: bool, eps: float) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def norm(x, weight, bias):
-        y = op.LayerNormalization(x, weight, bias, epsilon=eps)
+        if rms:
+            y = op.RMSNormalization(x, weight, epsilon=eps)
+        else:
+            y = op.LayerNormalization(x, weight, bias, epsilon=eps)
         return y
 
     return norm

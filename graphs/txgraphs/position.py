@@ -1,7 +1,10 @@
 """Where tokens stand in their sequence."""
 
-from onnxscript import script
+from functools import cache
 
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import RotarySpec
 from txgraphs import domain, op
 
 
@@ -12,3 +15,23 @@ def positions(input_ids, start):
     steps = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))  # (S)
     places = op.Unsqueeze(start, op.Constant(value_ints=[1])) + steps  # (B, S)
     return places
+
+
+@cache
+def rotation(spec: RotarySpec) -> OnnxFunction:
+    """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2)."""
+    numbers, scale, scaled = list(spec.frequencies), spec.scale, spec.scale != 1
+
+    @script(domain, default_opset=op)
+    def rotation(positions):
+        frequencies = op.Constant(value_floats=numbers)  # (R)
+        places = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
+        angles = places * frequencies  # (B, S, R)
+        cos = op.Cos(angles)
+        sin = op.Sin(angles)
+        if scaled:
+            cos = cos * op.Constant(value_float=scale)
+            sin = sin * op.Constant(value_float=scale)
+        return cos, sin
+
+    return rotation

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from txexport.spec import AttentionSpec, Cache
 from txmodels.linear import Linear
+from txmodels.norm import Norm
 
 
 def split(x: Tensor, heads: int) -> Tensor:
@@ -21,6 +22,19 @@ def merge(x: Tensor) -> Tensor:
 def _mix(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
     return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+    """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
+    cos, sin, size = cos[:, None], sin[:, None], 2 * cos.shape[-1]
+    pairs, rest = x[..., :size], x[..., size:]
+    if interleaved:
+        a, b = pairs[..., ::2], pairs[..., 1::2]
+        turned = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+    else:
+        a, b = pairs.chunk(2, dim=-1)
+        turned = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    return torch.cat([turned, rest], dim=-1)
 
 
 def _scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
@@ -42,16 +56,27 @@ class Attention(nn.Module):
     def __init__(self, spec: AttentionSpec):
         super().__init__()
         self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
+        self.rotary, self.normed = spec.rotary is not None, spec.head_norm is not None
+        self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
         self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
-        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.bias)
+        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
+        if spec.head_norm is not None:
+            self.q_norm = Norm(spec.head_norm)
+            self.k_norm = Norm(spec.head_norm)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B,S,W), mask (B,1,S,S) -> y (B,S,W)."""
+    def forward(self, x: Tensor, mask: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
         v = split(self.v(x), self.num_kv_heads)
+        if self.normed:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if self.rotary:
+            assert cos is not None
+            assert sin is not None
+            q, k = _rotate(q, cos, sin, self.interleaved), _rotate(k, cos, sin, self.interleaved)
         mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
         y: Tensor = self.o(mixed)  # (B, S, W)
         return y
@@ -62,24 +87,38 @@ class CachedAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, cache: Cache):
         super().__init__(spec)
-        self.static = cache == Cache.STATIC
+        self.static, self.windowed = cache == Cache.STATIC, spec.window is not None
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, mask: Tensor | None, cache_lengths: Tensor | None, past_k: Tensor, past_v: Tensor
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cos: Tensor | None,
+        sin: Tensor | None,
+        cache_lengths: Tensor | None,
+        past_k: Tensor,
+        past_v: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B,S,W), mask (B,1,S,T), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+        """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
-        A static cache has P = T = C and, in place of the mask, takes cache_lengths (B): the slots that
-        each row has filled.
+        A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
+        takes a mask only for a window.
         """
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         new_k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
         new_v = split(self.v(x), self.num_kv_heads)
+        if self.normed:
+            q, new_k = self.q_norm(q), self.k_norm(new_k)
+        if self.rotary:
+            assert cos is not None
+            assert sin is not None
+            q, new_k = _rotate(q, cos, sin, self.interleaved), _rotate(new_k, cos, sin, self.interleaved)
         if self.static:
             assert cache_lengths is not None
-            mask = _seen(q, past_k, cache_lengths)  # (B, 1, S, C)
             k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = _scatter(past_v, new_v, cache_lengths)
+            if not self.windowed:
+                mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)
@@ -111,7 +150,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.num_heads, self.scale = spec.num_heads, spec.scale
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
-        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.bias)
+        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
 
     def forward(self, x: Tensor, mask: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W)."""

@@ -19,10 +19,10 @@ class EncoderBlock(nn.Module):
         self.feed_forward = FeedForward(spec.feed_forward)
         self.feed_forward_norm = Norm(spec.norm)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B,S,W), mask (B,1,S,S) -> y (B,S,W)."""
+    def forward(self, x: Tensor, mask: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
         inner = self.attention_norm(x) if self.pre else x
-        mixed = self.attention(inner, mask)
+        mixed = self.attention(inner, mask, cos, sin)
         attended = x + mixed  # (B, S, W)
         if self.post:
             attended = self.attention_norm(attended)
@@ -53,6 +53,8 @@ class DecoderBlock(nn.Module):
         self,
         x: Tensor,
         mask: Tensor | None,
+        cos: Tensor | None,
+        sin: Tensor | None,
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
@@ -60,9 +62,12 @@ class DecoderBlock(nn.Module):
         cross_k: Tensor | None,
         cross_v: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B,S,W), mask (B,1,S,T), past (B,K,P,H), cross (B,K,E,H) -> y (B,S,W), k and v (B,K,T,H)."""
+        """x (B,S,W), mask (B,1,S,T), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+
+        With rotary positions, cos and sin (B,S,R); with an encoder, its mask (B,1,S,E), k and v (B,K,E,H).
+        """
         inner = self.attention_norm(x) if self.pre else x
-        mixed, k, v = self.attention(inner, mask, cache_lengths, past_k, past_v)
+        mixed, k, v = self.attention(inner, mask, cos, sin, cache_lengths, past_k, past_v)
         attended = x + mixed  # (B, S, W)
         if self.post:
             attended = self.attention_norm(attended)

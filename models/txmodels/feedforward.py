@@ -8,16 +8,22 @@ from txmodels.linear import Linear
 
 
 class FeedForward(nn.Module):
-    """Up, non-linearity, down (Vaswani et al. 2017, 3.3)."""
+    """Up, non-linearity, down (Vaswani et al. 2017, 3.3); or gated (Shazeer 2020, 2)."""
 
     def __init__(self, spec: FeedForwardSpec):
         super().__init__()
         self.act = activation(spec.activation)
+        self.gated = spec.gated
         self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+        if self.gated:
+            self.gate = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
         self.down = Linear(spec.intermediate_size, spec.hidden_size, spec.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
-        wide = self.act(self.up(x))  # (B, S, F)
+        if self.gated:
+            wide = self.act(self.gate(x)) * self.up(x)  # (B, S, F)
+        else:
+            wide = self.act(self.up(x))  # (B, S, F)
         y: Tensor = self.down(wide)  # (B, S, W)
         return y

@@ -11,11 +11,30 @@ def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
     return mask
 
 
-def causal_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
-    """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys."""
+def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
+    """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
+
+    With a window, it sees only keys whose `order` (B,T) is less than that below its own (Beltagy et al.
+    2020, 3.1).
+    """
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
     places = torch.arange(width, device=attention_mask.device)  # (T)
     past = places[None, :] <= places[width - length :, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
+    if window is not None:
+        distance = order[:, width - length :, None] - order[:, None, :]  # (B, S, T)
+        mask = mask & (distance < window)[:, None]
+    return mask
+
+
+def window_mask(window: int, cache_lengths: Tensor, past_k: Tensor, input_ids: Tensor) -> Tensor:
+    """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
+
+    A query sees itself and the window - 1 slots before it.
+    """
+    slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
+    steps = torch.arange(input_ids.shape[1], device=past_k.device)  # (S)
+    own = (cache_lengths[:, None] + steps)[:, :, None]  # (B, S, 1)
+    mask = ((slots <= own) & (own - slots < window))[:, None]  # (B, 1, S, C)
     return mask

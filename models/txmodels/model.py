@@ -8,9 +8,9 @@ from txmodels.attention import CrossKeyValue
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler
-from txmodels.mask import causal_mask, padding_mask
+from txmodels.mask import causal_mask, padding_mask, window_mask
 from txmodels.norm import Norm
-from txmodels.position import positions
+from txmodels.position import positions, rotation
 
 KeyValues = list[tuple[Tensor, Tensor]]
 
@@ -20,7 +20,7 @@ class Encoder(nn.Module):
 
     def __init__(self, spec: StackSpec):
         super().__init__()
-        self.causal = spec.block.attention.causal
+        self.attention = spec.block.attention
         self.embedding = Embedding(spec.embedding)
         self.layers = nn.ModuleList(EncoderBlock(spec.block) for _ in range(spec.num_layers))
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
@@ -29,12 +29,15 @@ class Encoder(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
-        start = input_ids.new_zeros(1)
-        mask_of = causal_mask if self.causal else padding_mask
-        mask = mask_of(attention_mask, input_ids)  # (B, 1, S, S)
-        x = self.embedding(input_ids, positions(input_ids, start), token_type_ids)  # (B, S, W)
+        places = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
+        if self.attention.causal:
+            mask = causal_mask(self.attention.window, attention_mask, input_ids, places)  # (B, 1, S, S)
+        else:
+            mask = padding_mask(attention_mask, input_ids)
+        cos, sin = rotation(self.attention.rotary, places) if self.attention.rotary else (None, None)
+        x = self.embedding(input_ids, places, token_type_ids)  # (B, S, W)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, cos, sin)
         x = self.final_norm(x)
         return x
 
@@ -44,7 +47,7 @@ class Decoder(nn.Module):
 
     def __init__(self, spec: StackSpec, cache: Cache):
         super().__init__()
-        self.static = cache == Cache.STATIC
+        self.static, self.attention = cache == Cache.STATIC, spec.block.attention
         self.embedding = Embedding(spec.embedding)
         self.layers = nn.ModuleList(DecoderBlock(spec.block, cache) for _ in range(spec.num_layers))
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
@@ -69,21 +72,26 @@ class Decoder(nn.Module):
         if self.static:
             assert cache_lengths is not None
             places, mask = positions(input_ids, cache_lengths), None  # (B, S)
+            if self.attention.window is not None:
+                mask = window_mask(self.attention.window, cache_lengths, past[0][0], input_ids)
         else:
             length = past[0][0].shape[2]  # P
             if attention_mask is None:
                 attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
             if position_ids is None:
-                position_ids = positions(input_ids, input_ids.new_tensor([length]))
-            places, mask = position_ids, causal_mask(attention_mask, input_ids)  # (B, 1, S, T)
+                position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
+            places = position_ids
+            order = attention_mask.cumsum(1)  # padding between tokens is no distance
+            mask = causal_mask(self.attention.window, attention_mask, input_ids, order)  # (B, 1, S, T)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
+        cos, sin = rotation(self.attention.rotary, places) if self.attention.rotary else (None, None)
         x = self.embedding(input_ids, places, None)  # (B, S, W)
         present = []
         for i, layer in enumerate(self.layers):
             cross_k, cross_v = cross[i] if cross else (None, None)
-            x, k, v = layer(x, mask, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
+            x, k, v = layer(x, mask, cos, sin, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
             present.append((k, v))
         x = self.final_norm(x)
         return x, present

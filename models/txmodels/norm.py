@@ -1,12 +1,24 @@
 """Normalisation over the last axis."""
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from txexport.spec import NormSpec
+from txexport.spec import NormKind, NormSpec
 
 
-class Norm(nn.LayerNorm):
-    """Layer normalisation x (..., W) -> y (..., W) (Ba et al. 2016, section 3)."""
+class Norm(nn.Module):
+    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3)."""
 
     def __init__(self, spec: NormSpec):
-        super().__init__(spec.size, eps=spec.eps)
+        super().__init__()
+        self.rms, self.eps = spec.kind == NormKind.RMS, spec.eps
+        self.weight = nn.Parameter(torch.ones(spec.size))
+        self.bias = None if self.rms else nn.Parameter(torch.zeros(spec.size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., W) -> y (..., W)."""
+        if self.rms:
+            y = nn.functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        else:
+            y = nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        return y

@@ -64,6 +64,10 @@ class Config:
             )
         return ACTIVATIONS[name]
 
+    def table(self, key: str) -> "Config":
+        """A nested object, read in the same way."""
+        return Config(self._get(key, dict, {}), self.path)
+
     def head_dim(self, width: int, heads: int) -> int:
         """Width of one head where heads share `width` evenly."""
         if heads < 1 or width % heads:

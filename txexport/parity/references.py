@@ -94,6 +94,7 @@ class Transformers:
             raise UnsupportedError(
                 "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
             ) from None
+        self.new_cache = transformers.DynamicCache
         auto = getattr(transformers, AUTO_CLASSES[resolved.task])
         self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()
 
@@ -108,7 +109,13 @@ class Transformers:
         """See Reference."""
         ids = torch.tensor([tokens])
         if source is None:
-            outputs = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
+            # A cache made without the config keeps every token, where a window would drop the older ones.
+            outputs = self.model(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                past_key_values=self.new_cache(),
+                use_cache=True,
+            )
             return {"logits": outputs.logits[0].numpy(), **_cache(outputs.past_key_values, "")}
         sources = torch.tensor([source])
         mask = torch.ones_like(sources)

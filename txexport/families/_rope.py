@@ -1,0 +1,76 @@
+"""Rotary frequencies as config.json describes them, in its form of transformers 4 and of transformers 5."""
+
+import math
+
+import numpy as np
+
+from txexport.errors import UnsupportedError
+from txexport.families._config import Config
+from txexport.spec import RotarySpec
+
+KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
+
+
+def rotary(config: Config, head_dim: int) -> RotarySpec:
+    """Frequencies for heads of `head_dim` (Su et al. 2021, 3.4.2), stretched as rope scaling asks.
+
+    "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit of the bundle, so
+    within it its frequencies are the plain ones. Raises UnsupportedError for another kind.
+    """
+    values = config.table("rope_parameters" if "rope_parameters" in config.values else "rope_scaling")
+    kind = values.text("rope_type", values.text("type", "default"))
+    if kind not in KINDS:
+        raise UnsupportedError(
+            f"{config.path}: rope_type '{kind}' is not supported; expected one of {', '.join(KINDS)}"
+        )
+    theta = values.number("rope_theta", config.number("rope_theta", 10000.0))
+    fraction = values.number("partial_rotary_factor", config.number("partial_rotary_factor", 1.0))
+    size = int(head_dim * fraction)
+    # float32 throughout, in the order of the original, so that the last bits agree too.
+    plain = 1 / np.float32(theta) ** (np.arange(0, size, 2, dtype=np.float32) / np.float32(size))
+    scale = 1.0
+    if kind == "linear":
+        plain = plain / np.float32(values.number("factor"))
+    elif kind == "llama3":
+        plain = _llama3(plain, values)
+    elif kind == "yarn":
+        plain, scale = _yarn(plain, theta, values, config)
+    return RotarySpec(tuple(plain.astype(np.float32).tolist()), scale=scale)
+
+
+def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
+    """Long waves stretched by `factor`, short ones kept, those between blended (Llama 3.1)."""
+    factor, length = values.number("factor"), values.number("original_max_position_embeddings")
+    low, high = values.number("low_freq_factor"), values.number("high_freq_factor")
+    waves = 2 * math.pi / plain
+    share = ((length / waves - low) / (high - low)).astype(np.float32)
+    blended = (1 - share) * plain / np.float32(factor) + share * plain
+    return np.where(waves > length / low, plain / factor, np.where(waves < length / high, plain, blended))
+
+
+def _yarn(plain: np.ndarray, theta: float, values: Config, config: Config) -> tuple[np.ndarray, float]:
+    """Frequencies and attention factor of YaRN (Peng et al. 2023, 3.2 to 3.4)."""
+    size = 2 * len(plain)
+    length = values.number("original_max_position_embeddings", config.number("max_position_embeddings"))
+    factor = values.number("factor", config.number("max_position_embeddings") / length)
+
+    def turning(rotations: float) -> float:
+        """The index of the pair that turns so many times within the original length."""
+        return size * math.log(length / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = turning(values.number("beta_fast", 32.0)), turning(values.number("beta_slow", 1.0))
+    if values.flag("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, size - 1)
+    ramp = (np.arange(size // 2, dtype=np.float32) - low) / (high - low if high != low else 0.001)
+    kept = 1 - np.clip(ramp, 0, 1).astype(np.float32)
+    blended = plain / np.float32(factor) * (1 - kept) + plain * kept
+    return blended, values.number("attention_factor", _attention_factor(factor, values))
+
+
+def _attention_factor(factor: float, values: Config) -> float:
+    def grown(weight: float) -> float:
+        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
+
+    own, every = values.number("mscale", 0.0), values.number("mscale_all_dim", 0.0)
+    return grown(own) / grown(every) if own and every else grown(1.0)

@@ -1,0 +1,104 @@
+"""LLaMA 1 to 3 (Touvron et al. 2023): pre-norm decoder, RMS norms, rotary positions, gated feed-forward."""
+
+from collections.abc import Set
+
+from txexport.families._config import Config
+from txexport.families._rope import rotary
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text-generation": ("LlamaForCausalLM",), "feature-extraction": ("LlamaModel",)}
+
+NAMING = Naming("model.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    bias = config.flag("attention_bias", False)
+    return decoder_spec(
+        config, task, bias=bias, output_bias=bias, feed_forward_bias=config.flag("mlp_bias", False)
+    )
+
+
+def decoder_spec(
+    config: Config,
+    task: str,
+    *,
+    bias: bool = False,
+    output_bias: bool = False,
+    feed_forward_bias: bool = False,
+    window: int | None = None,
+    head_norm: bool = False,
+) -> ModelSpec:
+    """LLaMA's architecture with what its descendants vary."""
+    width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    given = config.values.get("head_dim") is not None
+    head_dim = config.integer("head_dim") if given else config.head_dim(width, heads)
+    eps, longest = config.number("rms_norm_eps", 1e-6), config.integer("max_position_embeddings")
+    norm = NormSpec(width, eps, NormKind.RMS)
+    attention = AttentionSpec(
+        width,
+        heads,
+        config.integer("num_key_value_heads", heads),
+        head_dim,
+        causal=True,
+        bias=bias,
+        output_bias=output_bias,
+        rotary=rotary(config, head_dim),
+        window=window if window is not None and window < longest else None,
+        head_norm=NormSpec(head_dim, eps, NormKind.RMS) if head_norm else None,
+    )
+    activation = config.activation("hidden_act", "silu")
+    feed_forward = FeedForwardSpec(
+        width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
+    )
+    position = PositionSpec(PositionKind.ROTARY, longest)
+    stack = StackSpec(
+        EmbeddingSpec(config.integer("vocab_size"), width, position),
+        BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),
+        config.integer("num_hidden_layers"),
+        final_norm=norm,
+    )
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", False))
+    return ModelSpec(decoder=stack, head=head)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    stack = "decoder" if spec.decoder else "encoder"
+    layer = f"{stack}.layers.{{i}}"
+    tied = spec.decoder is not None and spec.head.tied
+    rules: Rules = {
+        f"{stack}.embedding.word.*": Take("embed_tokens.*", also=("lm_head.*",) if tied else ()),
+        f"{layer}.attention.q.*": "layers.{i}.self_attn.q_proj.*",
+        f"{layer}.attention.k.*": "layers.{i}.self_attn.k_proj.*",
+        f"{layer}.attention.v.*": "layers.{i}.self_attn.v_proj.*",
+        f"{layer}.attention.o.*": "layers.{i}.self_attn.o_proj.*",
+        f"{layer}.attention.q_norm.*": "layers.{i}.self_attn.q_norm.*",
+        f"{layer}.attention.k_norm.*": "layers.{i}.self_attn.k_norm.*",
+        f"{layer}.attention_norm.*": "layers.{i}.input_layernorm.*",
+        f"{layer}.feed_forward.up.*": "layers.{i}.mlp.up_proj.*",
+        f"{layer}.feed_forward.gate.*": "layers.{i}.mlp.gate_proj.*",
+        f"{layer}.feed_forward.down.*": "layers.{i}.mlp.down_proj.*",
+        f"{layer}.feed_forward_norm.*": "layers.{i}.post_attention_layernorm.*",
+        f"{stack}.final_norm.*": "norm.*",
+        "head.weight": "lm_head.weight",
+    }
+    other_heads = () if spec.decoder else ("lm_head.*", "score.*")
+    return Table(rules, NAMING, drop=("layers.*.self_attn.rotary_emb.inv_freq", *other_heads))

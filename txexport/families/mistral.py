@@ -1,0 +1,20 @@
+"""Mistral (Jiang et al. 2023): LLaMA with grouped queries and a sliding window."""
+
+from collections.abc import Set
+
+from txexport.families import llama
+from txexport.families._config import Config
+from txexport.spec import ModelSpec
+
+TASKS = {"text-generation": ("MistralForCausalLM",), "feature-extraction": ("MistralModel",)}
+
+NAMING = llama.NAMING
+table = llama.table
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; a window of null is none, a missing one 4096."""
+    config.expect(layer_types=None)
+    window = config.integer("sliding_window", 4096)
+    has_window = "sliding_window" not in config.values or config.values["sliding_window"] is not None
+    return llama.decoder_spec(config, task, window=window if has_window else None)
