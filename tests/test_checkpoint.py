@@ -87,6 +87,30 @@ def test_missing_shard(tmp_path):
     assert "model-00002-of-00003.safetensors is missing" in error(CheckpointError, folder)
 
 
+def test_single_file_is_read_in_place_of_shards(tmp_path, copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "elsewhere.safetensors"}}')
+    assert understand(folder).model_type == "bert"
+    assert verify_equal(folder, tmp_path)
+
+
+def verify_equal(folder: Path, tmp_path: Path) -> bool:
+    export(folder, tmp_path / "out")
+    return verify(tmp_path / "out", reference="transformers").ok
+
+
+def test_index_that_makes_no_sense(copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors").unlink()
+    for places in ({"a": 1}, [], 3):
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        assert "'weight_map' is not tensor names to file names" in error(CheckpointError, folder)
+
+
+def test_bundle_is_no_checkpoint(bundle_of):
+    assert "is a bundle already" in error(CheckpointError, bundle_of("bert"))
+
+
 def test_unknown_model_type_lists_the_known(copy_of):
     message = error(UnsupportedError, copy_of("bert", model_type="perceiver"))
     assert "model_type 'perceiver' is not supported" in message
@@ -129,6 +153,9 @@ UNSUPPORTED = [
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("bart", {"normalize_before": True}, "normalize_before=True"),
     ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
+    ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+    ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
+    ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
 ]
@@ -143,6 +170,8 @@ BAD_CONFIG = [
     ({"hidden_size": "wide"}, "'hidden_size' is 'wide', expected int"),
     ({"num_attention_heads": 5}, "width 48 cannot be split over 5 heads"),
     ({"num_hidden_layers": None}, "'num_hidden_layers' is missing"),
+    ({"architectures": 3}, "'architectures' is 3, expected list"),
+    ({"architectures": [["BertModel"]]}, "expected strings"),
 ]
 
 
@@ -164,6 +193,37 @@ def test_tied_copies_must_agree(copy_of):
     assert (
         "config.json ties 'lm_head.weight' to 'transformer.wte.weight', but their numbers differ" in message
     )
+
+
+def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
+    monkeypatch.setattr("txexport.checkpoint.CHUNK", 1000)
+
+    def half(tensors):
+        words = tensors["transformer.wte.weight"].half()
+        return tensors | {"transformer.wte.weight": words.float(), "lm_head.weight": words}
+
+    understand(copy_of("gpt2", half))
+
+
+OLD_ROPE = [
+    ({"rope_theta": 5e5}, {"rope_type": "default", "rope_theta": 5e5}),
+    (
+        {"rope_theta": 5e3, "rope_scaling": {"type": "linear", "factor": 2.5}},
+        {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
+    ),
+    ({"rope_scaling": None}, {"rope_type": "default", "rope_theta": 1e4}),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_ROPE)
+def test_rope_fields_of_transformers_4(old, new, copy_of, tmp_path):
+    folder = copy_of("llama", rope_parameters=new)
+    spec = understand(folder).spec
+    values = json.loads((folder / "config.json").read_text())
+    del values["rope_parameters"]
+    (folder / "config.json").write_text(json.dumps(values | old))
+    assert understand(folder).spec == spec
+    assert verify_equal(folder, tmp_path)
 
 
 def test_two_names_for_one_tensor(copy_of):
@@ -198,6 +258,17 @@ VARIANTS = {
             | {
                 "transformer.h.0.attn.bias": torch.ones(1, 1, 4, 4),
                 "transformer.h.1.attn.masked_bias": torch.tensor(-1e4),
+            }
+        ),
+    ),
+    "bart with version and other heads": (
+        "bart",
+        lambda t: (
+            t
+            | {
+                "model.encoder.version": torch.ones(1),
+                "model.decoder.version": torch.ones(1),
+                "classification_head.dense.weight": torch.ones(2, 2),
             }
         ),
     ),

@@ -77,6 +77,40 @@ def test_families_lists_every_task():
     assert listed == {(row.model_type, row.task) for row in ROWS}
 
 
+@pytest.mark.parametrize("text", ["[/]", "[bold]hello", "a [/b] c", "see [red] here"])
+def test_text_is_not_markup(text, bundle_of):
+    code, output, _ = invoke("embed", bundle_of("bert"), text, "the cat", "--pooling", "mean")
+    assert code == 0
+    assert text in output
+
+
+def test_many_texts_come_with_their_nearest(bundle_of):
+    code, output, _ = invoke("embed", bundle_of("bert"), *["the cat", "the dog"] * 6, "--pooling", "mean")
+    assert code == 0
+    assert "nearest" in output
+    assert output.count("1.00") == 12
+    code, output, _ = invoke("embed", bundle_of("bert"), "the cat", "--pooling", "mean")
+    assert "48" in output
+
+
+def test_defect_is_not_the_verdict_not_equal(bundle_of, monkeypatch):
+    monkeypatch.setattr("txexport.parity.verifier.load", lambda *_, **__: 1 / 0)
+    code, _, noise = invoke("verify", bundle_of("bert"))
+    assert code == 2
+    assert "ZeroDivisionError" in noise
+    monkeypatch.setattr("txexport.parity.verifier.load", interrupt)
+    assert invoke("verify", bundle_of("bert"))[0] == 130
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_module_runs_too():
+    command = [sys.executable, "-m", "txexport", "families"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.startswith("bart: ")
+
+
 def test_runs_as_a_program(tmp_path):
     command = [sys.executable, "-c", "from txexport.cli import main; main()", "verify", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from txexport import bundle
-from txexport.errors import BundleError, CheckpointError, UnsupportedError
+from txexport import bundle, exporter
+from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
 from txexport.exporter import export
+from txexport.parity import verify
 from txexport.runtime import load
 
 FILES = {
@@ -146,9 +148,92 @@ def test_existing_folder_is_refused_and_force_replaces_only_a_bundle(checkpoint_
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter1.txt").write_text("all of it")
-    with pytest.raises(BundleError, match="is not a bundle, so --force does not replace it"):
+    with pytest.raises(BundleError, match="exists and is not a bundle; choose another folder"):
         export(checkpoint_of("bert"), precious, force=True)
     assert (precious / "chapter1.txt").read_text() == "all of it"
+
+
+def test_force_loses_nothing_that_is_not_the_bundle_s(checkpoint_of, tmp_path):
+    out = tmp_path / "out"
+    export(checkpoint_of("bert"), out)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(BundleError, match=r"holds files that no export wrote \(notes\.txt\); move them away"):
+        export(checkpoint_of("bert"), out, force=True)
+    (out / "notes.txt").unlink()
+    (out / "model.onnx").unlink()  # an incomplete bundle may be replaced
+    export(checkpoint_of("bert"), out, force=True)
+    shutil.copytree(checkpoint_of("gpt2"), out / "nested")
+    with pytest.raises(BundleError, match="holds the checkpoint itself"):
+        export(out / "nested", out, force=True)
+    assert (out / "nested" / "model.safetensors").is_file()
+
+
+def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_path, monkeypatch):
+    out, replace = tmp_path / "out", os.replace
+    export(checkpoint_of("bert"), out)
+
+    def failing(source, target):
+        if ".partial-" in str(source):
+            raise OSError(errno.EIO, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr("txexport.exporter.os.replace", failing)
+    with pytest.raises(BundleError, match="Input/output error; it is as it was"):
+        export(checkpoint_of("gpt2"), out, force=True)
+    assert bundle.read(out).model_type == "bert"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_kill_between_the_renames_loses_nothing(checkpoint_of, tmp_path):
+    out = tmp_path / "out"
+    export(checkpoint_of("bert"), out)
+    out.rename(tmp_path / ".out.old")
+    with pytest.raises(BundleError, match="exists"):
+        export(checkpoint_of("gpt2"), out)
+    assert bundle.read(out).model_type == "bert"
+
+
+def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):
+    """The one that ends first is there whole, and the other says so."""
+    out, write = tmp_path / "out", exporter._write_graph
+
+    def interrupted(*arguments):
+        monkeypatch.setattr("txexport.exporter._write_graph", write)
+        export(checkpoint_of("gpt2"), out)
+        return write(*arguments)
+
+    monkeypatch.setattr("txexport.exporter._write_graph", interrupted)
+    with pytest.raises(BundleError, match="exists; choose another folder"):
+        export(checkpoint_of("bert"), out)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert verify(out).ok
+    assert bundle.read(out).model_type == "gpt2"
+
+
+def test_odd_paths(checkpoint_of, tmp_path, monkeypatch):
+    empty = tmp_path / "made by mktemp"
+    empty.mkdir()
+    export(checkpoint_of("bert"), f"{empty}/")
+    assert bundle.read(empty).model_type == "bert"
+    monkeypatch.chdir(empty)
+    export(checkpoint_of("gpt2"), ".", force=True)
+    assert bundle.read(empty).model_type == "gpt2"
+    (tmp_path / "link").symlink_to(empty)
+    export(checkpoint_of("bert"), tmp_path / "link", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert bundle.read(empty).model_type == "bert"
+    export(checkpoint_of("bert"), tmp_path / "a" / "b" / "c")
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(BundleError, match="exists and is not a bundle"):
+        export(checkpoint_of("bert"), file)
+    with pytest.raises(BundleError, match="could not be written: File exists"):
+        export(checkpoint_of("bert"), file / "below")
+
+
+def test_unknown_cache(checkpoint_of, tmp_path):
+    with pytest.raises(InputError, match="cache 'paged' is not known; expected static or dynamic"):
+        export(checkpoint_of("gpt2"), tmp_path / "out", cache="paged")
 
 
 def test_failed_export_leaves_the_old_bundle_and_nothing_else(checkpoint_of, tmp_path, monkeypatch):
@@ -231,6 +316,7 @@ def test_progress_counts_every_byte(checkpoint_of, tmp_path):
 PEAK = """
 import resource, sys
 from txexport.exporter import export
+from txexport.parity import verify
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 import onnx, onnxscript
 export(sys.argv[1], sys.argv[1] + ".small")
@@ -315,8 +401,8 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
             load(out)
         return str(caught.value)
 
-    assert "is damaged" in said("{")
-    assert "is damaged" in said("[]")
+    assert "cannot be read as JSON" in said("{")
+    assert "holds a list, expected a dict" in said("[]")
     assert "is damaged" in said(json.dumps({k: v for k, v in manifest.items() if k != "graphs"}))
     assert "this txexport reads up to 1; update it" in said(json.dumps(manifest | {"format": 2}))
     (out / "model.onnx").unlink()

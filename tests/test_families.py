@@ -25,11 +25,12 @@ def test_equals_transformers(row: Row, cache, bundle_of):
     report = verify(bundle_of(row, cache), reference="transformers")
     assert failures(report) == []
     assert report.ok
-    assert {check.tolerance for case in report.cases for check in case.checks} == {1e-5}
+    run = [case for case in report.cases if case.reference == "transformers"]
+    assert {check.tolerance for case in run for check in case.checks} == {1e-5}
     outputs = {
         port.name for graph in load(bundle_of(row, cache)).manifest.graphs.values() for port in graph.outputs
     }
-    for case in report.cases:
+    for case in run:
         compared = {check.output for check in case.checks}
         assert case.skipped or compared in (outputs, {"tokens"})
 

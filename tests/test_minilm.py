@@ -34,7 +34,7 @@ def bundle(tmp_path_factory):
 def test_equals_the_original(bundle, reference):
     report = txexport.verify(bundle, reference=reference)
     assert report.ok
-    checks = [check for case in report.cases for check in case.checks]
+    checks = [check for case in report.cases for check in case.checks if case.reference == reference]
     assert {check.output for check in checks} == {"last_hidden_state", "pooler_output"}
     assert max(check.error for check in checks) <= 1e-4
 
@@ -49,7 +49,7 @@ def test_sentence_vectors_equal_sentence_transformers(bundle):
 def test_long_text_cut_as_sentence_transformers_cuts_it(bundle):
     text = "one two three " * 200
     model = txexport.load(bundle, device="cpu")
-    with pytest.raises(InputError, match="is longer than the model's 256"):
+    with pytest.raises(InputError, match="is longer than 256"):
         model.embed(text)
     expected = SentenceTransformer(str(MODEL_DIR), device="cpu").encode(text)
     assert np.abs(model.embed(text, truncate=True) - expected).max() < 1e-4
@@ -68,4 +68,5 @@ def test_embed_command(bundle):
     assert [record["text"] for record in records] == SENTENCES[:2]
     assert np.dot(records[0]["embedding"], records[1]["embedding"]) > 0.5
     result = CliRunner().invoke(main, ["embed", str(bundle), *SENTENCES[:2]])
-    assert "cosine similarity of 384 numbers" in result.output
+    assert "A kitten rests on a rug." in result.output
+    assert "1.00" in result.output

@@ -120,10 +120,10 @@ def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
 LIMITS = [
     ("gpt2", [list(range(40))], None, "a prompt of 40 tokens leaves no room in the model's 40"),
     ("gpt2", [[5] * 30], 11, "a prompt of 30 tokens and 11 new ones exceed the model's 40"),
-    ("gpt2", [[5]], 0, "max_new_tokens is 0, expected at least 1"),
-    ("gpt2", [[5], []], 4, "every row needs at least one token"),
+    ("gpt2", [[5]], 0, "max_new_tokens is 0, expected a whole number of at least 1"),
+    ("gpt2", [[5], []], 4, "a row has no tokens; every row needs at least one"),
     ("gpt2", [[5, -1]], 4, "token ids run from -1 to 5, expected 0 to 310"),
-    ("bart", [[5], [311]], 4, "token ids run from 5 to 311, expected 0 to 310"),
+    ("bart", [[5], [311]], 4, "token ids run from 311 to 311, expected 0 to 310"),
     ("bart", [[5] * 41], 4, "an input of 41 tokens is longer than the model's 40"),
 ]
 
@@ -182,6 +182,20 @@ def test_generation_settings_of_the_checkpoint_count(bundle_of, tmp_path):
     assert tokens[0] == 17
     assert tokens[-1] in (2, 3)
     assert len(tokens) <= 8
+
+
+def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), copy)
+    config = json.loads((copy / "config.json").read_text())
+    config |= {"eos_token_id": 3, "forced_bos_token_id": 17, "max_length": 9}
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "generation_config.json").write_text("{}")
+    ours = txexport.load(copy, device="cpu").generation_config
+    assert (ours.eos, ours.forced_bos, ours.max_length) == ((), None, None)
+    (copy / "generation_config.json").unlink()
+    ours = txexport.load(copy, device="cpu").generation_config
+    assert (ours.eos, ours.forced_bos, ours.max_length) == ((3,), 17, 9)
 
 
 def test_settings_that_greedy_search_leaves_out_are_said(bundle_of, tmp_path):
@@ -265,7 +279,9 @@ def test_unknown_module_of_a_sentence_encoder_is_refused(bundle_of, tmp_path):
 def test_texts_too_long_are_an_error_or_cut_on_request(model_of):
     model = model_of("bert")
     text = "the cat sat on the mat " * 20
-    with pytest.raises(InputError, match="is longer than the model's 40"):
+    with pytest.raises(
+        InputError, match=r"a text of \d+ tokens is longer than 40; shorten it or choose truncate: 'the cat"
+    ):
         model.embed(text, pooling="mean")
     encoding = model.text.encode([text])[0]
     assert len(encoding.ids) > 40
@@ -291,10 +307,79 @@ def test_unknown_device(bundle_of):
 
 
 @pytest.mark.skipif(cuda_present(), reason="this machine has CUDA")
-def test_cuda_that_is_not_there_is_said(bundle_of):
-    with pytest.raises(InputError, match="device 'cuda' was asked for"):
+def test_cuda_that_is_not_there_is_said(bundle_of, monkeypatch):
+    with pytest.raises(InputError, match="cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9"):
         txexport.load(bundle_of("bert"), device="cuda")
     assert txexport.load(bundle_of("bert")).device == "cpu"
+    monkeypatch.setattr("txexport.runtime.session.cuda_present", lambda: True)  # a driver without libraries
+    with pytest.warns(UserWarning, match="running on the CPU: ONNX Runtime cannot start CUDA here"):
+        assert txexport.load(bundle_of("bert")).device == "cpu"
+
+
+BAD_ROWS = [[5, 6], [[5.7]], [["the"]], 3, [None]]
+
+
+@pytest.mark.parametrize("rows", BAD_ROWS, ids=str)
+def test_rows_that_are_no_token_ids(rows, model_of):
+    with pytest.raises(InputError, match="token ids are not rows of whole numbers"):
+        model_of("gpt2").generate_ids(rows)
+
+
+def test_rows_may_be_arrays(model_of):
+    model = model_of("gpt2")
+    rows = [[5, 6], [7, 8]]
+    expected = model.generate_ids(rows, max_new_tokens=5)
+    assert model.generate_ids(np.array(rows, np.int32), max_new_tokens=5) == expected
+
+
+@pytest.mark.parametrize("texts", [[None], [b"x"], [("a", "b")], "\ud800"], ids=str)
+def test_texts_that_are_no_text(texts, model_of):
+    with pytest.raises(InputError, match="a text is"):
+        model_of("bert").embed(texts, pooling="mean")
+    with pytest.raises(InputError, match="a text is"):
+        model_of("gpt2").generate(texts)
+
+
+def test_text_with_more_words_than_the_model_knows(bundle_of, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), copy)
+    tokenizer = Tokenizer.from_file(str(copy / "tokenizer.json"))
+    tokenizer.add_tokens([f"[extra{i}]" for i in range(60)])
+    tokenizer.save(str(copy / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"token ids run from \d+ to \d+, expected 0 to 310"):
+        txexport.load(copy, device="cpu").generate("the [extra59]")
+
+
+DAMAGED = [
+    ("generation_config.json", "[]", "holds a list, expected a dict"),
+    ("generation_config.json", '{"max_length": "20"}', "max_length is '20', expected a whole number"),
+    ("tokenizer.json", "{}", "tokenizer.json cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "said"), DAMAGED, ids=[row[1] for row in DAMAGED])
+def test_damaged_settings_are_one_line(name, text, said, bundle_of, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), copy)
+    (copy / name).write_text(text)
+    with pytest.raises(BundleError, match=said) as caught:
+        txexport.load(copy, device="cpu").generate("the cat")
+    assert "\n" not in str(caught.value)
+
+
+def test_dimensions_must_agree(model_of):
+    model = model_of("bert")
+    ids = np.ones((2, 3), np.int64)
+    with pytest.raises(InputError, match="batch_size is 1 in input 'attention_mask', but 2 in 'input_ids'"):
+        model.run(input_ids=ids, attention_mask=ids[:1], token_type_ids=0 * ids)
+    long = np.ones((1, 41), np.int64)
+    with pytest.raises(InputError, match="an input of 41 tokens is longer than the model's 40"):
+        model.run(input_ids=long, attention_mask=long, token_type_ids=0 * long)
+
+
+def test_batch_size_must_be_positive(model_of):
+    with pytest.raises(InputError, match="batch_size is 0, expected at least 1"):
+        model_of("bert").embed(["the"], pooling="mean", batch_size=0)
 
 
 @pytest.mark.skipif(not cuda_present(), reason="no CUDA device")

@@ -1,14 +1,27 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
-`export` writes a bundle, `verify` proves it, `load` runs it. None of them is imported before it is used, so
-that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+`export` writes a bundle, `verify` proves it, `load` gives it as a Model that runs. None of them is imported
+before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["export", "load", "verify"]
+from txexport.errors import TxexportError
 
-_HOMES = {"export": "txexport.exporter", "load": "txexport.runtime", "verify": "txexport.parity"}
+if TYPE_CHECKING:
+    from txexport.exporter import export
+    from txexport.parity import verify
+    from txexport.runtime import Model, load
+
+__all__ = ["Model", "TxexportError", "export", "load", "verify"]
+
+_HOMES = {
+    "Model": "txexport.runtime",
+    "export": "txexport.exporter",
+    "load": "txexport.runtime",
+    "verify": "txexport.parity",
+}
 
 
 def __getattr__(name: str):

@@ -44,7 +44,8 @@ class Manifest:
 
     `graphs` are by role: `model`, or `encoder_model` and `decoder_model`. `cache` is "static", "dynamic"
     or None. `opset` is the standard operator set of every graph. `limits` are the longest sequences, in
-    tokens, of encoder and decoder; None is no limit. `weights_sha256` is of the weights file.
+    tokens, of encoder and decoder; None is no limit. `companions` are the files copied from the checkpoint,
+    with their SHA-256; `weights_sha256` is of the weights file.
     """
 
     model_type: str
@@ -55,9 +56,16 @@ class Manifest:
     limits: dict[str, int | None]
     spec: dict
     source: Source
+    companions: dict[str, str]
     weights_sha256: str
     versions: dict[str, str]
     format: int = FORMAT
+
+    @property
+    def files(self) -> list[str]:
+        """Every file of the bundle, as paths below its folder."""
+        graphs = [graph.file for graph in self.graphs.values()]
+        return [MANIFEST, WEIGHTS, *graphs, *self.companions]
 
     def write(self, folder: Path) -> None:
         """Write txexport.json into `folder`."""
@@ -65,17 +73,44 @@ class Manifest:
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
+def read_json(path: Path, missing: dict | list | None = None):
+    """The object in a bundle's JSON file, or the list where `missing` is one.
+
+    Where there is no file, `missing`; without that, and for a damaged file, raises BundleError.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if missing is None:
+            raise BundleError(f"{path.parent} is incomplete: {path.name} is missing; export again") from None
+        return missing
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path} cannot be read as JSON: {error}") from None
+    kind = list if isinstance(missing, list) else dict
+    if not isinstance(value, kind):
+        raise BundleError(f"{path} holds a {type(value).__name__}, expected a {kind.__name__}")
+    return value
+
+
 def read(folder: str | Path) -> Manifest:
-    """The manifest of a bundle whose files are all there.
+    """The manifest of a bundle whose graphs and weights are all there.
 
     Raises BundleError when `folder` is no bundle, is incomplete, or comes from a newer txexport.
     """
-    folder = Path(folder)
+    manifest = read_manifest(Path(folder))
+    for name in [WEIGHTS, *(graph.file for graph in manifest.graphs.values())]:
+        if not (Path(folder) / name).is_file():
+            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What txexport.json says, whether or not the other files are there. Raises BundleError as `read`."""
     path = folder / MANIFEST
     if not path.is_file():
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
+    values = read_json(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
         if values["format"] > FORMAT:
             raise BundleError(
                 f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
@@ -88,10 +123,6 @@ def read(folder: str | Path) -> Manifest:
             )
             for role, graph in values.pop("graphs").items()
         }
-        manifest = Manifest(**values | {"graphs": graphs, "source": Source(**values["source"])})
+        return Manifest(**values | {"graphs": graphs, "source": Source(**values["source"])})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
-    for name in [WEIGHTS, *(graph.file for graph in manifest.graphs.values())]:
-        if not (folder / name).is_file():
-            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
-    return manifest

@@ -41,7 +41,9 @@ class Checkpoint:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise CheckpointError(f"{folder} is not a folder; expected one with config.json and safetensors")
+            raise CheckpointError(
+                f"{folder} is not a folder; expected a downloaded checkpoint with config.json and safetensors"
+            )
         self.config = read_json(self.folder / "config.json")
         self.files = self._weight_files()
         self.tensors: dict[str, Stored] = {}
@@ -55,15 +57,15 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} holds no tensors")
 
     def _weight_files(self) -> list[Path]:
-        if (self.folder / INDEX).is_file():
-            index = read_json(self.folder / INDEX)
-            if not isinstance(index.get("weight_map"), dict):
-                raise CheckpointError(
-                    f"{INDEX}: 'weight_map' is missing; expected tensor names to file names"
-                )
-            files = [self.folder / name for name in sorted(set(index["weight_map"].values()))]
-        elif (self.folder / SINGLE).is_file():
+        if (self.folder / SINGLE).is_file():  # read in place of shards, as transformers does
             files = [self.folder / SINGLE]
+        elif (self.folder / INDEX).is_file():
+            places = read_json(self.folder / INDEX).get("weight_map")
+            if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+                raise CheckpointError(f"{INDEX}: 'weight_map' is not tensor names to file names")
+            files = [self.folder / name for name in sorted(set(places.values()))]
+        elif (self.folder / "txexport.json").is_file():
+            raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
         else:
             found = sorted(f.name for f in self.folder.glob("*.bin"))
             hint = f"found {found[0]}; save it again with save_pretrained" if found else f"expected {SINGLE}"
@@ -87,7 +89,7 @@ class Checkpoint:
             )
         shape = stored.shape or (1,)
         row = math.prod(shape[1:])
-        step = max(1, CHUNK // max(1, row * SIZES[stored.dtype]))
+        step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
         with stored.file.open("rb") as file:
             file.seek(stored.offset)
             for first in range(0, shape[0], step):
@@ -120,8 +122,8 @@ def read_json(path: Path) -> dict:
 
 def read_header(file: Path) -> dict[str, Stored]:
     """Where each tensor of a safetensors file lies. Raises CheckpointError when the file is damaged."""
-    size = file.stat().st_size
     try:
+        size = file.stat().st_size
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if not 0 < length <= size - 8:
@@ -137,6 +139,8 @@ def read_header(file: Path) -> dict[str, Stored]:
             tensors[name] = Stored(file, dtype, shape, 8 + length + begin, end - begin)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is not a safetensors file: {error}") from None
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
     needed = max((t.offset + t.nbytes for t in tensors.values()), default=0)
     if needed > size:
         raise CheckpointError(

@@ -1,8 +1,10 @@
-"""The command line: each command is one public function with the same name and arguments."""
+"""The command line, a thin layer over `export`, `verify`, `load` and the Model's methods."""
 
 import json
+import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,27 +12,41 @@ from typing import Any
 
 import click
 
-from txexport.errors import TxexportError
+from txexport.errors import InputError, TxexportError
 
 
 class Commands(click.Group):
-    """A group that ends in one line and exit code 2 where txexport raises an error of its own."""
+    """A group that ends with exit code 2 and one line for an error that txexport or the system raises."""
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command that was given."""
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         warnings.showwarning = lambda message, *_args, **_more: click.echo(f"warning: {message}", err=True)
         try:
             return super().invoke(context)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
         except TxexportError as error:
             click.echo(f"error: {error}", err=True)
-            sys.exit(2)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
+            sys.exit(0)
+        except OSError as error:
+            click.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)
+        except Exception:  # a defect of txexport; 1 would mean "not equal"
+            traceback.print_exc()
+        sys.exit(2)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="txexport")
 def main() -> None:
     """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
+
+
+def _bundle(command: Callable) -> Callable:
+    return click.argument("out", metavar="BUNDLE", type=click.Path(path_type=Path))(command)
 
 
 @main.command()
@@ -41,14 +57,15 @@ def main() -> None:
 @click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def export(source: Path, out: Path, **options: Any) -> None:
-    """Write the checkpoint folder SOURCE as the bundle OUT."""
+    """Write the checkpoint folder SOURCE as the bundle folder OUT."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from txexport.exporter import export as run
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
     columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
-        weights = bar.add_task("")
+        weights = bar.add_task("", total=None)
         manifest = run(
             source,
             out,
@@ -57,28 +74,45 @@ def export(source: Path, out: Path, **options: Any) -> None:
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     files = ", ".join(graph.file for graph in manifest.graphs.values())
+    if not (out / "tokenizer.json").is_file():
+        click.echo(
+            "warning: the checkpoint has no tokenizer.json, so the bundle takes token ids only", err=True
+        )
     click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
 
 
 @main.command()
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where OUT came from).")
-@click.option("--reference", type=click.Choice(["twin", "transformers"]), default="twin", show_default=True)
+@_bundle
+@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
+@click.option(
+    "--reference",
+    type=click.Choice(["twin", "transformers"]),
+    help="Only txexport's own PyTorch model, or only the original (default: both, where installed).",
+)
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the report here too.")
 def verify(
-    out: Path, source: Path | None, reference: str, device: str, quiet: bool, json_file: Path | None
+    out: Path,
+    source: Path | None,
+    reference: str | None,
+    device: str,
+    quiet: bool,
+    json_file: Path | None,
 ) -> None:
-    """Prove the bundle OUT against its PyTorch original.
+    """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
+
+    Every weight, and every output over padded batches, cached steps and chunked prompts.
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
     from rich.console import Console
 
     from txexport.parity import table
-    from txexport.parity.verify import verify as run
+    from txexport.parity.verifier import verify as run
 
+    if json_file is not None and not json_file.parent.is_dir():
+        raise InputError(f"{json_file.parent} is not a folder, so the report cannot be written there")
     _quiet_references()
     with Console(stderr=True).status("verifying") as status:
 
@@ -102,16 +136,16 @@ def _quiet_references() -> None:
 
 
 def _device_options(command: Callable) -> Callable:
-    command = click.option("--threads", type=int, help="Threads of one operator (default: all cores).")(
-        command
-    )
+    command = click.option(
+        "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
+    )(command)
     return click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where present.")(
         command
     )
 
 
 @main.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@_bundle
 @click.argument("texts", nargs=-1, required=True)
 @click.option("--pooling", type=click.Choice(["mean", "cls"]), help="Default: what the checkpoint says.")
 @click.option("--normalize/--no-normalize", default=None, help="Vectors of length 1. Default: as above.")
@@ -121,7 +155,10 @@ def _device_options(command: Callable) -> Callable:
 def embed(
     out: Path, texts: tuple[str, ...], device: str | None, threads: int | None, as_json: bool, **options: Any
 ) -> None:
-    """Vectors of TEXTS from the bundle OUT; for people, how alike the texts are."""
+    """Sentence vectors of TEXTS.
+
+    A table of how alike the texts are; the vectors themselves with --json.
+    """
     from txexport.runtime import load
 
     vectors = load(out, device=device, threads=threads).embed(list(texts), **options)
@@ -137,7 +174,7 @@ def embed(
 
 
 @main.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@_bundle
 @click.argument("prompts", nargs=-1, required=True)
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a prompt.")
@@ -150,7 +187,7 @@ def generate(
     device: str | None,
     threads: int | None,
 ) -> None:
-    """What the bundle OUT continues PROMPTS with, or makes of them if it is an encoder-decoder."""
+    """Continue PROMPTS; an encoder-decoder answers them."""
     from txexport.runtime import load
 
     model = load(out, device=device, threads=threads)

@@ -1,12 +1,14 @@
 """From a checkpoint to a bundle, streaming the weights, without PyTorch."""
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
 import os
 import platform
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -20,8 +22,8 @@ from txgraphs.model import models
 
 from txexport import bundle, families
 from txexport.bundle import WEIGHTS, GraphFile, Manifest, Port, Source
-from txexport.checkpoint import Checkpoint
-from txexport.errors import BundleError, UnsupportedError
+from txexport.checkpoint import Checkpoint, sha256
+from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.spec import Cache, ModelSpec, to_dict
 from txexport.weights import Weight
 
@@ -46,20 +48,22 @@ def export(
     `task` defaults to the one that config.json's architecture implies; `cache` is "static" (default) or
     "dynamic" and only for models that decode; `inline` writes flat graphs without functions; `force`
     replaces an existing bundle; `progress` is told bytes done and bytes in all. The bundle appears
-    whole or not at all. Raises CheckpointError, UnsupportedError, BundleError.
+    whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.understand(checkpoint, task)
     if cache is not None and resolved.spec.decoder is None:
-        raise UnsupportedError(f"task '{resolved.task}' has no cache; leave --cache out")
+        raise UnsupportedError(f"task '{resolved.task}' has no cache to choose")
+    if cache is not None and cache not in list(Cache):
+        raise InputError(f"cache '{cache}' is not known; expected {' or '.join(Cache)}")
     kind = Cache(cache or Cache.STATIC)
-    with _placed(Path(os.path.abspath(out)), force) as folder:
+    with _placed(Path(out).resolve(), checkpoint.folder, force) as folder:
         tensors, digest = _write_weights(folder, checkpoint, resolved.weights, progress or _silent)
         graphs = {
             role: _write_graph(folder, f"{role}.onnx", graph, inline)
             for role, graph in models(resolved.spec, kind, tensors).items()
         }
-        _copy_companions(checkpoint.folder, folder)
+        companions = _copy_companions(checkpoint.folder, folder)
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
@@ -69,6 +73,7 @@ def export(
             limits=_limits(resolved.spec),
             spec=to_dict(resolved.spec),
             source=Source(str(checkpoint.folder.resolve()), checkpoint.hashes()),
+            companions=companions,
             weights_sha256=digest,
             versions={name: version(name) for name in ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy")}
             | {"python": platform.python_version()},
@@ -87,35 +92,86 @@ def _silent(done: int, total: int) -> None:
 
 
 @contextlib.contextmanager
-def _placed(out: Path, force: bool) -> Iterator[Path]:
+def _placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
     """A fresh folder beside `out` that becomes `out` when the body ends, and vanishes if it fails.
 
-    What an earlier export left when it was killed is removed first.
+    `out` itself is untouched until then. What exports that were killed have left beside it is removed.
     """
-    if out.exists():
-        if not force:
-            raise BundleError(f"{out} exists; choose another folder, or --force to replace it")
-        if not (out / bundle.MANIFEST).is_file():
-            raise BundleError(f"{out} exists and is not a bundle, so --force does not replace it")
-    partial, old = (out.with_name(f".{out.name}.{end}") for end in ("partial", "old"))
+    old = out.with_name(f".{out.name}.old")
     try:
-        for leftover in (partial, old):
-            if leftover.exists():
-                shutil.rmtree(leftover)
-        partial.mkdir(parents=True)
+        if old.exists() and not out.exists():  # killed between the two renames of `_swap`
+            os.replace(old, out)
+        _check_replaceable(out, source, force)
+        for leftover in out.parent.glob(f".{glob.escape(out.name)}.partial-*"):
+            if not _alive(leftover):
+                shutil.rmtree(leftover, ignore_errors=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = out.with_name(f".{out.name}.partial-{os.getpid()}-{time.monotonic_ns()}")
+        partial.mkdir()
         try:
             yield partial
-            if out.exists():
-                os.replace(out, old)
-            os.replace(partial, out)
+            _check_replaceable(out, source, force)  # another export may have been faster
+            _swap(partial, out, old)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise BundleError(
-            f"{out} could not be written: {error.strerror or error}; nothing was left there"
+            f"{out} could not be written: {error.strerror or error}; it is as it was"
         ) from error
+
+
+def _check_replaceable(out: Path, source: Path, force: bool) -> None:
+    """Raise BundleError unless `out` is free, an empty folder, or a bundle that `force` may replace."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not (out / bundle.MANIFEST).is_file():
+        raise BundleError(f"{out} exists and is not a bundle; choose another folder")
+    if not force:
+        raise BundleError(f"{out} exists; choose another folder, or --force to replace it")
+    if source.resolve().is_relative_to(out):
+        raise BundleError(f"{out} holds the checkpoint itself; choose another folder")
+    try:
+        known = set(bundle.read_manifest(out).files)
+    except BundleError:
+        raise BundleError(
+            f"{out} has a {bundle.MANIFEST} that cannot be read; remove the folder yourself"
+        ) from None
+    found = [path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()]
+    strange = sorted(set(found) - known)
+    if strange:
+        raise BundleError(
+            f"{out} holds files that no export wrote ({', '.join(strange[:3])}); move them away"
+        )
+
+
+def _swap(partial: Path, out: Path, old: Path) -> None:
+    """Put `partial` where `out` is, and `out` back if that fails."""
+    if not out.exists():
+        os.replace(partial, out)
+        return
+    shutil.rmtree(old, ignore_errors=True)
+    os.replace(out, old)
+    try:
+        os.replace(partial, out)
+    except OSError:
+        os.replace(old, out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _alive(partial: Path) -> bool:
+    """Whether the process that an unfinished export's folder names still runs; where unknown, yes."""
+    process = partial.name.rsplit("partial-", 1)[1].split("-")[0]
+    if os.name == "nt" or not process.isdigit():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _write_weights(
@@ -187,11 +243,15 @@ def _port(value: ir.Value) -> Port:
     return Port(value.name, value.dtype.name.lower(), dims)
 
 
-def _copy_companions(source: Path, folder: Path) -> None:
-    """Copy configs and tokenizer, and the configs of sentence-transformers' module folders."""
+def _copy_companions(source: Path, folder: Path) -> dict[str, str]:
+    """Copy configs and tokenizer, and the configs of sentence-transformers' module folders; their SHA-256."""
+    copied = {}
     for path in sorted(source.iterdir()):
         if path.is_file() and path.suffix in COMPANIONS and not path.name.endswith(".index.json"):
             shutil.copyfile(path, folder / path.name)
+            copied[path.name] = sha256(path)
         elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
             (folder / path.name).mkdir()
             shutil.copyfile(path / "config.json", folder / path.name / "config.json")
+            copied[f"{path.name}/config.json"] = sha256(path / "config.json")
+    return copied

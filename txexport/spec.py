@@ -63,7 +63,7 @@ class Cache(StrEnum):
 def _positive(owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
-        if value <= 0:
+        if not value > 0:  # NaN included
             raise SpecError(f"{type(owner).__name__}: {name} is {value}, expected more than 0")
 
 

@@ -60,7 +60,7 @@ def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
 def _task(family: ModuleType, config: Config, task: str | None) -> str:
     known = ", ".join(family.TASKS)
     if task is None:
-        architectures = config.values.get("architectures") or []
+        architectures = config.strings("architectures")
         implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)]
         if not implied:
             raise UnsupportedError(

@@ -12,6 +12,7 @@ T = TypeVar("T", bound=StrEnum)
 
 ACTIVATIONS = {
     "gelu": Activation.GELU,
+    "gelu_python": Activation.GELU,
     "gelu_new": Activation.GELU_TANH,
     "gelu_pytorch_tanh": Activation.GELU_TANH,
     "gelu_fast": Activation.GELU_TANH,
@@ -54,6 +55,13 @@ class Config:
     def text(self, key: str, default: str | None = None) -> str:
         """A string."""
         return self._get(key, str, default)
+
+    def strings(self, key: str) -> list[str]:
+        """A list of strings; empty where the key is missing."""
+        found = self._get(key, list, [])
+        if not all(isinstance(item, str) for item in found):
+            raise CheckpointError(f"{self.path}: '{key}' is {found!r}, expected strings")
+        return found
 
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by the name that transformers gives it."""

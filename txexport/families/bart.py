@@ -100,4 +100,5 @@ def table(spec: ModelSpec) -> Table:
     if spec.shared_embedding:
         copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
         rules["encoder.embedding.word.weight"] = Take("shared.weight", also=copies)
-    return Table(rules, NAMING)
+    drop = ("encoder.version", "decoder.version", "classification_head.*", "qa_outputs.*")
+    return Table(rules, NAMING, drop)

@@ -75,7 +75,7 @@ def table(spec: ModelSpec) -> Table:
         "head.weight": "lm_head.weight",
     }
     buffers = ("h.*.attn.bias", "h.*.attn.masked_bias")
-    other_heads = (
-        ("multiple_choice_head.*",) if spec.decoder else ("lm_head.*", "score.*", "multiple_choice_head.*")
-    )
+    other_heads = ["multiple_choice_head.*"]
+    if spec.decoder is None:
+        other_heads += ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*"]
     return Table(rules, NAMING, drop=(*buffers, *other_heads))

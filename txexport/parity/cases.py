@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LONGEST = 512  # tokens of the longest case; shorter where the model's limit is
+LONGEST = 1024  # tokens of the longest case; shorter where the model's limit is
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class Transformers:
             raise UnsupportedError(
                 "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
             ) from None
+        self.pooler = resolved.spec.pooler
         self.new_cache = transformers.DynamicCache
         auto = getattr(transformers, AUTO_CLASSES[resolved.task])
         self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()
@@ -102,7 +103,10 @@ class Transformers:
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
         outputs = self.model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
-        return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        if not self.pooler:
+            named.pop("pooler_output", None)  # a layer that the checkpoint lacks, made up by the library
+        return {name: value.numpy() for name, value in named.items()}
 
     @torch.inference_mode()
     def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:

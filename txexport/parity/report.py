@@ -38,9 +38,13 @@ class TensorCheck:
 
 @dataclass(frozen=True)
 class CaseReport:
-    """One case: its checks, or the exception that ended it (which is a failure), or why it does not apply."""
+    """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
+
+    An exception is a failure. The contents of a bundle are held against the checkpoint itself.
+    """
 
     name: str
+    reference: str
     checks: list[TensorCheck] = field(default_factory=list)
     exception: str | None = None
     skipped: str | None = None
@@ -60,15 +64,24 @@ class CaseReport:
 
 @dataclass(frozen=True)
 class Report:
-    """All cases of one bundle against one reference in one runtime."""
+    """All cases of one bundle in one runtime."""
 
     bundle: str
     model_type: str
     task: str
-    reference: str
     runtime: str
     versions: dict[str, str]
     cases: list[CaseReport]
+
+    @property
+    def references(self) -> list[str]:
+        """What the bundle was held against, each at least once."""
+        return list(dict.fromkeys(case.reference for case in self.cases if case.skipped is None))
+
+    @property
+    def failed(self) -> list[CaseReport]:
+        """The cases that failed."""
+        return [case for case in self.cases if not case.ok]
 
     @property
     def ok(self) -> bool:
@@ -94,7 +107,7 @@ class Report:
 def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
     """One check over pairs of (found, expected), padding already left out.
 
-    A shape that differs, and a number that is not finite on one side only, is an infinite error.
+    A shape that differs and a number that is not finite are an infinite error.
     """
     elements, worst = 0, 0.0
     for found, expected in pairs:

@@ -1,6 +1,7 @@
 """One case at a time: the bundle's outputs and the reference's, paired without padding."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -34,9 +35,17 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: fl
             expected = {
                 name: array[row][mask] if array.ndim == 3 else array[row] for name, array in whole.items()
             }
+        _check_owed(found, expected)
         for name, array in found.items():
             pairs[name].append((array[row][mask] if array.ndim == 3 else array[row], expected[name]))
     return [compare(name, pairs[name], bound) for name in pairs]
+
+
+def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
+    """Raise AssertionError for an output that the reference gives and the graph does not."""
+    missing = set(expected) - set(found)
+    if missing:
+        raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
 
 
 def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: float) -> list[TensorCheck]:
@@ -54,6 +63,7 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: fl
         new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
         for parts, found in zip(logits, steps.run(new), strict=True):
             parts.extend(found)
+    _check_owed([*pairs, *steps.present, "logits"], expected[0])
     for row, truth in enumerate(expected):
         pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
         for name, cache in steps.present.items():

@@ -60,7 +60,7 @@ class StaticCache:
             binding.bind_ortvalue_input(name, buffer)
             binding.bind_ortvalue_output(_present(name), buffer)
         binding.bind_output("logits", "cpu")
-        self.session.session.run_with_iobinding(binding)
+        self.session.run_bound(binding)
         self.lengths = self.lengths + counts
         logits = binding.get_outputs()[-1].numpy()  # (B, 1, V), bound last
         return logits[:, 0]

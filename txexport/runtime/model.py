@@ -1,6 +1,5 @@
 """A bundle, loaded."""
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +11,8 @@ from txexport.errors import BundleError, InputError
 from txexport.runtime.cache import CROSS, open_cache
 from txexport.runtime.generation import DEFAULT_NEW_TOKENS, GenerationConfig, greedy, read_config
 from txexport.runtime.pooling import Pooling, check_method, read_pooling
-from txexport.runtime.session import Session, choose_device
-from txexport.runtime.text import Text, pad
+from txexport.runtime.session import Session, open_sessions
+from txexport.runtime.text import Text, as_rows, as_texts, pad
 
 PROMPT_CAPACITY = 64  # smallest cache, in tokens
 
@@ -24,17 +23,20 @@ def load(folder: str | Path, *, device: str | None = None, threads: int | None =
     `device` is "cpu", "cuda", or None for CUDA where present; `threads` limits those of one operator.
     Raises BundleError for a folder that is no whole bundle, InputError for a device that is not there.
     """
-    return Model(Path(folder), bundle.read(folder), choose_device(device), threads)
+    folder = Path(folder)
+    manifest = bundle.read(folder)
+    files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
+    return Model(folder, manifest, *open_sessions(files, device, threads))
 
 
 class Model:
     """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`."""
 
-    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, threads: int | None):
-        self.folder, self.manifest, self.device = folder, manifest, device
-        self.sessions = {
-            role: Session(folder / graph.file, device, threads) for role, graph in manifest.graphs.items()
-        }
+    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
+        self.folder, self.manifest, self.device, self.sessions = folder, manifest, device, sessions
+
+    def __repr__(self) -> str:
+        return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs by name of one graph for inputs by name, as txexport.json lists them.
@@ -46,6 +48,9 @@ class Model:
         role = graph or next(iter(self.sessions))
         if role not in self.sessions:
             raise InputError(f"no graph '{role}'; expected one of {', '.join(self.sessions)}")
+        ids, limit = inputs.get("input_ids"), self.manifest.limits.get("encoder")
+        if role != "decoder_model" and ids is not None and np.ndim(ids) == 2:
+            self._check_length(np.shape(ids)[1], limit)
         return self.sessions[role].run(inputs)
 
     @cached_property
@@ -63,16 +68,12 @@ class Model:
         """What the checkpoint's sentence-transformers files say; None where it has none."""
         return read_pooling(self.folder)
 
-    @cached_property
-    def _pad_id(self) -> int:
-        return json.loads((self.folder / "config.json").read_text()).get("pad_token_id") or 0
-
     def generate(self, prompts: str | Sequence[str], *, max_new_tokens: int | None = None) -> str | list[str]:
         """The new text that greedy search gives for a prompt, or for each of several in one batch.
 
         For an encoder-decoder, `prompts` are its sources. Arguments and errors as `generate_ids`.
         """
-        encodings = self.text.encode([prompts] if isinstance(prompts, str) else prompts)
+        encodings = self.text.encode(as_texts(prompts))
         rows = self.generate_ids([encoding.ids for encoding in encodings], max_new_tokens=max_new_tokens)
         texts = self.text.decode(rows)
         return texts[0] if isinstance(prompts, str) else texts
@@ -87,16 +88,13 @@ class Model:
         Raises InputError for a task that does not generate and for rows that are too long.
         """
         if self.manifest.cache is None:
-            raise InputError(f"task '{self.manifest.task}' does not generate")
+            raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
+        config, seq2seq = self.generation_config, "encoder_model" in self.sessions
+        session = self.sessions["decoder_model" if seq2seq else "model"]
+        rows = as_rows(rows, session.outputs["logits"].shape[-1])
         if not rows:
             return []
-        config = self.generation_config
-        seq2seq = "encoder_model" in self.sessions
-        session = self.sessions["decoder_model" if seq2seq else "model"]
         ids, mask = pad(rows, config.pad)
-        words = session.outputs["logits"].shape[-1]
-        if ids.min() < 0 or ids.max() >= words:
-            raise InputError(f"token ids run from {ids.min()} to {ids.max()}, expected 0 to {words - 1}")
         cross, prompts = {}, rows
         if seq2seq:
             if config.decoder_start is None:
@@ -108,7 +106,7 @@ class Model:
         new_tokens = [self._new_tokens(len(prompt), max_new_tokens) for prompt in prompts]
         total = max(len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True))
         cache = open_cache(session, self.manifest.cache, cross, len(rows), min(total, _roomy(ids.shape[1])))
-        return greedy(cache.step, prompts, ids, new_tokens, config, seq2seq)
+        return greedy(cache.step, prompts, ids, new_tokens, config)
 
     def _encode(self, ids: np.ndarray, mask: np.ndarray) -> dict:
         """Run the encoder; what it leaves for every step of the decoder, by the decoder's input names."""
@@ -124,8 +122,8 @@ class Model:
         config, limit = self.generation_config, self.manifest.limits["decoder"]
         room = None if limit is None else limit - prompt
         if asked is not None:
-            if asked < 1:
-                raise InputError(f"max_new_tokens is {asked}, expected at least 1")
+            if not isinstance(asked, int) or asked < 1:
+                raise InputError(f"max_new_tokens is {asked!r}, expected a whole number of at least 1")
             if room is not None and asked > room:
                 raise InputError(
                     f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}"
@@ -135,7 +133,12 @@ class Model:
             raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
         default = config.max_new_tokens or DEFAULT_NEW_TOKENS
         if config.max_new_tokens is None and config.max_length is not None:
-            default = max(1, config.max_length - prompt)
+            default = config.max_length - prompt
+            if default < 1:
+                raise InputError(
+                    f"a prompt of {prompt} tokens leaves no room in the checkpoint's max_length of "
+                    f"{config.max_length}; choose max_new_tokens"
+                )
         return default if room is None else min(default, room)
 
     def _check_length(self, length: int, limit: int | None) -> None:
@@ -159,19 +162,28 @@ class Model:
         """
         session = self.sessions.get("model")
         if session is None or "last_hidden_state" not in session.outputs:
-            raise InputError(f"task '{self.manifest.task}' gives no hidden states to embed with")
+            raise InputError(
+                f"task '{self.manifest.task}' gives no hidden states; export with --task feature-extraction"
+            )
         how = self._how_to_pool(pooling, normalize)
-        rows = [texts] if isinstance(texts, str) else list(texts)
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}, expected at least 1")
+        rows = as_texts(texts)
         limit = min((n for n in (self.manifest.limits["encoder"], how.max_length) if n), default=None)
         cased = [text.lower() for text in rows] if how.lower else rows
         encodings = self.text.encode(cased, limit if truncate else None)
-        self._check_length(max((len(encoding.ids) for encoding in encodings), default=0), limit)
+        for text, encoding in zip(rows, encodings, strict=True):
+            if limit is not None and len(encoding.ids) > limit:
+                raise InputError(
+                    f"a text of {len(encoding.ids)} tokens is longer than {limit}; shorten it or choose "
+                    f"truncate: {text[:40]!r}..."
+                )
         order = sorted(range(len(rows)), key=lambda i: len(encodings[i].ids))
         width = session.outputs["last_hidden_state"].shape[-1]
         vectors = np.empty((len(rows), width), np.float32)
         for first in range(0, len(order), batch_size):
             batch = order[first : first + batch_size]
-            ids, mask = pad([encodings[i].ids for i in batch], self._pad_id)
+            ids, mask = pad([encodings[i].ids for i in batch], self.generation_config.pad)
             inputs = {"input_ids": ids, "attention_mask": mask}
             if "token_type_ids" in session.inputs:
                 inputs["token_type_ids"], _ = pad([encodings[i].type_ids for i in batch], 0)

@@ -1,11 +1,11 @@
 """Sentence vectors from hidden states, as a checkpoint's sentence-transformers files say."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError
 
 METHODS = ("mean", "cls")
@@ -40,32 +40,27 @@ def read_pooling(folder: Path) -> Pooling | None:
 
     Raises BundleError for a module or a pooling that is neither mean, CLS nor normalisation.
     """
-    if not (folder / "modules.json").is_file():
+    modules = read_json(folder / "modules.json", missing=[])
+    if not modules:
         return None
-    modules = json.loads((folder / "modules.json").read_text())
     method, normalize = None, False
     for module in modules:
-        kind = module["type"].rsplit(".", 1)[-1]
+        kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
-            method = _method(json.loads((folder / module["path"] / "config.json").read_text()))
+            method = _method(read_json(folder / str(module.get("path")) / "config.json"))
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
-            raise BundleError(
-                f"modules.json: module {kind} is not supported; expected Transformer, Pooling, Normalize"
-            )
+            known = "Transformer, Pooling, Normalize"
+            raise BundleError(f"modules.json: module {kind} is not supported; expected {known}")
     if method is None:
         raise BundleError("modules.json names no Pooling module, so it says nothing of sentence vectors")
-    if _settings(folder, "config_sentence_transformers.json").get("default_prompt_name"):
+    if read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name"):
         raise BundleError(
             "config_sentence_transformers.json sets default_prompt_name, which is not supported"
         )
-    settings = _settings(folder, "sentence_bert_config.json")
+    settings = read_json(folder / "sentence_bert_config.json", missing={})
     return Pooling(method, normalize, settings.get("max_seq_length"), settings.get("do_lower_case", False))
-
-
-def _settings(folder: Path, name: str) -> dict:
-    return json.loads((folder / name).read_text()) if (folder / name).is_file() else {}
 
 
 def _method(config: dict) -> str:

@@ -1,5 +1,6 @@
 """Text to token ids and back, through the bundle's tokenizer.json."""
 
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,10 @@ class Text:
             raise BundleError(
                 f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
             )
-        self.tokenizer = Tokenizer.from_file(str(path))
+        try:
+            self.tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises plain exceptions
+            raise BundleError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
 
@@ -38,10 +42,35 @@ class Text:
         return self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)
 
 
+def as_texts(texts: str | Sequence[str]) -> list[str]:
+    """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    for text in found:
+        if not isinstance(text, str):
+            raise InputError(f"a text is {type(text).__name__}, expected str")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"a text is not valid Unicode: {text[:40]!r}") from None
+    return found
+
+
+def as_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> list[list[int]]:
+    """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
+    try:
+        found = [[operator.index(token) for token in row] for row in rows]
+    except TypeError:
+        raise InputError("token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]]") from None
+    for row in found:
+        if not row:
+            raise InputError("a row has no tokens; every row needs at least one")
+        if min(row) < 0 or max(row) >= vocab_size:
+            raise InputError(f"token ids run from {min(row)} to {max(row)}, expected 0 to {vocab_size - 1}")
+    return found
+
+
 def pad(rows: Sequence[Sequence[int]], value: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of ids, padded on the right with `value` -> ids and mask, both (B,S) int64."""
-    if not rows or not all(len(row) for row in rows):
-        raise InputError("every row needs at least one token")
     width = max(len(row) for row in rows)
     ids = np.full((len(rows), width), value, np.int64)
     mask = np.zeros((len(rows), width), np.int64)

@@ -1,0 +1,5 @@
+"""`python -m txexport` is the command line."""
+
+from txexport.cli import main
+
+main()

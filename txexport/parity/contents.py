@@ -1,0 +1,78 @@
+"""What lies in a bundle against what its checkpoint says it must hold: no model is run."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx.external_data_helper import ExternalDataInfo
+
+from txexport.bundle import Port
+from txexport.checkpoint import Checkpoint, sha256
+from txexport.families import Resolved
+from txexport.parity.report import TensorCheck, compare
+from txexport.runtime import Model
+from txexport.spec import ModelSpec, from_dict
+
+
+def check_weights(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> list[TensorCheck]:
+    """Every number of every weight that a graph points to, against the checkpoint; they must be equal.
+
+    Cases of tokens read few rows of a large table, so they cannot prove the others.
+    """
+    checked: dict[tuple, TensorCheck] = {}
+    for graph in model.manifest.graphs.values():
+        proto = onnx.load(model.folder / graph.file, load_external_data=False)
+        for tensor in proto.graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            place = ExternalDataInfo(tensor)
+            key = (tensor.name, place.offset)
+            if key in checked:
+                continue
+            weight = resolved.weights[tensor.name]
+            if tuple(tensor.dims) != weight.shape:
+                raise AssertionError(f"{tensor.name} is {tuple(tensor.dims)}, expected {weight.shape}")
+            with (model.folder / place.location).open("rb") as file:
+                file.seek(place.offset or 0)
+                pairs = ((_read(file, rows), rows) for rows in weight.rows(checkpoint))
+                checked[key] = compare(tensor.name, pairs, 0.0)
+    missing = resolved.weights.keys() - {check.output for check in checked.values()}
+    if missing:
+        raise AssertionError(f"no graph holds {', '.join(sorted(missing))}")
+    return list(checked.values())
+
+
+def _read(file, like: np.ndarray) -> np.ndarray:
+    found = np.fromfile(file, "<f4", like.size)
+    return found.reshape(like.shape) if found.size == like.size else found
+
+
+def check_manifest(model: Model, resolved: Resolved) -> None:
+    """Raise AssertionError where txexport.json, the graphs and the copied files do not agree."""
+    for said in _contradictions(model, resolved):
+        raise AssertionError(said)
+
+
+def _contradictions(model: Model, resolved: Resolved) -> Iterator[str]:
+    manifest = model.manifest
+    if from_dict(ModelSpec, manifest.spec) != resolved.spec:
+        yield "txexport.json: spec is not that of the checkpoint"
+    if (manifest.model_type, manifest.task) != (resolved.model_type, resolved.task):
+        yield "txexport.json: model_type or task is not that of the checkpoint"
+    stacks = {"encoder": resolved.spec.encoder, "decoder": resolved.spec.decoder}
+    limits = {name: stack.embedding.position.limit for name, stack in stacks.items() if stack is not None}
+    if manifest.limits != limits:
+        yield f"txexport.json: limits are {manifest.limits}, expected {limits}"
+    for role, session in model.sessions.items():
+        graph = manifest.graphs[role]
+        if _ports(graph.inputs) != {name: list(port.shape) for name, port in session.inputs.items()}:
+            yield f"txexport.json: inputs of {role} are not those of the graph"
+        if _ports(graph.outputs) != {name: list(port.shape) for name, port in session.outputs.items()}:
+            yield f"txexport.json: outputs of {role} are not those of the graph"
+    for name, digest in manifest.companions.items():
+        if sha256(model.folder / name) != digest:
+            yield f"{name} is not the file that was exported"
+
+
+def _ports(ports: list[Port]) -> dict[str, list[int | str]]:
+    return {port.name: list(port.shape) for port in ports}

@@ -1,0 +1,157 @@
+"""Run every case that applies to a bundle, and report."""
+
+import math
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from txexport import bundle, families, parameters
+from txexport.checkpoint import Checkpoint
+from txexport.errors import CheckpointError, InputError, TxexportError, UnsupportedError
+from txexport.parity import cases, contents
+from txexport.parity.report import CaseReport, Report, TensorCheck, tolerance
+from txexport.runtime import Model, load
+from txexport.spec import ModelSpec
+
+Run = Callable[[], list[TensorCheck]]
+Progress = Callable[[str], None]
+
+
+def verify(
+    out: str | Path,
+    *,
+    source: str | Path | None = None,
+    reference: str | None = None,
+    device: str | None = "cpu",
+    progress: Progress | None = None,
+) -> Report:
+    """Compare the bundle `out` with its original: its contents, and every case that applies.
+
+    `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
+    that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
+    default both, the latter where it is installed. `progress` is told each case's name before it runs. A
+    case that raises is a failure in the report; what keeps the comparison from being tried at all raises
+    BundleError, CheckpointError, UnsupportedError or InputError.
+    """
+    manifest = bundle.read(out)
+    checkpoint = Checkpoint(source or manifest.source.path)
+    changed = [
+        name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
+    ]
+    if changed:
+        raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
+    resolved = families.understand(checkpoint, manifest.task)
+    originals = _originals(reference, checkpoint, resolved)
+    model = load(out, device=device)
+    bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
+    found = [*_contents(model, checkpoint, resolved)]
+    for name, original in originals.items():
+        if isinstance(original, str):
+            found.append(CaseReport("all cases", name, skipped=original))
+            continue
+        for case, run in _runs(model, original, resolved.spec, bound):
+            if isinstance(run, str):
+                found.append(CaseReport(case, name, skipped=run))
+                continue
+            if progress is not None:
+                progress(f"{case} ({name})")
+            found.append(_try(case, name, run))
+    return Report(
+        bundle=str(out),
+        model_type=resolved.model_type,
+        task=resolved.task,
+        runtime=f"onnxruntime {model.device}",
+        versions=_versions(),
+        cases=found,
+    )
+
+
+def _originals(reference: str | None, checkpoint: Checkpoint, resolved: families.Resolved) -> dict:
+    """The references by name; in place of one that is not needed and not there, why."""
+    try:
+        from txexport.parity.references import REFERENCES
+    except ImportError:
+        raise UnsupportedError("verify needs PyTorch, which is not installed") from None
+    if reference is not None and reference not in REFERENCES:
+        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(REFERENCES)}")
+    originals: dict = {}
+    for name, kind in REFERENCES.items():
+        if reference not in (None, name):
+            continue
+        if reference is None and name == "transformers" and find_spec("transformers") is None:
+            originals[name] = "transformers is not installed"
+            continue
+        try:
+            originals[name] = kind(checkpoint, resolved)
+        except TxexportError:
+            raise
+        except Exception as error:  # a library's refusal of the checkpoint, in whatever form
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnsupportedError(
+                f"reference '{name}' could not be made of {checkpoint.folder}: {said}"
+            ) from error
+    return originals
+
+
+def _contents(model: Model, checkpoint: Checkpoint, resolved: families.Resolved) -> Iterator[CaseReport]:
+    def weights() -> list[TensorCheck]:
+        return contents.check_weights(model, checkpoint, resolved)
+
+    def manifest() -> list[TensorCheck]:
+        contents.check_manifest(model, resolved)
+        return [TensorCheck("txexport.json", 1, 0.0, 0.0)]
+
+    yield _try("every weight", "checkpoint", weights)
+    yield _try("manifest and copied files", "checkpoint", manifest)
+
+
+def _try(name: str, reference: str, run: Run) -> CaseReport:
+    try:
+        return CaseReport(name, reference, run())
+    except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
+        return CaseReport(name, reference, exception=f"{type(error).__name__}: {error}")
+
+
+def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tuple[str, Run | str]]:
+    """Each case's name, and how to run it or why it does not apply."""
+    from txexport.parity import runs
+
+    def bind(run: Callable, case) -> tuple[str, Run]:
+        return case.name, lambda: run(model, original, case, bound)
+
+    manifest, words = model.manifest, spec.stack.embedding.vocab_size
+    if spec.decoder is None:
+        assert spec.encoder is not None
+        embedding = spec.encoder.embedding
+        segments, limit = embedding.segments, embedding.position.limit
+        for batch in cases.encoder_cases(words, segments, limit):
+            yield bind(runs.run_encoder, batch)
+        return
+    static, crossed = manifest.cache == "static", spec.encoder is not None
+    limit = spec.decoder.embedding.position.limit
+    for rows in cases.decoder_cases(
+        words,
+        limit,
+        ragged=static or not crossed,
+        left=not static and not crossed,
+        sources=crossed,
+        source_limit=spec.encoder.embedding.position.limit if spec.encoder else None,
+    ):
+        yield bind(runs.run_decoder, rows)
+    for prompts in cases.greedy_cases(words, limit):
+        yield bind(runs.run_greedy, prompts)
+    if static:
+        yield "left padding", "a static cache pads on the right"
+    elif crossed:
+        yield "ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("txexport", "onnxruntime-gpu", "onnxruntime", "torch", "transformers", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
