@@ -109,6 +109,40 @@ ROWS += [
     Row(QWEN3, "Qwen3Model", FEATURES),
 ]
 
+CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
+LABELS = {"num_labels": 5}
+UNTIED = {"tie_word_embeddings": False}
+
+
+def encoder_rows(model_type: str, name: str) -> list[Row]:
+    """An encoder with every head that BERT's children share."""
+    return [
+        Row(model_type, f"{name}Model", FEATURES),
+        Row(model_type, f"{name}ForMaskedLM", FILL),
+        Row(model_type, f"{name}ForMaskedLM", FILL, "untied", UNTIED),
+        Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+        Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", LABELS),
+        Row(model_type, f"{name}ForQuestionAnswering", ANSWER),
+    ]
+
+
+ROWS += [
+    Row(BERT, "BertForNextSentencePrediction", "next-sentence-prediction"),
+    Row(BERT, "BertForPreTraining", "next-sentence-prediction", "from pretraining"),
+    Row(BERT, "BertForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row(BERT, "BertForSequenceClassification", CLASSIFY, "regression", {"num_labels": 1}),
+    Row(BERT, "BertForTokenClassification", TAG, "5 labels", LABELS),
+    Row(BERT, "BertForQuestionAnswering", ANSWER),
+    *encoder_rows("roberta", "Roberta"),
+    Row(
+        "roberta", "RobertaModel", FEATURES, "padding 7, segments", {"pad_token_id": 7, "type_vocab_size": 2}
+    ),
+    *encoder_rows("xlm-roberta", "XLMRoberta"),
+    *encoder_rows("camembert", "Camembert"),
+    *encoder_rows("distilbert", "DistilBert"),
+    Row("distilbert", "DistilBertForMaskedLM", FILL, "relu", {"activation": "relu"}),
+]
+
 
 def readme_table() -> str:
     """The README's table of proved families: a line a family and task, with what varies in its rows."""

@@ -118,7 +118,7 @@ def test_unknown_model_type_lists_the_known(copy_of):
 
 
 def test_unknown_task_lists_the_known(copy_of):
-    folder = copy_of("bert", architectures=["BertForNextSentencePrediction"])
+    folder = copy_of("bert", architectures=["BertForMultipleChoice"])
     assert "implies no supported task; choose one of feature-extraction, fill-mask" in error(
         UnsupportedError, folder
     )

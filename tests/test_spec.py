@@ -43,6 +43,18 @@ MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, 
 
 CONTRADICTIONS = {
     "eps is 0": lambda: NormSpec(12, 0),
+    "kind 'tokens' with 0 labels": lambda: HeadSpec(HeadKind.TOKENS, tied=False),
+    "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
+    "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
+    "a span has 2 ends, not 3": lambda: HeadSpec(HeadKind.SPANS, tied=False, labels=3),
+    "a sequence head needs an activation": lambda: HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3),
+    "cannot skip padding": lambda: ModelSpec(
+        decoder=dataclasses.replace(
+            DECODER,
+            embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.LEARNED, 10, 1, 1)),
+        ),
+        head=CAUSAL_LM,
+    ),
     "nothing is rotated": lambda: RotarySpec(()),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
     "so attention must be causal": lambda: dataclasses.replace(SELF, window=3),

@@ -181,6 +181,14 @@ def test_positions(start):
 MASK = torch.tensor([[1] * 9, [0] * 4 + [1] * 5, [1, 0, 1, 1, 1, 1, 1, 0, 0]])
 
 
+@pytest.mark.parametrize("padding", [0, 7])
+def test_token_positions(padding):
+    ids = torch.tensor([[5, padding, 6, 9, padding], [padding, padding, 3, 4, 8]])
+    module = partial(txmodels.position.token_positions, padding)
+    found = check(module, txgraphs.position.token_positions(padding), ids)
+    assert found[0].tolist() == [[1, 0, 2, 3, 0], [0, 0, 1, 2, 3]]
+
+
 @pytest.mark.parametrize("length", [1, 5, 9])
 def test_padding_mask(length):
     check(txmodels.mask.padding_mask, txgraphs.mask.padding_mask, MASK, integers(V, B, length))
@@ -209,7 +217,7 @@ def test_rotation(kind):
 
 @pytest.mark.parametrize("norm", [None, NORM])
 @pytest.mark.parametrize("scale", [1.0, 3.5])
-@pytest.mark.parametrize("segments", [0, 2])
+@pytest.mark.parametrize("segments", [0, 1, 2])
 @pytest.mark.parametrize(
     "position",
     [
@@ -221,7 +229,7 @@ def test_rotation(kind):
 def test_embedding(position, segments, scale, norm):
     spec = EmbeddingSpec(V, W, position, segments, norm, scale)
     ids, places = integers(V, B, S), torch.arange(S)[None]
-    types = integers(2, B, S) if segments else ABSENT
+    types = integers(2, B, S) if segments > 1 else ABSENT
     module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     check(module, function, ids, places, types)
@@ -359,3 +367,31 @@ def test_causal_lm_head(tied, bias, indexed):
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
     check(module, txgraphs.heads.causal_lm_head(spec, indexed), random(B, S, W), picks, random(V, W))
+
+
+LABELS = {"tied": False, "labels": 7}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", [Activation.TANH, Activation.RELU])
+def test_sequence_head(activation, bias):
+    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, activation=activation, **LABELS)
+    module = txmodels.heads.SequenceHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.sequence_head(spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_token_head(bias):
+    spec = HeadSpec(HeadKind.TOKENS, bias=bias, **LABELS)
+    module = txmodels.heads.TokenHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.token_head(spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_span_head(bias):
+    spec = HeadSpec(HeadKind.SPANS, tied=False, bias=bias, labels=2)
+    module = txmodels.heads.SpanHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.span_head(spec), random(B, S, W))

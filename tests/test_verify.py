@@ -381,10 +381,8 @@ def test_exit_codes(copy_of, tmp_path):
     (folder / "txexport.json").write_text(json.dumps(manifest))
     code, output = invoke("verify", folder)
     assert code == 2
-    assert (
-        output.strip()
-        == f"error: {tmp_path / 'gone'} is not a folder; expected a downloaded checkpoint with config.json and safetensors"
-    )
+    assert output.startswith(f"error: {tmp_path / 'gone'} is not a folder; expected")
+    assert output.count("\n") == 1
 
 
 def test_graph_that_raises_is_a_failure_and_not_a_skip(copy_of):

@@ -69,7 +69,23 @@ SIZES |= {
     "qwen3": LLAMA | {"head_dim": 10},
 }
 
+ROBERTA = SIZES["bert"] | {"type_vocab_size": 1}
+SIZES |= {"roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
+SIZES["distilbert"] = {
+    "vocab_size": VOCAB,
+    "dim": 48,
+    "n_layers": 2,
+    "n_heads": 3,
+    "hidden_dim": 100,
+    "max_position_embeddings": 40,
+    "pad_token_id": 1,
+}
+
 ARCHITECTURES = {
+    "roberta": "RobertaModel",
+    "xlm-roberta": "XLMRobertaModel",
+    "camembert": "CamembertModel",
+    "distilbert": "DistilBertModel",
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",

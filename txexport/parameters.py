@@ -110,16 +110,18 @@ def pooler(hidden_size: int) -> Shapes:
 
 
 def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-    """Transform and vocabulary projection; a tied projection adds nothing."""
+    """Transform and projection to the vocabulary or the labels; a tied projection adds nothing."""
     shapes: Shapes = {}
     if spec.kind == HeadKind.NONE:
         return shapes
+    outputs = spec.labels or vocab_size
     if not spec.tied:
-        shapes["weight"] = (vocab_size, hidden_size)
+        shapes["weight"] = (outputs, hidden_size)
     if spec.bias:
-        shapes["bias"] = (vocab_size,)
-    if spec.norm is not None:
+        shapes["bias"] = (outputs,)
+    if spec.dense:
         shapes |= under("dense", linear(hidden_size, hidden_size, True))
+    if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     return shapes
 

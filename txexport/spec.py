@@ -51,6 +51,9 @@ class HeadKind(StrEnum):
     NONE = "none"  # hidden states
     MASKED_LM = "masked_lm"  # dense, activation, norm, vocabulary
     CAUSAL_LM = "causal_lm"  # vocabulary
+    SEQUENCE = "sequence"  # first token: dense, activation, labels
+    TOKENS = "tokens"  # every token: labels
+    SPANS = "spans"  # every token: how well a span starts and ends there
 
 
 class Cache(StrEnum):
@@ -187,15 +190,17 @@ class PositionSpec:
     """Positions added to the embedding: a table of `size` rows, read at position + `offset`.
 
     Rotary positions have no table; `size` is then the longest sequence that the model was made for.
+    Tokens of the id `padding` are not counted and take the row `offset`; the first other takes the next.
     """
 
     kind: PositionKind
     size: int = 0
     offset: int = 0
+    padding: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind == PositionKind.NONE:
-            if self.size or self.offset:
+            if self.size or self.offset or self.padding is not None:
                 raise SpecError("PositionSpec: kind 'none' has no table, so size and offset must be 0")
         elif self.offset < 0 or self.size <= self.offset:
             raise SpecError(
@@ -205,7 +210,9 @@ class PositionSpec:
     @property
     def limit(self) -> int | None:
         """The longest sequence, in tokens; None without a table."""
-        return None if self.kind == PositionKind.NONE else self.size - self.offset
+        if self.kind == PositionKind.NONE:
+            return None
+        return self.size - self.offset - (self.padding is not None)
 
 
 @dataclass(frozen=True)
@@ -256,9 +263,10 @@ class StackSpec:
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """Vocabulary scores. `tied` projects with the word embedding itself.
+    """Scores of the vocabulary, or of `labels`.
 
-    `activation` and `norm` belong to the masked LM's transform and to no other kind.
+    `tied` projects with the word embedding itself, and only a language model can. `activation` belongs to
+    the dense layer of masked LM and sequence heads, `norm` to the masked LM's.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -266,13 +274,27 @@ class HeadSpec:
     bias: bool = False
     activation: Activation | None = None
     norm: NormSpec | None = None
+    labels: int = 0
 
     def __post_init__(self) -> None:
+        labelled = self.kind in (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPANS)
+        if labelled != (self.labels > 0) or (labelled and self.tied):
+            raise SpecError(f"HeadSpec: kind '{self.kind}' with {self.labels} labels, tied={self.tied}")
+        if self.kind == HeadKind.SPANS and self.labels != 2:
+            raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
         transform = self.activation is not None and self.norm is not None
         if self.kind == HeadKind.MASKED_LM and not transform:
             raise SpecError("HeadSpec: a masked LM head needs an activation and a norm for its transform")
-        if self.kind != HeadKind.MASKED_LM and (self.activation is not None or self.norm is not None):
+        if self.kind == HeadKind.SEQUENCE and (self.activation is None or self.norm is not None):
+            raise SpecError("HeadSpec: a sequence head needs an activation for its dense layer, and no norm")
+        plain = self.kind not in (HeadKind.MASKED_LM, HeadKind.SEQUENCE)
+        if plain and (self.activation is not None or self.norm is not None):
             raise SpecError(f"HeadSpec: a head of kind '{self.kind}' has no transform")
+
+    @property
+    def dense(self) -> bool:
+        """Whether a dense layer precedes the projection."""
+        return self.kind in (HeadKind.MASKED_LM, HeadKind.SEQUENCE)
 
 
 @dataclass(frozen=True)
@@ -295,6 +317,10 @@ class ModelSpec:
         if self.encoder is None and self.decoder is None:
             raise SpecError("ModelSpec: neither encoder nor decoder")
         if self.decoder is not None:
+            if self.decoder.embedding.position.padding is not None:
+                raise SpecError(
+                    "ModelSpec: a decoder's positions continue a cache, so they cannot skip padding"
+                )
             crossed = self.decoder.block.cross_attention is not None
             if crossed != (self.encoder is not None):
                 raise SpecError("ModelSpec: a decoder has cross attention exactly when there is an encoder")

@@ -14,7 +14,7 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
     """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3)."""
     scale, scaled = spec.scale, spec.scale != 1
     learned, offset = spec.position.kind == PositionKind.LEARNED, spec.position.offset
-    segments, normed = spec.segments > 0, spec.norm is not None
+    segments, one_segment, normed = spec.segments > 1, spec.segments == 1, spec.norm is not None
     normalise = norm(spec.norm or NormSpec(1, 1.0))
 
     @script(domain, default_opset=op)
@@ -33,6 +33,8 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
             words = words * op.Constant(value_float=scale)
         if learned:
             words = words + op.Gather(position_weight, positions + op.Constant(value_int=offset))
+        if one_segment:
+            words = words + segment_weight
         if segments:
             words = words + op.Gather(segment_weight, token_type_ids)
         if normed:

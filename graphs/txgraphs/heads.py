@@ -67,3 +67,47 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
         return logits
 
     return causal_lm_head
+
+
+@cache
+def sequence_head(spec: HeadSpec) -> OnnxFunction:
+    """Scores of a whole sequence's labels (Devlin et al. 2019, 3.2): x (B,S,W) -> logits (B,labels)."""
+    assert spec.activation is not None
+    act, dense, project = activation(spec.activation), linear(True), linear(spec.bias)
+
+    @script(domain, default_opset=op)
+    def sequence_head(x, weight, bias, dense_weight, dense_bias):
+        first = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        pooled = act(dense(first, dense_weight, dense_bias))  # (B, W)
+        logits = project(pooled, weight, bias)  # (B, labels)
+        return logits
+
+    return sequence_head
+
+
+@cache
+def token_head(spec: HeadSpec) -> OnnxFunction:
+    """Scores of every token's labels (Devlin et al. 2019, 5.3): x (B,S,W) -> logits (B,S,labels)."""
+    project = linear(spec.bias)
+
+    @script(domain, default_opset=op)
+    def token_head(x, weight, bias):
+        logits = project(x, weight, bias)  # (B, S, labels)
+        return logits
+
+    return token_head
+
+
+@cache
+def span_head(spec: HeadSpec) -> OnnxFunction:
+    """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2): x (B,S,W) -> two (B,S)."""
+    project = linear(spec.bias)
+
+    @script(domain, default_opset=op)
+    def span_head(x, weight, bias):
+        both = project(x, weight, bias)  # (B, S, 2)
+        start_logits = op.Gather(both, op.Constant(value_int=0), axis=2)  # (B, S)
+        end_logits = op.Gather(both, op.Constant(value_int=1), axis=2)  # (B, S)
+        return start_logits, end_logits
+
+    return span_head

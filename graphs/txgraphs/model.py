@@ -10,10 +10,10 @@ from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
-from txgraphs.heads import causal_lm_head, masked_lm_head, pooler
+from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.mask import causal_mask, padding_mask, window_mask
 from txgraphs.norm import norm
-from txgraphs.position import positions, rotation
+from txgraphs.position import positions, rotation, token_positions
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
 TOKENS = ("batch_size", "sequence_length")
@@ -39,8 +39,12 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: st
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
     attention, op = spec.block.attention, graph.builder.op
-    start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
-    places = graph.call(positions, input_ids, start, name="positions")  # (B, S)
+    padding = spec.embedding.position.padding
+    if padding is None:
+        start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
+        places = graph.call(positions, input_ids, start, name="positions")  # (B, S)
+    else:
+        places = graph.call(token_positions(padding), input_ids, name="positions")
     if attention.causal:
         visible = causal_mask(attention.window)
         mask = graph.call(visible, attention_mask, input_ids, places, name="mask")  # (B, 1, S, S)
@@ -109,7 +113,7 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     graph, shape = Graph("encoder_model" if spec.decoder else "model", tensors), TOKENS
     if spec.decoder is not None:
         shape = SOURCE
-    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * bool(spec.encoder.embedding.segments)
+    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.embedding.segments > 1)
     inputs = {name: graph.input(name, INT, shape) for name in names}
     width, words = spec.encoder.hidden_size, spec.encoder.embedding.vocab_size
     word = word_matrix(spec, "encoder")
@@ -117,6 +121,19 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     if spec.head.kind == HeadKind.MASKED_LM:
         logits = graph.call(masked_lm_head(spec.head), x, graph.weight(word), under="head")
         graph.output(logits, "logits", FLOAT, (*shape, words))
+        return graph
+    if spec.head.kind == HeadKind.SPANS:
+        ends = graph.call(span_head(spec.head), x, under="head")
+        for value, name in zip(ends, ("start_logits", "end_logits"), strict=True):
+            graph.output(value, name, FLOAT, shape)
+        return graph
+    if spec.head.kind == HeadKind.SEQUENCE:
+        logits = graph.call(sequence_head(spec.head), x, under="head")
+        graph.output(logits, "logits", FLOAT, (shape[0], spec.head.labels))
+        return graph
+    if spec.head.kind == HeadKind.TOKENS:
+        logits = graph.call(token_head(spec.head), x, under="head")
+        graph.output(logits, "logits", FLOAT, (*shape, spec.head.labels))
         return graph
     graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
     if spec.pooler:

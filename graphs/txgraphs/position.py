@@ -18,6 +18,19 @@ def positions(input_ids, start):
 
 
 @cache
+def token_positions(padding: int) -> OnnxFunction:
+    """input_ids (B,S) -> positions (B,S) that count from 1 and skip the id `padding`, which gets 0."""
+
+    @script(domain, default_opset=op)
+    def token_positions(input_ids):
+        real = op.Cast(op.Not(op.Equal(input_ids, op.Constant(value_int=padding))), to=7)  # (B, S)
+        places = op.CumSum(real, op.Constant(value_int=1)) * real  # (B, S)
+        return places
+
+    return token_positions
+
+
+@cache
 def rotation(spec: RotarySpec) -> OnnxFunction:
     """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2)."""
     numbers, scale, scaled = list(spec.frequencies), spec.scale, spec.scale != 1

@@ -23,13 +23,18 @@ class Embedding(nn.Module):
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
 
     def forward(self, input_ids: Tensor, positions: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """input_ids (B,S), positions (B,S) or (1,S), token_type_ids (B,S) -> x (B,S,W)."""
+        """input_ids (B,S), positions (B,S) or (1,S), token_type_ids (B,S) -> x (B,S,W).
+
+        One segment needs no token_type_ids.
+        """
         words = self.word(input_ids)  # (B, S, W)
         if self.scale != 1:
             words = words * self.scale
         if self.learned:
             words = words + self.position(positions + self.offset)
-        if self.segments:
+        if self.segments == 1:
+            words = words + self.segment.weight
+        elif self.segments:
             words = words + self.segment(token_type_ids)
         x: Tensor = self.norm(words)
         return x

@@ -59,3 +59,51 @@ class CausalLMHead(nn.Module):
         weight = word if self.weight is None else self.weight
         logits = nn.functional.linear(x, weight, self.bias)  # (B, L, V)
         return logits
+
+
+class SequenceHead(nn.Module):
+    """Scores of a whole sequence's labels, from its first token (Devlin et al. 2019, 3.2)."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int):
+        super().__init__()
+        assert spec.activation is not None
+        self.act = activation(spec.activation)
+        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
+        self.dense = Linear(hidden_size, hidden_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> logits (B,labels)."""
+        first = x[:, 0]  # (B, W)
+        pooled = self.act(self.dense(first))  # (B, W)
+        logits = nn.functional.linear(pooled, self.weight, self.bias)  # (B, labels)
+        return logits
+
+
+class TokenHead(nn.Module):
+    """Scores of every token's labels (Devlin et al. 2019, 5.3)."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> logits (B,S,labels)."""
+        logits = nn.functional.linear(x, self.weight, self.bias)  # (B, S, labels)
+        return logits
+
+
+class SpanHead(nn.Module):
+    """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2)."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B,S,W) -> start_logits and end_logits (B,S)."""
+        both = nn.functional.linear(x, self.weight, self.bias)  # (B, S, 2)
+        start_logits, end_logits = both.unbind(-1)  # (B, S)
+        return start_logits, end_logits

@@ -7,12 +7,18 @@ from txexport.spec import Cache, HeadKind, ModelSpec, StackSpec
 from txmodels.attention import CrossKeyValue
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
-from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler
+from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
 from txmodels.mask import causal_mask, padding_mask, window_mask
 from txmodels.norm import Norm
-from txmodels.position import positions, rotation
+from txmodels.position import positions, rotation, token_positions
 
 KeyValues = list[tuple[Tensor, Tensor]]
+
+LABEL_HEADS = {
+    HeadKind.SEQUENCE: SequenceHead,
+    HeadKind.TOKENS: TokenHead,
+    HeadKind.SPANS: SpanHead,
+}
 
 
 class Encoder(nn.Module):
@@ -20,7 +26,7 @@ class Encoder(nn.Module):
 
     def __init__(self, spec: StackSpec):
         super().__init__()
-        self.attention = spec.block.attention
+        self.attention, self.padding = spec.block.attention, spec.embedding.position.padding
         self.embedding = Embedding(spec.embedding)
         self.layers = nn.ModuleList(EncoderBlock(spec.block) for _ in range(spec.num_layers))
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
@@ -29,7 +35,10 @@ class Encoder(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
-        places = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
+        if self.padding is None:
+            places = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
+        else:
+            places = token_positions(self.padding, input_ids)
         if self.attention.causal:
             mask = causal_mask(self.attention.window, attention_mask, input_ids, places)  # (B, 1, S, S)
         else:
@@ -119,6 +128,8 @@ class Model(nn.Module):
             self.head: nn.Module = MaskedLMHead(spec.head, width, words)
         elif spec.head.kind == HeadKind.CAUSAL_LM:
             self.head = CausalLMHead(spec.head, width, words)
+        elif spec.head.kind != HeadKind.NONE:
+            self.head = LABEL_HEADS[spec.head.kind](spec.head, width)
 
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
@@ -127,6 +138,11 @@ class Model(nn.Module):
         x = self.encoder(input_ids, attention_mask, token_type_ids)
         if self.spec.head.kind == HeadKind.MASKED_LM:
             return {"logits": self.head(x, self.encoder.embedding.word.weight)}
+        if self.spec.head.kind == HeadKind.SPANS:
+            start_logits, end_logits = self.head(x)
+            return {"start_logits": start_logits, "end_logits": end_logits}
+        if self.spec.head.kind in LABEL_HEADS:
+            return {"logits": self.head(x)}
         outputs = {"last_hidden_state": x}
         if self.spec.pooler:
             outputs["pooler_output"] = self.pooler(x)

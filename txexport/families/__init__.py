@@ -28,9 +28,14 @@ class Resolved:
     weights: dict[str, Weight]
 
 
+# Files of model types that are no Python names.
+HYPHENATED = {"xlm_roberta": "xlm-roberta"}
+
+
 def names() -> list[str]:
     """Every supported model_type."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    files = [entry.name for entry in pkgutil.iter_modules(__path__) if not entry.name.startswith("_")]
+    return sorted(HYPHENATED.get(file, file) for file in files)
 
 
 def module(model_type: str) -> ModuleType:
@@ -39,7 +44,7 @@ def module(model_type: str) -> ModuleType:
         raise UnsupportedError(
             f"model_type '{model_type}' is not supported; expected one of {', '.join(names())}"
         )
-    return importlib.import_module(f"{__name__}.{model_type}")
+    return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
 
 
 def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:

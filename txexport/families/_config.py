@@ -72,6 +72,11 @@ class Config:
             )
         return ACTIVATIONS[name]
 
+    def labels(self) -> int:
+        """How many labels a classifier has, as transformers counts them."""
+        given = self.values.get("id2label")
+        return len(given) if isinstance(given, dict) else self.integer("num_labels", 2)
+
     def table(self, key: str) -> "Config":
         """A nested object, read in the same way."""
         return Config(self._get(key, dict, {}), self.path)

@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from txexport.families._config import Config
 from txexport.spec import (
+    Activation,
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
@@ -22,6 +23,10 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = {
     "feature-extraction": ("BertModel", "BertForPreTraining"),
     "fill-mask": ("BertForMaskedLM",),
+    "next-sentence-prediction": ("BertForNextSentencePrediction",),
+    "text-classification": ("BertForSequenceClassification",),
+    "token-classification": ("BertForTokenClassification",),
+    "question-answering": ("BertForQuestionAnswering",),
 }
 
 NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
@@ -31,41 +36,60 @@ LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
+    return encoder_spec(config, task, names, position, config.activation("hidden_act", "gelu"))
+
+
+def encoder_spec(
+    config: Config, task: str, names: Set[str], position: PositionSpec, masked_lm: Activation
+) -> ModelSpec:
+    """BERT's architecture with its children's positions and masked LM activation."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm = NormSpec(width, config.number("layer_norm_eps", 1e-12))
-    activation = config.activation("hidden_act", "gelu")
     embedding = EmbeddingSpec(
         vocab_size=config.integer("vocab_size"),
         hidden_size=width,
-        position=PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings")),
+        position=position,
         segments=config.integer("type_vocab_size", 2),
         norm=norm,
     )
     block = BlockSpec(
         AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),
-        FeedForwardSpec(width, config.integer("intermediate_size"), activation),
+        FeedForwardSpec(width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu")),
         norm,
         NormPlacement.POST,
     )
     stack = StackSpec(embedding, block, config.integer("num_hidden_layers"))
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
     if task == "fill-mask":
         tied = config.flag("tie_word_embeddings", True)
-        head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=activation, norm=norm)
+        head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=norm)
         return ModelSpec(encoder=stack, head=head)
-    return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
+    return ModelSpec(encoder=stack, head=label_head(config, task, Activation.TANH))
+
+
+def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
+    """The head of a task with labels; `activation` is of its dense layer, where it has one."""
+    if task == "token-classification":
+        return HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=config.labels())
+    if task == "question-answering":
+        return HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=config.labels())
+    labels = 2 if task == "next-sentence-prediction" else config.labels()
+    return HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, activation=activation, labels=labels)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter."""
-    masked, tied = spec.head.kind == HeadKind.MASKED_LM, spec.head.tied
-    decoder = "cls.predictions.decoder"
-    copies = (f"{decoder}.weight",) if masked and tied else ()
-    bias = Take(f"{decoder}.bias", fallback="cls.predictions.bias")
-    if tied:
-        bias = Take("cls.predictions.bias", also=(f"{decoder}.bias",))
-    rules: Rules = {
-        "encoder.embedding.word.weight": Take("embeddings.word_embeddings.weight", also=copies),
+    other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
+    return Table(stack_rules() | _head_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
+
+
+def stack_rules() -> Rules:
+    """The encoder and the pooler."""
+    return {
+        "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",
         "encoder.embedding.position.*": "embeddings.position_embeddings.*",
         "encoder.embedding.segment.*": "embeddings.token_type_embeddings.*",
         "encoder.embedding.norm.*": "embeddings.LayerNorm.*",
@@ -78,12 +102,32 @@ def table(spec: ModelSpec) -> Table:
         f"{LAYER}.feed_forward.down.*": f"{SOURCE}.output.dense.*",
         f"{LAYER}.feed_forward_norm.*": f"{SOURCE}.output.LayerNorm.*",
         "pooler.dense.*": "pooler.dense.*",
+    }
+
+
+def _head_rules(spec: ModelSpec) -> Rules:
+    if spec.head.kind == HeadKind.SPANS:
+        return {"head.*": "qa_outputs.*"}
+    if spec.head.kind == HeadKind.TOKENS:
+        return {"head.*": "classifier.*"}
+    if spec.head.kind == HeadKind.SEQUENCE:
+        labels = Take("classifier.*", fallback="cls.seq_relationship.*")
+        return {"head.dense.*": "pooler.dense.*", "head.*": labels}
+    decoder = "cls.predictions.decoder"
+    rules: Rules = {
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
-        "head.weight": f"{decoder}.weight",
-        "head.bias": bias,
     }
-    other_heads = (
-        ("pooler.*", "cls.seq_relationship.*") if masked else ("cls.*", "classifier.*", "qa_outputs.*")
-    )
-    return Table(rules, NAMING, drop=("embeddings.position_ids", *other_heads))
+    return rules | masked_lm_rules(spec, "embeddings.word_embeddings.weight", decoder, "cls.predictions.bias")
+
+
+def masked_lm_rules(spec: ModelSpec, words: str, decoder: str, bias: str) -> Rules:
+    """A masked LM's projection `decoder` and its `bias`, both of which may be kept twice."""
+    if spec.head.kind != HeadKind.MASKED_LM:
+        return {}
+    if spec.head.tied:
+        return {
+            "encoder.embedding.word.weight": Take(words, also=(f"{decoder}.weight",)),
+            "head.bias": Take(bias, also=(f"{decoder}.bias",)),
+        }
+    return {"head.weight": f"{decoder}.weight", "head.bias": Take(f"{decoder}.bias", fallback=bias)}

@@ -77,6 +77,10 @@ class Twin:
 AUTO_CLASSES = {
     "feature-extraction": "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
+    "next-sentence-prediction": "AutoModelForNextSentencePrediction",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
     "text-generation": "AutoModelForCausalLM",
     "text2text-generation": "AutoModelForSeq2SeqLM",
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase
-from txexport.parity.references import Reference
+from txexport.parity.references import Arrays, Reference
 from txexport.parity.report import TensorCheck, compare
 from txexport.runtime import Model
 from txexport.runtime.text import pad
@@ -17,27 +17,31 @@ SPARE = 3  # slots of a static cache beyond those that a case fills
 
 def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
     """Every output of an encoder-only graph over a padded batch."""
-    ports = {port.name for port in model.manifest.graphs["model"].inputs}
+    graph = model.manifest.graphs["model"]
     inputs = {
         "input_ids": case.input_ids,
         "attention_mask": case.attention_mask,
         "token_type_ids": case.token_type_ids,
     }
-    inputs = {name: array for name, array in inputs.items() if name in ports}
+    inputs = {port.name: inputs[port.name] for port in graph.inputs}
     found = model.run(**inputs)
+    by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
+
+    def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
+        """One row's numbers, without those of padding where an output has a number of its own a token."""
+        return {name: array[row][mask] if name in by_token else array[row] for name, array in outputs.items()}
+
     pairs: dict[str, Pairs] = {name: [] for name in found}
     whole = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         if whole is None:
-            expected = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
-            expected = {name: array[0] for name, array in expected.items()}
+            alone = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
+            expected = {name: array[0] for name, array in alone.items()}
         else:
-            expected = {
-                name: array[row][mask] if array.ndim == 3 else array[row] for name, array in whole.items()
-            }
+            expected = real(whole, row, mask)
         _check_owed(found, expected)
-        for name, array in found.items():
-            pairs[name].append((array[row][mask] if array.ndim == 3 else array[row], expected[name]))
+        for name, array in real(found, row, mask).items():
+            pairs[name].append((array, expected[name]))
     return [compare(name, pairs[name], bound) for name in pairs]
 
 

@@ -1,0 +1,15 @@
+"""CamemBERT (Martin et al. 2020): RoBERTa in French."""
+
+from txexport.families import roberta
+
+TASKS = {
+    "feature-extraction": ("CamembertModel",),
+    "fill-mask": ("CamembertForMaskedLM",),
+    "text-classification": ("CamembertForSequenceClassification",),
+    "token-classification": ("CamembertForTokenClassification",),
+    "question-answering": ("CamembertForQuestionAnswering",),
+}
+
+NAMING = roberta.NAMING
+spec = roberta.spec
+table = roberta.table

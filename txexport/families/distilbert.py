@@ -1,0 +1,87 @@
+"""DistilBERT (Sanh et al. 2019): BERT without segments and pooler, under names of its own."""
+
+from collections.abc import Set
+
+from txexport.families import bert
+from txexport.families._config import Config
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table
+
+TASKS = {
+    "feature-extraction": ("DistilBertModel",),
+    "fill-mask": ("DistilBertForMaskedLM",),
+    "text-classification": ("DistilBertForSequenceClassification",),
+    "token-classification": ("DistilBertForTokenClassification",),
+    "question-answering": ("DistilBertForQuestionAnswering",),
+}
+
+NAMING = Naming("distilbert.", {".gamma": ".weight", ".beta": ".bias"})
+EPS = 1e-12  # fixed in the original, in no config
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; sinusoidal positions are stored like learned ones."""
+    width, heads = config.integer("dim"), config.integer("n_heads")
+    norm, activation = NormSpec(width, EPS), config.activation("activation", "gelu")
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),
+        FeedForwardSpec(width, config.integer("hidden_dim"), activation),
+        norm,
+        NormPlacement.POST,
+    )
+    embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
+    stack = StackSpec(embedding, block, config.integer("n_layers"))
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    if task == "fill-mask":
+        tied = config.flag("tie_word_embeddings", True)
+        head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=activation, norm=norm)
+        return ModelSpec(encoder=stack, head=head)
+    return ModelSpec(encoder=stack, head=bert.label_head(config, task, Activation.RELU))
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    layer, source = "encoder.layers.{i}", "transformer.layer.{i}"
+    rules: Rules = {
+        "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",
+        "encoder.embedding.position.*": "embeddings.position_embeddings.*",
+        "encoder.embedding.norm.*": "embeddings.LayerNorm.*",
+        f"{layer}.attention.q.*": f"{source}.attention.q_lin.*",
+        f"{layer}.attention.k.*": f"{source}.attention.k_lin.*",
+        f"{layer}.attention.v.*": f"{source}.attention.v_lin.*",
+        f"{layer}.attention.o.*": f"{source}.attention.out_lin.*",
+        f"{layer}.attention_norm.*": f"{source}.sa_layer_norm.*",
+        f"{layer}.feed_forward.up.*": f"{source}.ffn.lin1.*",
+        f"{layer}.feed_forward.down.*": f"{source}.ffn.lin2.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.output_layer_norm.*",
+    }
+    drop = ("embeddings.position_ids", "vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*")
+    return Table(rules | _head_rules(spec), NAMING, drop)
+
+
+def _head_rules(spec: ModelSpec) -> Rules:
+    if spec.head.kind == HeadKind.SPANS:
+        return {"head.*": "qa_outputs.*"}
+    if spec.head.kind == HeadKind.TOKENS:
+        return {"head.*": "classifier.*"}
+    if spec.head.kind == HeadKind.SEQUENCE:
+        return {"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"}
+    rules: Rules = {"head.dense.*": "vocab_transform.*", "head.norm.*": "vocab_layer_norm.*"}
+    words, bias = "embeddings.word_embeddings.weight", "vocab_projector.bias"
+    return rules | bert.masked_lm_rules(spec, words, "vocab_projector", bias)

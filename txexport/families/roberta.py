@@ -1,0 +1,43 @@
+"""RoBERTa (Liu et al. 2019): BERT with positions that skip padding, and heads of its own."""
+
+from collections.abc import Set
+
+from txexport.families import bert
+from txexport.families._config import Config
+from txexport.spec import Activation, HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.weights import Naming, Rules, Table
+
+TASKS = {
+    "feature-extraction": ("RobertaModel",),
+    "fill-mask": ("RobertaForMaskedLM",),
+    "text-classification": ("RobertaForSequenceClassification",),
+    "token-classification": ("RobertaForTokenClassification",),
+    "question-answering": ("RobertaForQuestionAnswering",),
+}
+
+NAMING = Naming("roberta.", {".gamma": ".weight", ".beta": ".bias"})
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings")
+    position = PositionSpec(PositionKind.LEARNED, size, offset=padding, padding=padding)
+    return bert.encoder_spec(config, task, names, position, Activation.GELU)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    drop = ("embeddings.position_ids", "pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*")
+    return Table(bert.stack_rules() | _head_rules(spec), NAMING, drop)
+
+
+def _head_rules(spec: ModelSpec) -> Rules:
+    if spec.head.kind == HeadKind.SPANS:
+        return {"head.*": "qa_outputs.*"}
+    if spec.head.kind == HeadKind.TOKENS:
+        return {"head.*": "classifier.*"}
+    if spec.head.kind == HeadKind.SEQUENCE:
+        return {"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"}
+    rules: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
+    words = "embeddings.word_embeddings.weight"
+    return rules | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias")
