@@ -231,6 +231,11 @@ def test_odd_paths(checkpoint_of, tmp_path, monkeypatch):
         export(checkpoint_of("bert"), file / "below")
 
 
+def test_unknown_opset(checkpoint_of, tmp_path):
+    with pytest.raises(InputError, match="opset 16 is not known; expected 17 to 24"):
+        export(checkpoint_of("gpt2"), tmp_path / "out", opset=16)
+
+
 def test_unknown_cache(checkpoint_of, tmp_path):
     with pytest.raises(InputError, match="cache 'paged' is not known; expected static or dynamic"):
         export(checkpoint_of("gpt2"), tmp_path / "out", cache="paged")

@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 from rows import ROWS, Row
+from txgraphs._lowering import NEWER
 
 from txexport import families
 from txexport.exporter import export
@@ -42,14 +43,52 @@ def test_equals_twin(row: Row, cache, bundle_of):
     assert report.ok
 
 
+def operators(folder) -> set[str]:
+    """Standard operators in a bundle's graphs and functions."""
+    found = set()
+    for file in folder.glob("*.onnx"):
+        model = onnx.load(file, load_external_data=False)
+        nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+        found |= {node.op_type for node in nodes if node.domain == ""}
+    return found
+
+
 @pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)
-def test_flat_graph_equals_transformers(row: Row, cache, checkpoint_of, tmp_path):
-    export(checkpoint_of(row), tmp_path / "flat", task=row.task, cache=cache, inline=True)
-    for file in (tmp_path / "flat").glob("*.onnx"):
+def test_flat_graph_of_opset_17_equals_transformers(row: Row, cache, checkpoint_of, tmp_path):
+    export(checkpoint_of(row), tmp_path / "out", task=row.task, cache=cache, opset=17, inline=True)
+    for file in (tmp_path / "out").glob("*.onnx"):
         model = onnx.load(file, load_external_data=False)
         assert not model.functions
-        assert {entry.domain for entry in model.opset_import} == {""}
-    assert failures(verify(tmp_path / "flat", reference="transformers")) == []
+        assert {entry.domain: entry.version for entry in model.opset_import} == {"": 17}
+        assert model.ir_version == 8
+    assert not operators(tmp_path / "out") & set(NEWER)
+    assert failures(verify(tmp_path / "out", reference="transformers")) == []
+
+
+PLAIN = [(row, cache) for row, cache in CASES if not row.variant]
+
+
+@pytest.mark.parametrize("opset", [17, 18, 19, 20, 21, 22, 23])
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "bart", "qwen3"])
+def test_older_opsets_keep_their_functions(model_type, opset, checkpoint_of, tmp_path):
+    export(checkpoint_of(model_type), tmp_path / "out", opset=opset)
+    for file in (tmp_path / "out").glob("*.onnx"):
+        model = onnx.load(file, load_external_data=False)
+        assert {entry.domain: entry.version for entry in model.opset_import} == {"": opset, "txexport": 1}
+        for function in model.functions:
+            assert {entry.version for entry in function.opset_import if entry.domain == ""} <= {opset}
+    assert not operators(tmp_path / "out") & {name for name, first in NEWER.items() if first > opset}
+    assert failures(verify(tmp_path / "out", reference="twin")) == []
+
+
+@pytest.mark.parametrize(("row", "cache"), PLAIN, ids=[f"{row.id}-{cache}" for row, cache in PLAIN])
+def test_flat_graph_equals_transformers(row: Row, cache, checkpoint_of, tmp_path):
+    export(checkpoint_of(row), tmp_path / "out", task=row.task, cache=cache, inline=True)
+    for file in (tmp_path / "out").glob("*.onnx"):
+        model = onnx.load(file, load_external_data=False)
+        assert not model.functions
+        assert {entry.domain: entry.version for entry in model.opset_import} == {"": 24}
+    assert failures(verify(tmp_path / "out", reference="transformers")) == []
 
 
 def test_every_family_has_rows_for_each_of_its_tasks():

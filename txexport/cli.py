@@ -54,6 +54,7 @@ def _bundle(command: Callable) -> Callable:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
 @click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
+@click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
 @click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def export(source: Path, out: Path, **options: Any) -> None:

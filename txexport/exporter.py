@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 from txgraphs import OPSET
 from txgraphs._graph import Graph
+from txgraphs._lowering import IR_VERSIONS
 from txgraphs.model import models
 
 from txexport import bundle, families
@@ -39,6 +40,7 @@ def export(
     *,
     task: str | None = None,
     cache: str | None = None,
+    opset: int = OPSET,
     inline: bool = False,
     force: bool = False,
     progress: Progress | None = None,
@@ -46,7 +48,8 @@ def export(
     """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
 
     `task` defaults to the one that config.json's architecture implies; `cache` is "static" (default) or
-    "dynamic" and only for models that decode; `inline` writes flat graphs without functions; `force`
+    "dynamic" and only for models that decode; `opset` is 17 to 24, below 24 with newer operators spelled
+    out in older ones; `inline` writes flat graphs without functions; `force`
     replaces an existing bundle; `progress` is told bytes done and bytes in all. The bundle appears
     whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
@@ -56,11 +59,13 @@ def export(
         raise UnsupportedError(f"task '{resolved.task}' has no cache to choose")
     if cache is not None and cache not in list(Cache):
         raise InputError(f"cache '{cache}' is not known; expected {' or '.join(Cache)}")
+    if opset not in IR_VERSIONS:
+        raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
     kind = Cache(cache or Cache.STATIC)
     with _placed(Path(out).resolve(), checkpoint.folder, force) as folder:
         tensors, digest = _write_weights(folder, checkpoint, resolved.weights, progress or _silent)
         graphs = {
-            role: _write_graph(folder, f"{role}.onnx", graph, inline)
+            role: _write_graph(folder, f"{role}.onnx", graph, opset, inline)
             for role, graph in models(resolved.spec, kind, tensors).items()
         }
         companions = _copy_companions(checkpoint.folder, folder)
@@ -68,7 +73,7 @@ def export(
             model_type=resolved.model_type,
             task=resolved.task,
             cache=str(kind) if resolved.spec.decoder is not None else None,
-            opset=OPSET,
+            opset=opset,
             graphs=graphs,
             limits=_limits(resolved.spec),
             spec=to_dict(resolved.spec),
@@ -224,9 +229,9 @@ def _write_weights(
     return tensors, digest.hexdigest()
 
 
-def _write_graph(folder: Path, file: str, graph: Graph, inline: bool) -> GraphFile:
+def _write_graph(folder: Path, file: str, graph: Graph, opset: int, inline: bool) -> GraphFile:
     """Write one ONNX file and have onnx's checker pass it."""
-    model = graph.model(version("txexport"))
+    model = graph.model(version("txexport"), opset)
     if inline:
         model = InlinePass()(model).model
         model.opset_imports.pop("txexport", None)

@@ -7,8 +7,7 @@ from onnxscript import GraphBuilder, OnnxFunction
 
 from txexport.errors import SpecError
 from txgraphs import DOMAIN, OPSET
-
-IR_VERSION = 12  # the first that knows opset 24
+from txgraphs._lowering import IR_VERSIONS, lower
 
 
 class Graph:
@@ -77,12 +76,14 @@ class Graph:
         if self.functions.setdefault(function.name, function) is not function:
             raise SpecError(f"two different graph functions are both called '{function.name}'")
 
-    def model(self, producer_version: str) -> ir.Model:
-        """The finished model, each function in it once."""
+    def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
+        """The finished model in operators of `opset`, each function in it once."""
+        functions = [ir.serde.deserialize_function(f.to_function_proto()) for f in self.functions.values()]
+        self.graph.opset_imports[""] = opset
         return ir.Model(
             self.graph,
-            ir_version=IR_VERSION,
+            ir_version=IR_VERSIONS[opset],
             producer_name="txexport",
             producer_version=producer_version,
-            functions=[ir.serde.deserialize_function(f.to_function_proto()) for f in self.functions.values()],
+            functions=lower(functions, opset),
         )

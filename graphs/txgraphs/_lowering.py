@@ -1,0 +1,188 @@
+"""Operators that an older opset lacks, spelled out in those it has.
+
+Each function here computes what one operator in NEWER computes, in operators whose signature is the same in
+every opset from 17 on.
+"""
+
+from collections.abc import Iterable
+
+import onnx_ir as ir
+from onnxscript import OnnxFunction, script
+from onnxscript.values import Opset
+
+from txgraphs import OPSET, domain
+
+OLDEST = 17
+IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+
+old = Opset("", OLDEST)
+
+
+@script(domain, default_opset=old)
+def erf_gelu(x):
+    y = (
+        x
+        * old.Constant(value_float=0.5)
+        * (old.Erf(x * old.Constant(value_float=0.7071067811865476)) + old.Constant(value_float=1.0))
+    )
+    return y
+
+
+@script(domain, default_opset=old)
+def cubic_gelu(x):
+    cubed = x + old.Constant(value_float=0.044715) * x * x * x
+    bent = old.Tanh(cubed * old.Constant(value_float=0.7978845608028654))
+    y = x * old.Constant(value_float=0.5) * (bent + old.Constant(value_float=1.0))
+    return y
+
+
+@script(domain, default_opset=old)
+def sigmoid_swish(x):
+    y = x * old.Sigmoid(x)
+    return y
+
+
+@script(domain, default_opset=old)
+def spelled_rms(x, weight, epsilon: float):
+    last = old.Constant(value_ints=[-1])
+    size = old.Cast(old.Shape(x, start=-1), to=1)
+    mean = old.ReduceSum(x * x, last, keepdims=1) / size
+    y = x / old.Sqrt(mean + old.Constant(value_float=epsilon)) * weight
+    return y
+
+
+@script(domain, default_opset=old)
+def rotated_halves(x, cos, sin):
+    cos_, sin_ = (
+        old.Unsqueeze(cos, old.Constant(value_ints=[1])),
+        old.Unsqueeze(sin, old.Constant(value_ints=[1])),
+    )
+    half, axis = old.Shape(cos, start=2), old.Constant(value_ints=[3])
+    a = old.Slice(x, old.Constant(value_ints=[0]), half, axis)
+    b = old.Slice(x, half, half + half, axis)
+    rest = old.Slice(x, half + half, old.Shape(x, start=3), axis)
+    y = old.Concat(a * cos_ - b * sin_, b * cos_ + a * sin_, rest, axis=3)
+    return y
+
+
+@script(domain, default_opset=old)
+def rotated_neighbours(x, cos, sin):
+    cos_, sin_ = (
+        old.Unsqueeze(cos, old.Constant(value_ints=[1])),
+        old.Unsqueeze(sin, old.Constant(value_ints=[1])),
+    )
+    half, axis, two = old.Shape(cos, start=2), old.Constant(value_ints=[3]), old.Constant(value_ints=[2])
+    size = half + half
+    a = old.Slice(x, old.Constant(value_ints=[0]), size, axis, two)
+    b = old.Slice(x, old.Constant(value_ints=[1]), size, axis, two)
+    rest = old.Slice(x, size, old.Shape(x, start=3), axis)
+    last = old.Constant(value_ints=[4])
+    pairs = old.Concat(
+        old.Unsqueeze(a * cos_ - b * sin_, last), old.Unsqueeze(b * cos_ + a * sin_, last), axis=4
+    )
+    turned = old.Reshape(pairs, old.Concat(old.Shape(x, end=3), size, axis=0))
+    y = old.Concat(turned, rest, axis=3)
+    return y
+
+
+@script(domain, default_opset=old)
+def scattered(past, new, write_indices):
+    steps = old.Range(
+        old.Constant(value_int=0), old.Squeeze(old.Shape(new, start=2, end=3)), old.Constant(value_int=1)
+    )
+    slots = old.Unsqueeze(write_indices, old.Constant(value_ints=[1])) + steps  # (B, S)
+    places = old.Expand(old.Unsqueeze(slots, old.Constant(value_ints=[1, 3])), old.Shape(new))
+    present = old.ScatterElements(past, places, new, axis=2)
+    return present
+
+
+@script(domain, default_opset=old)
+def spelled_attention(q, k, v, mask, scale: float):
+    """A query that sees nothing gets 0, as it does from the operator."""
+    group = old.Constant(value_ints=[2])
+    shape = old.Concat(
+        old.Shape(q, end=1),
+        old.Shape(k, start=1, end=2),
+        old.Constant(value_ints=[-1]),
+        old.Shape(q, start=2),
+        axis=0,
+    )
+    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
+    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
+    seen = old.Unsqueeze(mask, group)  # (B, 1, 1, S, T)
+    scores = old.Where(seen, old.MatMul(grouped, keys), old.Constant(value_float=-3.0e38))
+    shares = old.Where(seen, old.Softmax(scores, axis=-1), old.Constant(value_float=0.0))
+    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
+    return mixed
+
+
+@script(domain, default_opset=old)
+def spelled_cached_attention(q, k, v, filled, scale: float):
+    zero, one = old.Constant(value_int=0), old.Constant(value_int=1)
+    slots = old.Range(zero, old.Squeeze(old.Shape(k, start=2, end=3)), one)  # (C)
+    length = old.Shape(q, start=2, end=3)
+    steps = old.Range(zero, old.Squeeze(length), one)  # (S)
+    last = old.Unsqueeze(filled - length, old.Constant(value_ints=[1])) + steps  # (B, S)
+    seen = old.LessOrEqual(slots, old.Unsqueeze(last, old.Constant(value_ints=[2])))  # (B, S, C)
+    mixed = spelled_attention(q, k, v, old.Unsqueeze(seen, old.Constant(value_ints=[1])), scale=scale)
+    return mixed
+
+
+# Operator -> the first opset that has it.
+NEWER = {
+    "Gelu": 20,
+    "RMSNormalization": 23,
+    "RotaryEmbedding": 23,
+    "Attention": 24,  # 23 knows no lengths, and aligns a causal edge otherwise
+    "TensorScatter": 24,
+    "Swish": 24,
+}
+
+
+def spelling(node: ir.Node) -> tuple[OnnxFunction, list[ir.Value | None], list[str]]:
+    """The function that stands for `node`, its inputs, and the attributes that it takes over."""
+    attributes, inputs = node.attributes, list(node.inputs)
+    if node.op_type == "Gelu":
+        approximate = attributes["approximate"].as_string() if "approximate" in attributes else "none"
+        return (cubic_gelu if approximate == "tanh" else erf_gelu), inputs, []
+    if node.op_type == "RMSNormalization":
+        return spelled_rms, inputs, ["epsilon"]
+    if node.op_type == "RotaryEmbedding":
+        neighbours = "interleaved" in attributes and attributes["interleaved"].as_int()
+        return (rotated_neighbours if neighbours else rotated_halves), inputs, []
+    if node.op_type == "TensorScatter":
+        return scattered, inputs, []
+    if node.op_type == "Swish":
+        return sigmoid_swish, inputs, []
+    if len(inputs) > 4:
+        return spelled_cached_attention, [*inputs[:3], inputs[6]], ["scale"]
+    return spelled_attention, inputs, ["scale"]
+
+
+def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
+    """`functions` and those that they now call, in operators of `opset` only."""
+    if opset == OPSET:
+        return list(functions)
+    lowered, spelled = list(functions), {}
+    for function in lowered:
+        for node in list(function):
+            if node.domain == "" and NEWER.get(node.op_type, 0) > opset:
+                substitute, inputs, kept = spelling(node)
+                call = ir.node(
+                    substitute.name,
+                    inputs,
+                    {name: node.attributes[name].value for name in kept},
+                    domain=domain.domain,
+                    num_outputs=1,
+                )
+                ir.convenience.replace_nodes_and_values(
+                    function, node, [node], [call], node.outputs, call.outputs
+                )
+                spelled[substitute.name] = substitute
+    for substitute in list(spelled.values()):
+        spelled |= substitute.function_ir.get_called_functions()
+    lowered += [ir.serde.deserialize_function(s.to_function_proto()) for s in spelled.values()]
+    for function in lowered:
+        function.opset_imports[""] = opset
+        function.opset_imports[domain.domain] = 1
+    return lowered
