@@ -143,6 +143,40 @@ ROWS += [
     Row("distilbert", "DistilBertForMaskedLM", FILL, "relu", {"activation": "relu"}),
 ]
 
+PARTLY = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
+
+ROWS += [
+    Row("opt", "OPTForCausalLM", GENERATE),
+    Row(
+        "opt",
+        "OPTForCausalLM",
+        GENERATE,
+        "post-norm, no biases",
+        {"do_layer_norm_before": False, "enable_bias": False},
+    ),
+    Row("opt", "OPTForCausalLM", GENERATE, "untied", UNTIED),
+    Row("gptj", "GPTJForCausalLM", GENERATE),
+    Row("gptj", "GPTJModel", FEATURES),
+    Row("gpt_neox", "GPTNeoXForCausalLM", GENERATE),
+    Row(
+        "gpt_neox",
+        "GPTNeoXForCausalLM",
+        GENERATE,
+        "sequential, half rotary",
+        {"use_parallel_residual": False} | PARTLY,
+    ),
+    Row("gpt_neox", "GPTNeoXForCausalLM", GENERATE, "no attention biases", {"attention_bias": False}),
+    Row("gpt_neox", "GPTNeoXModel", FEATURES),
+    Row("mbart", "MBartForConditionalGeneration", TRANSLATE),
+    Row(
+        "mbart",
+        "MBartForConditionalGeneration",
+        TRANSLATE,
+        "untied, scaled",
+        UNTIED | {"scale_embedding": True},
+    ),
+]
+
 
 def readme_table() -> str:
     """The README's table of proved families: a line a family and task, with what varies in its rows."""

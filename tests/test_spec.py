@@ -55,6 +55,9 @@ CONTRADICTIONS = {
         ),
         head=CAUSAL_LM,
     ),
+    "three sublayers in parallel": lambda: dataclasses.replace(
+        CROSSED.block, placement=NormPlacement.PARALLEL
+    ),
     "nothing is rotated": lambda: RotarySpec(()),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
     "so attention must be causal": lambda: dataclasses.replace(SELF, window=3),

@@ -81,7 +81,34 @@ SIZES["distilbert"] = {
     "pad_token_id": 1,
 }
 
+SIZES |= {
+    "mbart": SIZES["bart"],
+    "opt": {
+        "vocab_size": VOCAB,
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "ffn_dim": 100,
+        "max_position_embeddings": 40,
+        **IDS,
+    },
+    "gptj": SIZES["gpt2"] | {"rotary_dim": 10},
+    "gpt_neox": {
+        "vocab_size": VOCAB,
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 100,
+        "max_position_embeddings": 40,
+        **IDS,
+    },
+}
+
 ARCHITECTURES = {
+    "mbart": "MBartForConditionalGeneration",
+    "opt": "OPTForCausalLM",
+    "gptj": "GPTJForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM",
     "roberta": "RobertaModel",
     "xlm-roberta": "XLMRobertaModel",
     "camembert": "CamembertModel",

@@ -21,10 +21,14 @@ class NormKind(StrEnum):
 
 
 class NormPlacement(StrEnum):
-    """Where a block normalises: after each residual sum, or before each sublayer."""
+    """Where a block normalises: after each residual sum, before each sublayer, or before both at once.
+
+    Parallel sublayers read the block's input, each through its own norm, and are added to it together.
+    """
 
     POST = "post"  # Vaswani et al. 2017
     PRE = "pre"  # Radford et al. 2019
+    PARALLEL = "parallel"  # Black et al. 2022
 
 
 class Activation(StrEnum):
@@ -181,6 +185,8 @@ class BlockSpec:
                 "BlockSpec: a block with cross attention decodes, so its attention must be causal"
             )
         cross = self.cross_attention
+        if cross is not None and self.placement == NormPlacement.PARALLEL:
+            raise SpecError("BlockSpec: three sublayers in parallel are not known in any architecture")
         if cross is not None and (cross.rotary is not None or cross.head_norm is not None):
             raise SpecError("BlockSpec: cross attention rotates nothing and has no head norm")
 

@@ -23,7 +23,8 @@ class Take:
 
     `fallback` is read where there is none of those, and ignored elsewhere.
     `transpose` reads a matrix stored (in, out). Part `part` of `parts` is cut from a tensor that holds
-    several parameters one after another along `out`. `flatten` reads a vector stored as a matrix of one row.
+    several parameters one after another along `out`; where it holds them in `groups`, one head's parts before
+    the next head's, from each group. `flatten` reads a vector stored as a matrix of one row.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Take:
     transpose: bool = False
     part: int = 0
     parts: int = 1
+    groups: int = 1
     flatten: bool = False
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -45,7 +47,8 @@ class Take:
         """The parameter, from the tensor that holds it."""
         whole = stored.reshape(-1) if self.flatten else stored
         whole = whole.T if self.transpose else whole
-        return np.ascontiguousarray(np.split(whole, self.parts)[self.part])
+        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
+        return np.ascontiguousarray(grouped[:, self.part]).reshape(-1, *whole.shape[1:])
 
     @property
     def plain(self) -> bool:
@@ -92,7 +95,8 @@ class Weight:
     @property
     def key(self) -> tuple:
         """Equal for parameters whose numbers are the same, so that they are stored once."""
-        return self.tensors[0], self.take.transpose, self.take.part, self.take.parts
+        take = self.take
+        return self.tensors[0], take.transpose, take.part, take.parts, take.groups
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of whole rows."""

@@ -15,7 +15,7 @@ from txgraphs.norm import norm
 def encoder_block(spec: BlockSpec) -> OnnxFunction:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
     attend, feed, normalise = attention(spec.attention), feed_forward(spec.feed_forward), norm(spec.norm)
-    pre, post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+    post, parallel = (spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL))
 
     @script(domain, default_opset=op)
     def encoder_block(
@@ -46,10 +46,10 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         feed_forward_norm_weight,
         feed_forward_norm_bias,
     ):
-        if pre:
-            inner = normalise(x, attention_norm_weight, attention_norm_bias)
-        else:
+        if post:
             inner = x
+        else:
+            inner = normalise(x, attention_norm_weight, attention_norm_bias)
         mixed = attend(
             inner,
             mask,
@@ -71,10 +71,14 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         attended = x + mixed  # (B, S, W)
         if post:
             attended = normalise(attended, attention_norm_weight, attention_norm_bias)
-        if pre:
-            inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias)
+        if parallel:
+            source = x
         else:
-            inner = attended
+            source = attended
+        if post:
+            inner = source
+        else:
+            inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
         fed = feed(
             inner,
             feed_forward_up_weight,
@@ -102,7 +106,7 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         norm(spec.norm),
     )
     look = cross_attention(spec.cross_attention or spec.attention)
-    pre, post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+    post, parallel = (spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL))
 
     @script(domain, default_opset=op)
     def decoder_block(
@@ -145,10 +149,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         feed_forward_norm_weight,
         feed_forward_norm_bias,
     ):
-        if pre:
-            inner = normalise(x, attention_norm_weight, attention_norm_bias)
-        else:
+        if post:
             inner = x
+        else:
+            inner = normalise(x, attention_norm_weight, attention_norm_bias)
         mixed, k, v = attend(
             inner,
             mask,
@@ -174,10 +178,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         if post:
             attended = normalise(attended, attention_norm_weight, attention_norm_bias)
         if cross:
-            if pre:
-                inner = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
-            else:
+            if post:
                 inner = attended
+            else:
+                inner = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
             crossed = look(
                 inner,
                 cross_mask,
@@ -191,10 +195,14 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             attended = attended + crossed  # (B, S, W)
             if post:
                 attended = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
-        if pre:
-            inner = normalise(attended, feed_forward_norm_weight, feed_forward_norm_bias)
+        if parallel:
+            source = x
         else:
-            inner = attended
+            source = attended
+        if post:
+            inner = source
+        else:
+            inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
         fed = feed(
             inner,
             feed_forward_up_weight,

@@ -13,7 +13,9 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
-        self.pre, self.post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+        self.post, self.parallel = (
+            spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL)
+        )
         self.attention = Attention(spec.attention)
         self.attention_norm = Norm(spec.norm)
         self.feed_forward = FeedForward(spec.feed_forward)
@@ -21,12 +23,13 @@ class EncoderBlock(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
-        inner = self.attention_norm(x) if self.pre else x
+        inner = x if self.post else self.attention_norm(x)
         mixed = self.attention(inner, mask, cos, sin)
         attended = x + mixed  # (B, S, W)
         if self.post:
             attended = self.attention_norm(attended)
-        inner = self.feed_forward_norm(attended) if self.pre else attended
+        source = x if self.parallel else attended
+        inner = source if self.post else self.feed_forward_norm(source)
         fed = self.feed_forward(inner)
         y = attended + fed  # (B, S, W)
         if self.post:
@@ -39,7 +42,9 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, spec: BlockSpec, cache: Cache):
         super().__init__()
-        self.pre, self.post = spec.placement == NormPlacement.PRE, spec.placement == NormPlacement.POST
+        self.post, self.parallel = (
+            spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL)
+        )
         self.cross = spec.cross_attention is not None
         self.attention = CachedAttention(spec.attention, cache)
         self.attention_norm = Norm(spec.norm)
@@ -66,18 +71,19 @@ class DecoderBlock(nn.Module):
 
         With rotary positions, cos and sin (B,S,R); with an encoder, its mask (B,1,S,E), k and v (B,K,E,H).
         """
-        inner = self.attention_norm(x) if self.pre else x
+        inner = x if self.post else self.attention_norm(x)
         mixed, k, v = self.attention(inner, mask, cos, sin, cache_lengths, past_k, past_v)
         attended = x + mixed  # (B, S, W)
         if self.post:
             attended = self.attention_norm(attended)
         if self.cross:
-            inner = self.cross_attention_norm(attended) if self.pre else attended
+            inner = attended if self.post else self.cross_attention_norm(attended)
             crossed = self.cross_attention(inner, cross_mask, cross_k, cross_v)
             attended = attended + crossed  # (B, S, W)
             if self.post:
                 attended = self.cross_attention_norm(attended)
-        inner = self.feed_forward_norm(attended) if self.pre else attended
+        source = x if self.parallel else attended
+        inner = source if self.post else self.feed_forward_norm(source)
         fed = self.feed_forward(inner)
         y = attended + fed  # (B, S, W)
         if self.post:

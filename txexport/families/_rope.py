@@ -11,8 +11,28 @@ from txexport.spec import RotarySpec
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
 
 
-def rotary(config: Config, head_dim: int) -> RotarySpec:
-    """Frequencies for heads of `head_dim` (Su et al. 2021, 3.4.2), stretched as rope scaling asks.
+def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
+    """Frequencies that rotate `size` numbers of a head (Su et al. 2021, 3.4.2)."""
+    return tuple(_plain(theta, size).tolist())
+
+
+def _plain(theta: float, size: int) -> np.ndarray:
+    # float32 throughout, in the order of the original, so that the last bits agree too.
+    return 1 / np.float32(theta) ** (np.arange(0, size, 2, dtype=np.float32) / np.float32(size))
+
+
+def rotary(
+    config: Config,
+    head_dim: int,
+    *,
+    theta: str = "rope_theta",
+    fraction: str = "partial_rotary_factor",
+    default: float = 1.0,
+) -> RotarySpec:
+    """Frequencies for heads of `head_dim`, stretched as rope scaling asks.
+
+    `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
+    and `default` the fraction of a head that rotates where none is given.
 
     "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit of the bundle, so
     within it its frequencies are the plain ones. Raises UnsupportedError for another kind.
@@ -23,18 +43,16 @@ def rotary(config: Config, head_dim: int) -> RotarySpec:
         raise UnsupportedError(
             f"{config.path}: rope_type '{kind}' is not supported; expected one of {', '.join(KINDS)}"
         )
-    theta = values.number("rope_theta", config.number("rope_theta", 10000.0))
-    fraction = values.number("partial_rotary_factor", config.number("partial_rotary_factor", 1.0))
-    size = int(head_dim * fraction)
-    # float32 throughout, in the order of the original, so that the last bits agree too.
-    plain = 1 / np.float32(theta) ** (np.arange(0, size, 2, dtype=np.float32) / np.float32(size))
+    base = values.number("rope_theta", config.number(theta, 10000.0))
+    share = values.number("partial_rotary_factor", config.number(fraction, default))
+    plain = _plain(base, int(head_dim * share))
     scale = 1.0
     if kind == "linear":
         plain = plain / np.float32(values.number("factor"))
     elif kind == "llama3":
         plain = _llama3(plain, values)
     elif kind == "yarn":
-        plain, scale = _yarn(plain, theta, values, config)
+        plain, scale = _yarn(plain, base, values, config)
     return RotarySpec(tuple(plain.astype(np.float32).tolist()), scale=scale)
 
 

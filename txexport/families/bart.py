@@ -36,39 +36,42 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         static_position_embeddings=False,
         extra_pos_embeddings=OFFSET,
     )
+    return encoder_decoder_spec(config, names, NormPlacement.POST)
+
+
+def encoder_decoder_spec(config: Config, names: Set[str], placement: NormPlacement) -> ModelSpec:
+    """BART's architecture with its descendants' placement of norms."""
     tied = config.flag("tie_word_embeddings", True)
     return ModelSpec(
-        encoder=_stack(config, "encoder"),
-        decoder=_stack(config, "decoder"),
+        encoder=_stack(config, "encoder", placement),
+        decoder=_stack(config, "decoder", placement),
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias="final_logits_bias" in names),
         shared_embedding=tied,
     )
 
 
-def _stack(config: Config, side: str) -> StackSpec:
+def _stack(config: Config, side: str, placement: NormPlacement) -> StackSpec:
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
+    size = config.integer("max_position_embeddings") + OFFSET
     embedding = EmbeddingSpec(
         vocab_size=config.integer("vocab_size"),
         hidden_size=width,
-        position=PositionSpec(
-            PositionKind.LEARNED, config.integer("max_position_embeddings") + OFFSET, OFFSET
-        ),
+        position=PositionSpec(PositionKind.LEARNED, size, OFFSET),
         norm=norm,
         scale=width**0.5 if config.flag("scale_embedding", False) else 1.0,
     )
-    decodes = side == "decoder"
+    decodes, activation = side == "decoder", config.activation("activation_function", "gelu")
     cross = AttentionSpec(width, heads, heads, head_dim, causal=False)
     block = BlockSpec(
         AttentionSpec(width, heads, heads, head_dim, causal=decodes),
-        FeedForwardSpec(
-            width, config.integer(f"{side}_ffn_dim"), config.activation("activation_function", "gelu")
-        ),
+        FeedForwardSpec(width, config.integer(f"{side}_ffn_dim"), activation),
         norm,
-        NormPlacement.POST,
+        placement,
         cross_attention=cross if decodes else None,
     )
-    return StackSpec(embedding, block, config.integer(f"{side}_layers"))
+    final = None if placement == NormPlacement.POST else norm
+    return StackSpec(embedding, block, config.integer(f"{side}_layers"), final_norm=final)
 
 
 def table(spec: ModelSpec) -> Table:
@@ -88,6 +91,7 @@ def table(spec: ModelSpec) -> Table:
             f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),
             f"{side}.embedding.position.*": f"{side}.embed_positions.*",
             f"{side}.embedding.norm.*": f"{side}.layernorm_embedding.*",
+            f"{side}.final_norm.*": f"{side}.layer_norm.*",
             f"{layer}.attention.q.*": f"{layer}.self_attn.q_proj.*",
             f"{layer}.attention.k.*": f"{layer}.self_attn.k_proj.*",
             f"{layer}.attention.v.*": f"{layer}.self_attn.v_proj.*",

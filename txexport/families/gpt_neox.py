@@ -1,0 +1,91 @@
+"""GPT-NeoX (Black et al. 2022): parallel or sequential sublayers, partial rotary positions."""
+
+from collections.abc import Set
+
+from txexport.families._config import Config
+from txexport.families._rope import rotary
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text-generation": ("GPTNeoXForCausalLM",), "feature-extraction": ("GPTNeoXModel",)}
+
+NAMING = Naming("gpt_neox.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(is_decoder=False)
+    width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
+    bias, parallel = config.flag("attention_bias", True), config.flag("use_parallel_residual", True)
+    attention = AttentionSpec(
+        width,
+        heads,
+        heads,
+        head_dim,
+        causal=True,
+        bias=bias,
+        output_bias=bias,
+        rotary=rotary(config, head_dim, theta="rotary_emb_base", fraction="rotary_pct", default=0.25),
+    )
+    activation = config.activation("hidden_act", "gelu")
+    stack = StackSpec(
+        EmbeddingSpec(
+            config.integer("vocab_size"),
+            width,
+            PositionSpec(PositionKind.ROTARY, config.integer("max_position_embeddings")),
+        ),
+        BlockSpec(
+            attention,
+            FeedForwardSpec(width, config.integer("intermediate_size"), activation),
+            norm,
+            NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
+        ),
+        config.integer("num_hidden_layers"),
+        final_norm=norm,
+    )
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", False))
+    return ModelSpec(decoder=stack, head=head)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter; a head's query, key and value lie together."""
+    stack, heads = "decoder" if spec.decoder else "encoder", spec.stack.block.attention.num_heads
+    layer = f"{stack}.layers.{{i}}"
+    tied = spec.decoder is not None and spec.head.tied
+    fused = "layers.{i}.attention.query_key_value.*"
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("embed_in.weight", also=("embed_out.weight",) if tied else ()),
+        f"{layer}.attention.q.*": Take(fused, part=0, parts=3, groups=heads),
+        f"{layer}.attention.k.*": Take(fused, part=1, parts=3, groups=heads),
+        f"{layer}.attention.v.*": Take(fused, part=2, parts=3, groups=heads),
+        f"{layer}.attention.o.*": "layers.{i}.attention.dense.*",
+        f"{layer}.attention_norm.*": "layers.{i}.input_layernorm.*",
+        f"{layer}.feed_forward.up.*": "layers.{i}.mlp.dense_h_to_4h.*",
+        f"{layer}.feed_forward.down.*": "layers.{i}.mlp.dense_4h_to_h.*",
+        f"{layer}.feed_forward_norm.*": "layers.{i}.post_attention_layernorm.*",
+        f"{stack}.final_norm.*": "final_layer_norm.*",
+        "head.weight": "embed_out.weight",
+    }
+    buffers = (
+        "layers.*.attention.bias",
+        "layers.*.attention.masked_bias",
+        "layers.*.attention.rotary_emb.inv_freq",
+    )
+    other_heads = () if spec.decoder else ("embed_out.*", "score.*", "classifier.*", "qa_outputs.*")
+    return Table(rules, NAMING, drop=(*buffers, *other_heads))

@@ -1,0 +1,86 @@
+"""GPT-J (Wang and Komatsuzaki 2021): parallel sublayers behind one norm, interleaved rotary positions."""
+
+from collections.abc import Set
+
+from txexport.families._config import Config
+from txexport.families._rope import plain_frequencies
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    RotarySpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text-generation": ("GPTJForCausalLM",), "feature-extraction": ("GPTJModel",)}
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    width, heads = config.integer("n_embd"), config.integer("n_head")
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
+    rotary = RotarySpec(plain_frequencies(10000.0, config.integer("rotary_dim")), interleaved=True)
+    attention = AttentionSpec(
+        width,
+        heads,
+        heads,
+        config.head_dim(width, heads),
+        causal=True,
+        bias=False,
+        output_bias=False,
+        rotary=rotary,
+    )
+    activation = config.activation("activation_function", "gelu_new")
+    stack = StackSpec(
+        EmbeddingSpec(
+            config.integer("vocab_size"),
+            width,
+            PositionSpec(PositionKind.ROTARY, config.integer("n_positions")),
+        ),
+        BlockSpec(
+            attention,
+            FeedForwardSpec(width, config.integer("n_inner", 4 * width), activation),
+            norm,
+            NormPlacement.PARALLEL,
+        ),
+        config.integer("n_layer"),
+        final_norm=norm,
+    )
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    tied = config.flag("tie_word_embeddings", False)
+    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias=True))
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
+    stack = "decoder" if spec.decoder else "encoder"
+    layer = f"{stack}.layers.{{i}}"
+    tied = spec.decoder is not None and spec.head.tied
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=("lm_head.weight",) if tied else ()),
+        f"{layer}.attention.q.*": "h.{i}.attn.q_proj.*",
+        f"{layer}.attention.k.*": "h.{i}.attn.k_proj.*",
+        f"{layer}.attention.v.*": "h.{i}.attn.v_proj.*",
+        f"{layer}.attention.o.*": "h.{i}.attn.out_proj.*",
+        f"{layer}.attention_norm.*": "h.{i}.ln_1.*",
+        f"{layer}.feed_forward.up.*": "h.{i}.mlp.fc_in.*",
+        f"{layer}.feed_forward.down.*": "h.{i}.mlp.fc_out.*",
+        f"{layer}.feed_forward_norm.*": "h.{i}.ln_1.*",
+        f"{stack}.final_norm.*": "ln_f.*",
+        "head.*": "lm_head.*",
+    }
+    buffers = ("h.*.attn.bias", "h.*.attn.masked_bias")
+    other_heads = () if spec.decoder else ("lm_head.*", "score.*", "qa_outputs.*")
+    return Table(rules, NAMING, drop=(*buffers, *other_heads))

@@ -1,0 +1,20 @@
+"""mBART (Liu et al. 2020): BART with norms before the sublayers."""
+
+from collections.abc import Set
+
+from txexport.families import bart
+from txexport.families._config import Config
+from txexport.spec import ModelSpec, NormPlacement
+
+TASKS = {"text2text-generation": ("MBartForConditionalGeneration", "MBartModel")}
+
+NAMING = bart.NAMING
+table = bart.table
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(
+        is_decoder=False, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True
+    )
+    return bart.encoder_decoder_spec(config, names, NormPlacement.PRE)
