@@ -177,6 +177,15 @@ ROWS += [
     ),
 ]
 
+ROWS += [
+    *encoder_rows("albert", "Albert"),
+    Row("albert", "AlbertForPreTraining", FEATURES, "from pretraining"),
+    Row("albert", "AlbertForMaskedLM", FILL, "word vectors as wide", {"embedding_size": 48}),
+    *encoder_rows("electra", "Electra"),
+    Row("electra", "ElectraForPreTraining", FEATURES, "from pretraining"),
+    Row("electra", "ElectraForMaskedLM", FILL, "word vectors as wide", {"embedding_size": 48}),
+]
+
 
 def readme_table() -> str:
     """The README's table of proved families: a line a family and task, with what varies in its rows."""

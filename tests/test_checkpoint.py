@@ -153,6 +153,8 @@ UNSUPPORTED = [
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("bart", {"normalize_before": True}, "normalize_before=True"),
     ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
+    ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
+    ("opt", {"word_embed_proj_dim": 20}, "word_embed_proj_dim=20"),
     ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
     ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
     ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),

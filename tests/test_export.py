@@ -122,6 +122,20 @@ def test_tied_matrix_is_stored_once_and_both_graphs_share_one_file(bundle_of, ch
     assert places[0]["location"] == "weights.safetensors"
 
 
+def test_shared_layers_are_one_layer_in_file_and_graph(bundle_of, checkpoint_of):
+    """ALBERT's layers are one, however often it is called."""
+    with safe_open(checkpoint_of("albert") / "model.safetensors", "np") as file:
+        numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
+    folder = bundle_of("albert")
+    with safe_open(folder / "weights.safetensors", "np") as file:
+        assert sum(file.get_tensor(name).size for name in file.keys()) == numbers  # noqa: SIM118
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    blocks = [list(node.input[4:]) for node in model.graph.node if node.op_type == "encoder_block"]
+    assert len(blocks) == 2
+    assert blocks[0] == blocks[1]
+    assert len({t.name for t in model.graph.initializer}) == len(model.graph.initializer)
+
+
 def test_weights_keep_the_bytes_of_the_checkpoint(bundle_of, checkpoint_of):
     pairs = {
         "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",

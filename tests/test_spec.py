@@ -24,9 +24,8 @@ from txexport.spec import (
     PositionSpec,
     RotarySpec,
     StackSpec,
-    from_dict,
-    to_dict,
 )
+from txexport.spec_json import from_dict, to_dict
 
 NORM = NormSpec(12, 1e-5)
 SELF = AttentionSpec(12, 3, 3, 4, causal=False)
@@ -57,6 +56,12 @@ CONTRADICTIONS = {
     ),
     "three sublayers in parallel": lambda: dataclasses.replace(
         CROSSED.block, placement=NormPlacement.PARALLEL
+    ),
+    "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
+    "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
+    "a head of 12 numbers is tied to word vectors of 4": lambda: ModelSpec(
+        encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
+        head=MASKED_LM,
     ),
     "nothing is rotated": lambda: RotarySpec(()),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
@@ -95,7 +100,7 @@ CONTRADICTIONS = {
     "needs a decoder": lambda: ModelSpec(encoder=ENCODER, head=CAUSAL_LM),
     "nothing to cross-attend to": lambda: ModelSpec(encoder=CROSSED),
     "needs an encoder-only model": lambda: ModelSpec(decoder=DECODER, head=CAUSAL_LM, pooler=True),
-    "the head's norm is 8 wide": lambda: ModelSpec(
+    "a head of 8 numbers is tied to word vectors of 12": lambda: ModelSpec(
         encoder=ENCODER, head=dataclasses.replace(MASKED_LM, norm=NormSpec(8, 1e-5))
     ),
     "needs an encoder and a decoder": lambda: ModelSpec(encoder=ENCODER, shared_embedding=True),
@@ -124,7 +129,11 @@ LLAMA = dataclasses.replace(
         NormPlacement.PRE,
     ),
 )
+FACTORED = dataclasses.replace(
+    ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4, norm=NormSpec(4, 1e-5))
+)
 MODELS = {
+    "factored": ModelSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
     "llama": ModelSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": ModelSpec(encoder=ENCODER, pooler=True),
     "masked": ModelSpec(encoder=ENCODER, head=MASKED_LM),

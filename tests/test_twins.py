@@ -215,7 +215,8 @@ def test_rotation(kind):
     check(module, txgraphs.position.rotation(ROTARY[kind]), integers(1000, B, S))
 
 
-@pytest.mark.parametrize("norm", [None, NORM])
+@pytest.mark.parametrize("factored", [None, 10])
+@pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 3.5])
 @pytest.mark.parametrize("segments", [0, 1, 2])
 @pytest.mark.parametrize(
@@ -226,8 +227,9 @@ def test_rotation(kind):
         PositionSpec(PositionKind.NONE),
     ],
 )
-def test_embedding(position, segments, scale, norm):
-    spec = EmbeddingSpec(V, W, position, segments, norm, scale)
+def test_embedding(position, segments, scale, normed, factored):
+    norm = NormSpec(factored or W, 1e-3) if normed else None
+    spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored)
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
     module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
@@ -353,13 +355,14 @@ def test_pooler():
     check(txmodels.heads.Pooler(W), txgraphs.heads.pooler(), random(B, S, W))
 
 
+@pytest.mark.parametrize("size", [W, 10])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
-def test_masked_lm_head(tied, bias):
-    spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NORM)
+def test_masked_lm_head(tied, bias, size):
+    spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
     module = txmodels.heads.MaskedLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.masked_lm_head(spec), random(B, S, W), random(V, W))
+    check(module, txgraphs.heads.masked_lm_head(spec), random(B, S, W), random(V, size))
 
 
 @pytest.mark.parametrize("indexed", [True, False])

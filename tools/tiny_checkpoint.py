@@ -104,7 +104,12 @@ SIZES |= {
     },
 }
 
+NARROW = SIZES["bert"] | {"embedding_size": 20}
+SIZES |= {"albert": NARROW, "electra": NARROW}
+
 ARCHITECTURES = {
+    "albert": "AlbertModel",
+    "electra": "ElectraModel",
     "mbart": "MBartForConditionalGeneration",
     "opt": "OPTForCausalLM",
     "gptj": "GPTJForCausalLM",

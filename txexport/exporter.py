@@ -25,7 +25,8 @@ from txexport import bundle, families
 from txexport.bundle import WEIGHTS, GraphFile, Manifest, Port, Source
 from txexport.checkpoint import Checkpoint, sha256
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.spec import Cache, ModelSpec, to_dict
+from txexport.spec import Cache, ModelSpec
+from txexport.spec_json import to_dict
 from txexport.weights import Weight
 
 Progress = Callable[[int, int], None]
@@ -221,7 +222,7 @@ def _write_weights(
             4 * math.prod(weight.shape),
             ir.DataType.FLOAT,
             shape=ir.Shape(weight.shape),
-            name=name,
+            name=stored[weight.key],
             base_dir=folder,
         )
         for name, weight in weights.items()

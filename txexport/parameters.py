@@ -83,14 +83,17 @@ def block(spec: BlockSpec) -> Shapes:
 
 
 def embedding(spec: EmbeddingSpec) -> Shapes:
-    """Tables of words, positions and segments, and the norm."""
-    shapes: Shapes = {"word.weight": (spec.vocab_size, spec.hidden_size)}
+    """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
+    size = spec.table_size
+    shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
     if spec.position.kind == PositionKind.LEARNED:
-        shapes["position.weight"] = (spec.position.size, spec.hidden_size)
+        shapes["position.weight"] = (spec.position.size, size)
     if spec.segments:
-        shapes["segment.weight"] = (spec.segments, spec.hidden_size)
+        shapes["segment.weight"] = (spec.segments, size)
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
+    if spec.factored_size is not None:
+        shapes |= under("project", linear(size, spec.hidden_size, True))
     return shapes
 
 
@@ -114,13 +117,13 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     shapes: Shapes = {}
     if spec.kind == HeadKind.NONE:
         return shapes
-    outputs = spec.labels or vocab_size
+    outputs, inner = spec.labels or vocab_size, spec.norm.size if spec.norm else hidden_size
     if not spec.tied:
-        shapes["weight"] = (outputs, hidden_size)
+        shapes["weight"] = (outputs, inner)
     if spec.bias:
         shapes["bias"] = (outputs,)
     if spec.dense:
-        shapes |= under("dense", linear(hidden_size, hidden_size, True))
+        shapes |= under("dense", linear(hidden_size, inner, True))
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     return shapes

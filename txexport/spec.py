@@ -4,9 +4,6 @@ Nested frozen dataclasses. A spec checks itself when it is made and raises SpecE
 contradict each other. It knows nothing of checkpoints, weights or graphs.
 """
 
-import dataclasses
-import types
-import typing
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -223,7 +220,10 @@ class PositionSpec:
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """Word vectors times `scale`, plus positions, plus one of `segments` vectors, then a norm."""
+    """Word vectors times `scale`, plus positions, plus one of `segments` vectors, then a norm.
+
+    The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -231,13 +231,19 @@ class EmbeddingSpec:
     segments: int = 0
     norm: NormSpec | None = None
     scale: float = 1.0
+    factored_size: int | None = None
+
+    @property
+    def table_size(self) -> int:
+        """Width of the tables."""
+        return self.hidden_size if self.factored_size is None else self.factored_size
 
     def __post_init__(self) -> None:
-        _positive(self, "vocab_size", "hidden_size", "scale")
+        _positive(self, "vocab_size", "hidden_size", "scale", "table_size")
         if self.segments < 0:
             raise SpecError(f"EmbeddingSpec: segments is {self.segments}, expected 0 or more")
-        if self.norm is not None and self.norm.size != self.hidden_size:
-            raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.hidden_size}")
+        if self.norm is not None and self.norm.size != self.table_size:
+            raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
 
 
 @dataclass(frozen=True)
@@ -340,10 +346,14 @@ class ModelSpec:
             raise SpecError("ModelSpec: an encoder has nothing to cross-attend to")
         if self.pooler and (self.encoder is None or self.decoder is not None):
             raise SpecError("ModelSpec: a pooler needs an encoder-only model")
-        if self.head.norm is not None and self.head.norm.size != self.stack.hidden_size:
-            raise SpecError(
-                f"ModelSpec: the head's norm is {self.head.norm.size} wide, not {self.stack.hidden_size}"
-            )
+        words = self.stack.embedding.table_size
+        projected = self.head.norm.size if self.head.norm is not None else self.stack.hidden_size
+        if (
+            self.head.kind in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
+            and self.head.tied
+            and projected != words
+        ):
+            raise SpecError(f"ModelSpec: a head of {projected} numbers is tied to word vectors of {words}")
         if self.shared_embedding:
             if self.encoder is None or self.decoder is None:
                 raise SpecError("ModelSpec: a shared embedding needs an encoder and a decoder")
@@ -357,32 +367,3 @@ class ModelSpec:
         stack = self.decoder or self.encoder
         assert stack is not None
         return stack
-
-
-def to_dict(spec: object) -> dict:
-    """`spec` as plain JSON values."""
-    return dataclasses.asdict(spec)  # type: ignore[call-overload]
-
-
-def from_dict(kind: type, values: dict):
-    """The inverse of `to_dict`: a spec of type `kind`. Raises SpecError for unknown or missing fields."""
-    hints = typing.get_type_hints(kind)
-    unknown = set(values) - set(hints)
-    if unknown:
-        raise SpecError(f"{kind.__name__}: unknown fields {', '.join(sorted(unknown))}")
-    try:
-        return kind(**{name: _restore(hints[name], value) for name, value in values.items()})
-    except (TypeError, ValueError) as error:
-        raise SpecError(f"{kind.__name__}: {error}") from None
-
-
-def _restore(hint: type, value):
-    if value is None:
-        return None
-    if isinstance(hint, types.UnionType):
-        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
-    if typing.get_origin(hint) is tuple:
-        return tuple(value)
-    if dataclasses.is_dataclass(hint):
-        return from_dict(hint, value)
-    return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value

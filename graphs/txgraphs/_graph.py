@@ -36,8 +36,9 @@ class Graph:
         return self._initializer(name, ir.tensor(numbers, dtype=ir.DataType.INT64, name=name))
 
     def weight(self, name: str) -> ir.Value:
-        """The weight called `name`, held once however often it is asked for."""
-        return self._initializer(name, self.tensors[name])
+        """The weight called `name`, held once however often and under whatever other name it is asked for."""
+        tensor = self.tensors[name]
+        return self._initializer(tensor.name or name, tensor)
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         if name not in self.graph.initializers:

@@ -6,15 +6,20 @@ from onnxscript import OnnxFunction, script
 
 from txexport.spec import EmbeddingSpec, NormSpec, PositionKind
 from txgraphs import domain, op
+from txgraphs.linear import linear
 from txgraphs.norm import norm
 
 
 @cache
 def embedding(spec: EmbeddingSpec) -> OnnxFunction:
-    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3)."""
+    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
+
+    Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1).
+    """
     scale, scaled = spec.scale, spec.scale != 1
     learned, offset = spec.position.kind == PositionKind.LEARNED, spec.position.offset
     segments, one_segment, normed = spec.segments > 1, spec.segments == 1, spec.norm is not None
+    factored, project = spec.factored_size is not None, linear(True)
     normalise = norm(spec.norm or NormSpec(1, 1.0))
 
     @script(domain, default_opset=op)
@@ -27,6 +32,8 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
         segment_weight,
         norm_weight,
         norm_bias,
+        project_weight,
+        project_bias,
     ):
         words = op.Gather(word_weight, input_ids)  # (B, S, W)
         if scaled:
@@ -38,7 +45,9 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
         if segments:
             words = words + op.Gather(segment_weight, token_type_ids)
         if normed:
-            x = normalise(words, norm_weight, norm_bias)
+            words = normalise(words, norm_weight, norm_bias)
+        if factored:
+            x = project(words, project_weight, project_bias)
         else:
             x = op.Identity(words)
         return x

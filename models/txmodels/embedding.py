@@ -3,11 +3,15 @@
 from torch import Tensor, nn
 
 from txexport.spec import EmbeddingSpec, PositionKind
+from txmodels.linear import Linear
 from txmodels.norm import Norm
 
 
 class Embedding(nn.Module):
-    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3)."""
+    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
+
+    Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1).
+    """
 
     def __init__(self, spec: EmbeddingSpec):
         super().__init__()
@@ -15,12 +19,14 @@ class Embedding(nn.Module):
         self.learned = spec.position.kind == PositionKind.LEARNED
         self.offset = spec.position.offset
         self.segments = spec.segments
-        self.word = nn.Embedding(spec.vocab_size, spec.hidden_size)
+        size = spec.table_size
+        self.word = nn.Embedding(spec.vocab_size, size)
         if self.learned:
-            self.position = nn.Embedding(spec.position.size, spec.hidden_size)
+            self.position = nn.Embedding(spec.position.size, size)
         if self.segments:
-            self.segment = nn.Embedding(spec.segments, spec.hidden_size)
+            self.segment = nn.Embedding(spec.segments, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
+        self.project = nn.Identity() if spec.factored_size is None else Linear(size, spec.hidden_size)
 
     def forward(self, input_ids: Tensor, positions: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """input_ids (B,S), positions (B,S) or (1,S), token_type_ids (B,S) -> x (B,S,W).
@@ -36,5 +42,6 @@ class Embedding(nn.Module):
             words = words + self.segment.weight
         elif self.segments:
             words = words + self.segment(token_type_ids)
-        x: Tensor = self.norm(words)
+        words = self.norm(words)
+        x: Tensor = self.project(words)
         return x

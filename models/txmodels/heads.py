@@ -31,9 +31,9 @@ class MaskedLMHead(nn.Module):
         assert spec.activation is not None
         assert spec.norm is not None
         self.act = activation(spec.activation)
-        self.dense = Linear(hidden_size, hidden_size)
+        self.dense = Linear(hidden_size, spec.norm.size)
         self.norm = Norm(spec.norm)
-        self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, hidden_size))
+        self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, spec.norm.size))
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if spec.bias else None
 
     def forward(self, x: Tensor, word: Tensor) -> Tensor:

@@ -41,9 +41,16 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 
 def encoder_spec(
-    config: Config, task: str, names: Set[str], position: PositionSpec, masked_lm: Activation
+    config: Config,
+    task: str,
+    names: Set[str],
+    position: PositionSpec,
+    masked_lm: Activation,
+    *,
+    factored_size: int | None = None,
+    sequence: Activation = Activation.TANH,
 ) -> ModelSpec:
-    """BERT's architecture with its children's positions and masked LM activation."""
+    """BERT's architecture with what its children vary; the activations are those of their heads."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm = NormSpec(width, config.number("layer_norm_eps", 1e-12))
@@ -52,7 +59,8 @@ def encoder_spec(
         hidden_size=width,
         position=position,
         segments=config.integer("type_vocab_size", 2),
-        norm=norm,
+        norm=NormSpec(factored_size or width, norm.eps),
+        factored_size=factored_size,
     )
     block = BlockSpec(
         AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),
@@ -62,12 +70,13 @@ def encoder_spec(
     )
     stack = StackSpec(embedding, block, config.integer("num_hidden_layers"))
     if task == "feature-extraction":
-        return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
+        pooler = bool({"pooler.dense.weight", "pooler.weight"} & names)
+        return ModelSpec(encoder=stack, pooler=pooler)
     if task == "fill-mask":
         tied = config.flag("tie_word_embeddings", True)
-        head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=norm)
+        head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=embedding.norm)
         return ModelSpec(encoder=stack, head=head)
-    return ModelSpec(encoder=stack, head=label_head(config, task, Activation.TANH))
+    return ModelSpec(encoder=stack, head=label_head(config, task, sequence))
 
 
 def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:

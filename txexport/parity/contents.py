@@ -11,7 +11,8 @@ from txexport.checkpoint import Checkpoint, sha256
 from txexport.families import Resolved
 from txexport.parity.report import TensorCheck, compare
 from txexport.runtime import Model
-from txexport.spec import ModelSpec, from_dict
+from txexport.spec import ModelSpec
+from txexport.spec_json import from_dict
 
 
 def check_weights(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> list[TensorCheck]:
@@ -36,9 +37,10 @@ def check_weights(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> l
                 file.seek(place.offset or 0)
                 pairs = ((_read(file, rows), rows) for rows in weight.rows(checkpoint))
                 checked[key] = compare(tensor.name, pairs, 0.0)
-    missing = resolved.weights.keys() - {check.output for check in checked.values()}
+    held = {resolved.weights[check.output].key for check in checked.values()}
+    missing = [name for name, weight in resolved.weights.items() if weight.key not in held]
     if missing:
-        raise AssertionError(f"no graph holds {', '.join(sorted(missing))}")
+        raise AssertionError(f"no graph holds {', '.join(missing)}")
     return list(checked.values())
 
 

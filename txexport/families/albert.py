@@ -1,0 +1,70 @@
+"""ALBERT (Lan et al. 2020): BERT with one layer used again and again, and narrower word vectors."""
+
+from collections.abc import Set
+
+from txexport.families import bert
+from txexport.families._config import Config
+from txexport.spec import HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.weights import Naming, Rules, Table
+
+TASKS = {
+    "feature-extraction": ("AlbertModel", "AlbertForPreTraining"),
+    "fill-mask": ("AlbertForMaskedLM",),
+    "text-classification": ("AlbertForSequenceClassification",),
+    "token-classification": ("AlbertForTokenClassification",),
+    "question-answering": ("AlbertForQuestionAnswering",),
+}
+
+NAMING = Naming("albert.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(num_hidden_groups=1, inner_group_num=1)
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
+    activation = config.activation("hidden_act", "gelu_new")
+    return bert.encoder_spec(
+        config, task, names, position, activation, factored_size=config.integer("embedding_size", 128)
+    )
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter; every layer reads the same one."""
+    layer, source = "encoder.layers.{i}", "encoder.albert_layer_groups.0.albert_layers.0"
+    rules: Rules = {
+        "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",
+        "encoder.embedding.position.*": "embeddings.position_embeddings.*",
+        "encoder.embedding.segment.*": "embeddings.token_type_embeddings.*",
+        "encoder.embedding.norm.*": "embeddings.LayerNorm.*",
+        "encoder.embedding.project.*": "encoder.embedding_hidden_mapping_in.*",
+        f"{layer}.attention.q.*": f"{source}.attention.query.*",
+        f"{layer}.attention.k.*": f"{source}.attention.key.*",
+        f"{layer}.attention.v.*": f"{source}.attention.value.*",
+        f"{layer}.attention.o.*": f"{source}.attention.dense.*",
+        f"{layer}.attention_norm.*": f"{source}.attention.LayerNorm.*",
+        f"{layer}.feed_forward.up.*": f"{source}.ffn.*",
+        f"{layer}.feed_forward.down.*": f"{source}.ffn_output.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.full_layer_layer_norm.*",
+        "pooler.dense.*": "pooler.*",
+    }
+    drop = (
+        "embeddings.position_ids",
+        "pooler.*",
+        "predictions.*",
+        "sop_classifier.*",
+        "classifier.*",
+        "qa_outputs.*",
+    )
+    return Table(rules | _head_rules(spec), NAMING, drop)
+
+
+def _head_rules(spec: ModelSpec) -> Rules:
+    if spec.head.kind == HeadKind.SPANS:
+        return {"head.*": "qa_outputs.*"}
+    if spec.head.kind == HeadKind.TOKENS:
+        return {"head.*": "classifier.*"}
+    if spec.head.kind == HeadKind.SEQUENCE:
+        return {"head.dense.*": "pooler.*", "head.*": "classifier.*"}
+    rules: Rules = {"head.dense.*": "predictions.dense.*", "head.norm.*": "predictions.LayerNorm.*"}
+    words = "embeddings.word_embeddings.weight"
+    return rules | bert.masked_lm_rules(spec, words, "predictions.decoder", "predictions.bias")

@@ -1,0 +1,59 @@
+"""ELECTRA (Clark et al. 2020): BERT with narrower word vectors and heads of its own."""
+
+from collections.abc import Set
+
+from txexport.families import bert
+from txexport.families._config import Config
+from txexport.spec import Activation, HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.weights import Naming, Rules, Table
+
+TASKS = {
+    "feature-extraction": ("ElectraModel", "ElectraForPreTraining"),
+    "fill-mask": ("ElectraForMaskedLM",),
+    "text-classification": ("ElectraForSequenceClassification",),
+    "token-classification": ("ElectraForTokenClassification",),
+    "question-answering": ("ElectraForQuestionAnswering",),
+}
+
+NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
+    size = config.integer("embedding_size", 128)
+    return bert.encoder_spec(
+        config,
+        task,
+        names,
+        position,
+        Activation.GELU,
+        factored_size=None if size == config.integer("hidden_size") else size,
+        sequence=Activation.GELU,
+    )
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"} | _head_rules(spec)
+    drop = (
+        "embeddings.position_ids",
+        "discriminator_predictions.*",
+        "generator_*",
+        "classifier.*",
+        "qa_outputs.*",
+    )
+    return Table(rules, NAMING, drop)
+
+
+def _head_rules(spec: ModelSpec) -> Rules:
+    if spec.head.kind == HeadKind.SPANS:
+        return {"head.*": "qa_outputs.*"}
+    if spec.head.kind == HeadKind.TOKENS:
+        return {"head.*": "classifier.*"}
+    if spec.head.kind == HeadKind.SEQUENCE:
+        return {"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"}
+    transform = "generator_predictions"
+    rules: Rules = {"head.dense.*": f"{transform}.dense.*", "head.norm.*": f"{transform}.LayerNorm.*"}
+    words, bias = "embeddings.word_embeddings.weight", "generator_lm_head.bias"
+    return rules | bert.masked_lm_rules(spec, words, "generator_lm_head", bias)

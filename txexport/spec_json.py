@@ -1,0 +1,37 @@
+"""Specs as JSON values, and back."""
+
+import dataclasses
+import types
+import typing
+from enum import StrEnum
+
+from txexport.errors import SpecError
+
+
+def to_dict(spec: object) -> dict:
+    """`spec` as plain JSON values."""
+    return dataclasses.asdict(spec)  # type: ignore[call-overload]
+
+
+def from_dict(kind: type, values: dict):
+    """The inverse of `to_dict`: a spec of type `kind`. Raises SpecError for unknown or missing fields."""
+    hints = typing.get_type_hints(kind)
+    unknown = set(values) - set(hints)
+    if unknown:
+        raise SpecError(f"{kind.__name__}: unknown fields {', '.join(sorted(unknown))}")
+    try:
+        return kind(**{name: _restore(hints[name], value) for name, value in values.items()})
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"{kind.__name__}: {error}") from None
+
+
+def _restore(hint: type, value):
+    if value is None:
+        return None
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        return tuple(value)
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, value)
+    return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value
