@@ -15,7 +15,7 @@ def checkpoint_of(tmp_path_factory):
     made: dict[str, Path] = {}
 
     def get(what: Row | str) -> Path:
-        row = what if isinstance(what, Row) else Row(what, tiny_checkpoint.ARCHITECTURES[what], "default")
+        row = what if isinstance(what, Row) else Row(what, tiny_checkpoint.FAMILIES[what][0], "default")
         if row.id not in made:
             made[row.id] = tmp_path_factory.mktemp("checkpoint")
             tiny_checkpoint.save(made[row.id], row.model_type, row.architecture, **row.config)

@@ -17,61 +17,16 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 CORPUS = ["the cat sat on the mat and the dog lay on the rug"] * 8
 IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
 
-SIZES = {
-    "bert": {
-        "vocab_size": VOCAB,
-        "hidden_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "intermediate_size": 100,
-        "max_position_embeddings": 40,
-        "pad_token_id": 1,
-    },
-    "gpt2": {
-        "vocab_size": VOCAB,
-        "n_embd": 48,
-        "n_layer": 2,
-        "n_head": 3,
-        "n_inner": 100,
-        "n_positions": 40,
-        **IDS,
-    },
-    "bart": {
-        "vocab_size": VOCAB,
-        "d_model": 48,
-        "encoder_layers": 2,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 3,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 100,
-        "decoder_ffn_dim": 90,
-        "max_position_embeddings": 40,
-        "decoder_start_token_id": 2,
-        "forced_eos_token_id": None,
-        **IDS,
-    },
-}
-
-LLAMA = {
+BERT = {
     "vocab_size": VOCAB,
     "hidden_size": 48,
     "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
+    "num_attention_heads": 3,
     "intermediate_size": 100,
     "max_position_embeddings": 40,
-    **IDS,
+    "pad_token_id": 1,
 }
-SIZES |= {
-    "llama": LLAMA,
-    "mistral": LLAMA | {"sliding_window": 5},
-    "qwen2": LLAMA,
-    "qwen3": LLAMA | {"head_dim": 10},
-}
-
-ROBERTA = SIZES["bert"] | {"type_vocab_size": 1}
-SIZES |= {"roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
-SIZES["distilbert"] = {
+DISTILBERT = {
     "vocab_size": VOCAB,
     "dim": 48,
     "n_layers": 2,
@@ -80,59 +35,68 @@ SIZES["distilbert"] = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
-
-SIZES |= {
-    "mbart": SIZES["bart"],
-    "opt": {
-        "vocab_size": VOCAB,
-        "hidden_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "ffn_dim": 100,
-        "max_position_embeddings": 40,
-        **IDS,
-    },
-    "gptj": SIZES["gpt2"] | {"rotary_dim": 10},
-    "gpt_neox": {
-        "vocab_size": VOCAB,
-        "hidden_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "intermediate_size": 100,
-        "max_position_embeddings": 40,
-        **IDS,
-    },
+GPT2 = {
+    "vocab_size": VOCAB,
+    "n_embd": 48,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_inner": 100,
+    "n_positions": 40,
+    **IDS,
+}
+OPT = {
+    "vocab_size": VOCAB,
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "ffn_dim": 100,
+    "max_position_embeddings": 40,
+    **IDS,
+}
+LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
+BART = {
+    "vocab_size": VOCAB,
+    "d_model": 48,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 100,
+    "decoder_ffn_dim": 90,
+    "max_position_embeddings": 40,
+    "decoder_start_token_id": 2,
+    "forced_eos_token_id": None,
+    **IDS,
 }
 
-NARROW = SIZES["bert"] | {"embedding_size": 20}
-SIZES |= {"albert": NARROW, "electra": NARROW}
-
-ARCHITECTURES = {
-    "albert": "AlbertModel",
-    "electra": "ElectraModel",
-    "mbart": "MBartForConditionalGeneration",
-    "opt": "OPTForCausalLM",
-    "gptj": "GPTJForCausalLM",
-    "gpt_neox": "GPTNeoXForCausalLM",
-    "roberta": "RobertaModel",
-    "xlm-roberta": "XLMRobertaModel",
-    "camembert": "CamembertModel",
-    "distilbert": "DistilBertModel",
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "bert": "BertModel",
-    "gpt2": "GPT2LMHeadModel",
-    "bart": "BartForConditionalGeneration",
+# model_type -> the architecture that a bare name stands for, and its sizes: small and odd.
+FAMILIES = {
+    "bert": ("BertModel", BERT),
+    "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
+    "xlm-roberta": ("XLMRobertaModel", BERT | {"type_vocab_size": 1}),
+    "camembert": ("CamembertModel", BERT | {"type_vocab_size": 1}),
+    "distilbert": ("DistilBertModel", DISTILBERT),
+    "albert": ("AlbertModel", BERT | {"embedding_size": 20}),
+    "electra": ("ElectraModel", BERT | {"embedding_size": 20}),
+    "gpt2": ("GPT2LMHeadModel", GPT2),
+    "gptj": ("GPTJForCausalLM", GPT2 | {"rotary_dim": 10}),
+    "gpt_neox": ("GPTNeoXForCausalLM", BERT | IDS),
+    "opt": ("OPTForCausalLM", OPT),
+    "llama": ("LlamaForCausalLM", LLAMA),
+    "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
+    "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
+    "bart": ("BartForConditionalGeneration", BART),
+    "mbart": ("MBartForConditionalGeneration", BART),
 }
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
-    """A random transformers model of `architecture`, with SIZES changed by `config`."""
-    settings = transformers.AutoConfig.for_model(model_type, **SIZES[model_type] | config)
+    """A random transformers model of `architecture`, with its family's sizes changed by `config`."""
+    default, sizes = FAMILIES[model_type]
+    settings = transformers.AutoConfig.for_model(model_type, **sizes | config)
     torch.manual_seed(seed)
-    model = getattr(transformers, architecture or ARCHITECTURES[model_type])(settings).eval()
+    model = getattr(transformers, architecture or default)(settings).eval()
     tensors = [*model.named_parameters(), *model.named_buffers()]
     with torch.no_grad():
         for name, tensor in tensors:
@@ -154,7 +118,7 @@ def save(folder: Path, model_type: str, architecture: str | None = None, seed: i
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in SIZES:
-        sys.exit(f"usage: tiny_checkpoint.py {'|'.join(SIZES)} FOLDER")
+    if len(sys.argv) != 3 or sys.argv[1] not in FAMILIES:
+        sys.exit(f"usage: tiny_checkpoint.py {'|'.join(FAMILIES)} FOLDER")
     transformers.utils.logging.set_verbosity_error()
     save(Path(sys.argv[2]), sys.argv[1])
