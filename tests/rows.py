@@ -89,6 +89,7 @@ ROPE = {
     "yarn": {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4} | LENGTH,
 }
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
+LONG = {"head_dim": 64, "max_position_embeddings": 1024, "num_hidden_layers": 1}
 BIASED = {"attention_bias": True, "mlp_bias": True, "head_dim": 10}
 
 DECODERS = [
@@ -142,9 +143,15 @@ DECODERS = [
     Row("qwen3", "Qwen3Model", FEATURES),
 ]
 
+FIRST = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
 SCALED = {"scale_embedding": True}
 
 ENCODER_DECODERS = [
+    Row("t5", "T5ForConditionalGeneration", TRANSLATE),
+    Row("t5", "T5ForConditionalGeneration", TRANSLATE, "32 buckets to 128", FIRST),
+    Row("t5", "T5ForConditionalGeneration", TRANSLATE, "v1.1", UNTIED | {"feed_forward_proj": "gated-gelu"}),
+    Row("t5", "T5ForConditionalGeneration", TRANSLATE, "gated silu", {"feed_forward_proj": "gated-silu"}),
+    Row("mt5", "MT5ForConditionalGeneration", TRANSLATE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE, "untied", UNTIED),
     Row(

@@ -153,6 +153,7 @@ UNSUPPORTED = [
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("bart", {"normalize_before": True}, "normalize_before=True"),
     ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
+    ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj 'gated-mish'"),
     ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
     ("opt", {"word_embed_proj_dim": 20}, "word_embed_proj_dim=20"),
     ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
@@ -225,6 +226,24 @@ def test_rope_fields_of_transformers_4(old, new, copy_of, tmp_path):
     del values["rope_parameters"]
     (folder / "config.json").write_text(json.dumps(values | old))
     assert understand(folder).spec == spec
+    assert verify_equal(folder, tmp_path)
+
+
+def test_t5_with_a_projection_of_its_own(copy_of, tmp_path):
+    """As version 4 of transformers wrote v1.1: not tied, and not scaled."""
+
+    def edit(tensors):
+        words = tensors["shared.weight"]
+        return tensors | {
+            "lm_head.weight": 0.06 * torch.randn(words.shape, generator=torch.Generator().manual_seed(3))
+        }
+
+    folder = copy_of("t5", edit, tie_word_embeddings=False)
+    values = json.loads((folder / "config.json").read_text())
+    del values["scale_decoder_outputs"]
+    (folder / "config.json").write_text(json.dumps(values))
+    head = understand(folder).spec.head
+    assert (head.tied, head.scale) == (False, 1.0)
     assert verify_equal(folder, tmp_path)
 
 

@@ -187,7 +187,7 @@ def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_pa
     export(checkpoint_of("bert"), out)
 
     def failing(source, target):
-        if ".partial-" in str(source):
+        if ".txexport-partial-" in str(source):
             raise OSError(errno.EIO, "Input/output error")
         replace(source, target)
 
@@ -201,10 +201,25 @@ def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_pa
 def test_kill_between_the_renames_loses_nothing(checkpoint_of, tmp_path):
     out = tmp_path / "out"
     export(checkpoint_of("bert"), out)
-    out.rename(tmp_path / ".out.old")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    out.rename(tmp_path / f".out.txexport-old-{ended.pid}-1")
     with pytest.raises(BundleError, match="exists"):
         export(checkpoint_of("gpt2"), out)
     assert bundle.read(out).model_type == "bert"
+
+
+def test_folders_of_the_user_beside_it_are_not_touched(checkpoint_of, tmp_path):
+    mine = [
+        tmp_path / name
+        for name in (".out.old", ".out.partial-2024-1", ".out.txexport-old", ".out.txexport-old-2024-thesis")
+    ]
+    for folder in mine:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("precious")
+    for _ in range(2):
+        export(checkpoint_of("bert"), tmp_path / "out", force=True)
+    assert [(folder / "mine.txt").read_text() for folder in mine] == ["precious"] * 4
 
 
 def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):

@@ -142,6 +142,7 @@ def test_every_file_has_its_twin():
 
 # A factory's specialisations, which are names in the graph only; and the entry points of whole graphs.
 SPECIALISED = {
+    "attention.py": {"biased_mix"},
     "linear.py": {"linear_bias", "linear_plain"},
     "activation.py": {"gelu", "gelu_tanh", "relu", "silu", "tanh"},
     "model.py": {"models", "encoder_model", "decoder_model"},

@@ -377,6 +377,11 @@ def test_dimensions_must_agree(model_of):
         model.run(input_ids=long, attention_mask=long, token_type_ids=0 * long)
 
 
+def test_text_without_tokens(model_of):
+    with pytest.raises(InputError, match="a text has no tokens: ''"):
+        model_of("bert").embed(["the cat", ""], pooling="mean")
+
+
 def test_batch_size_must_be_positive(model_of):
     with pytest.raises(InputError, match="batch_size is 0, expected at least 1"):
         model_of("bert").embed(["the"], pooling="mean", batch_size=0)

@@ -4,6 +4,8 @@ import dataclasses
 import json
 
 import pytest
+import torch
+from transformers.models.t5.modeling_t5 import T5Attention
 from txmodels.model import Model
 
 from txexport import parameters
@@ -22,6 +24,7 @@ from txexport.spec import (
     NormSpec,
     PositionKind,
     PositionSpec,
+    RelativeSpec,
     RotarySpec,
     StackSpec,
 )
@@ -63,6 +66,13 @@ CONTRADICTIONS = {
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
         head=MASKED_LM,
     ),
+    "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
+    "every one needs keys of its own": lambda: AttentionSpec(12, 4, 2, 3, causal=True, biased=True),
+    "positions are relative exactly": lambda: dataclasses.replace(
+        ENCODER, relative=RelativeSpec(8, 20, True)
+    ),
+    "kind 'relative' has no table": lambda: PositionSpec(PositionKind.RELATIVE, 4),
+    "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
     "so attention must be causal": lambda: dataclasses.replace(SELF, window=3),
@@ -83,7 +93,7 @@ CONTRADICTIONS = {
     "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
     "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
-    "has no table": lambda: PositionSpec(PositionKind.NONE, 4),
+    "kind 'none' has no table": lambda: PositionSpec(PositionKind.NONE, 4),
     "segments is -1": lambda: dataclasses.replace(EMBEDDING, segments=-1),
     "norm is 8 wide, the embedding 12": lambda: dataclasses.replace(EMBEDDING, norm=NormSpec(8, 1e-5)),
     "num_layers is 0": lambda: dataclasses.replace(ENCODER, num_layers=0),
@@ -132,7 +142,14 @@ LLAMA = dataclasses.replace(
 FACTORED = dataclasses.replace(
     ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4, norm=NormSpec(4, 1e-5))
 )
+RELATIVE = dataclasses.replace(
+    ENCODER,
+    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.RELATIVE)),
+    block=dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, biased=True)),
+    relative=RelativeSpec(8, 20, True),
+)
 MODELS = {
+    "relative": ModelSpec(encoder=RELATIVE),
     "factored": ModelSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
     "llama": ModelSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": ModelSpec(encoder=ENCODER, pooler=True),
@@ -164,3 +181,14 @@ def test_unknown_field_is_an_error():
 def test_limit_leaves_out_the_offset():
     assert PositionSpec(PositionKind.LEARNED, 12, 2).limit == 10
     assert PositionSpec(PositionKind.NONE).limit is None
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("buckets", "reach"), [(32, 128), (8, 20), (16, 50), (32, 64)])
+def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
+    """A distance on the edge of two buckets must not fall to the other side."""
+    spec = RelativeSpec(buckets, reach, bidirectional)
+    before = -torch.arange(0, 3 * reach)
+    original = T5Attention._relative_position_bucket(before, bidirectional, buckets, reach)
+    table = spec.bucket_of_distance()
+    assert [table[min(-int(distance), reach)] for distance in before] == original.tolist()

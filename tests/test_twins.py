@@ -44,6 +44,7 @@ from txexport.spec import (
     NormSpec,
     PositionKind,
     PositionSpec,
+    RelativeSpec,
     RotarySpec,
 )
 
@@ -142,8 +143,16 @@ ATTENTIONS = {
     "head norm": attention_spec(2, head_norm=HEAD_NORM),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
     "window": attention_spec(2, window=3),
+    "biased": attention_spec(scale=1.0, biased=True, bias=False, output_bias=False),
 }
 CROSSING = ["plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
+
+
+def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
+    """`mask` in the form that `spec` takes it."""
+    if not spec.biased:
+        return mask
+    return txmodels.mask.biased_mask(random(B, N, *mask.shape[2:]), mask)
 
 
 def turns(spec: AttentionSpec):
@@ -201,12 +210,28 @@ def test_causal_mask(length, window):
     check(module, txgraphs.mask.causal_mask(window), MASK, integers(V, B, length), MASK.cumsum(1))
 
 
-@pytest.mark.parametrize("window", [1, 3, 20])
-def test_window_mask(window):
-    module = partial(txmodels.mask.window_mask, window)
+@pytest.mark.parametrize("window", [None, 1, 3, 20])
+def test_cache_mask(window):
+    module = partial(txmodels.mask.cache_mask, window)
     arguments = torch.tensor([2, 0, 7]), random(B, 2, C, H), integers(V, B, S)
-    found = check(module, txgraphs.mask.window_mask(window), *arguments)[0]
-    assert found.sum(axis=3)[:, 0].tolist() == [[min(window, n + s + 1) for s in range(S)] for n in (2, 0, 7)]
+    found = check(module, txgraphs.mask.cache_mask(window), *arguments)[0]
+    assert found.sum(axis=3)[:, 0].tolist() == [
+        [min(window or C, n + s + 1) for s in range(S)] for n in (2, 0, 7)
+    ]
+
+
+def test_biased_mask():
+    check(txmodels.mask.biased_mask, txgraphs.mask.biased_mask, random(B, N, S, S), random(B, 1, S, S) > 0)
+
+
+RELATIVE = [RelativeSpec(8, 20, False), RelativeSpec(8, 20, True), RelativeSpec(32, 128, True)]
+
+
+@pytest.mark.parametrize("spec", RELATIVE, ids=str)
+def test_relative_bias(spec):
+    queries, keys = integers(200, B, S), integers(200, B, 9)
+    module = txmodels.position.RelativeBias(spec, N)
+    check(module, txgraphs.position.relative_bias(spec), queries, keys)
 
 
 @pytest.mark.parametrize("kind", ROTARY)
@@ -244,7 +269,7 @@ def test_attention(name):
     mask[1, 0, 2] = False  # a query that sees nothing
     module, function = txmodels.attention.Attention(spec), txgraphs.attention.attention(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
-    check(module, function, random(B, S, W), mask, *turns(spec))
+    check(module, function, random(B, S, W), carried(spec, mask), *turns(spec))
 
 
 @pytest.mark.parametrize("past", [0, P])
@@ -253,6 +278,7 @@ def test_dynamic_attention(name, past):
     spec = ATTENTIONS[name]
     shape = (B, spec.num_kv_heads, past, H)
     mask = torch.rand(B, 1, S, past + S, generator=torch.Generator().manual_seed(3)) < 0.6
+    mask = carried(spec, mask)
     arguments = (random(B, S, W), mask, *turns(spec), ABSENT, random(*shape), random(*shape) + 1)
     module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC)
     check(module, txgraphs.attention.cached_attention(spec, Cache.DYNAMIC), *arguments)
@@ -265,8 +291,8 @@ def test_static_attention(name, lengths):
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
-    if spec.window is not None:
-        mask = txmodels.mask.window_mask(spec.window, filled, caches[0], integers(V, B, S))
+    if spec.window is not None or spec.biased:
+        mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
     arguments = (random(B, S, W), mask, *turns(spec), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
     check(module, txgraphs.attention.cached_attention(spec, Cache.STATIC), *arguments)
@@ -369,7 +395,7 @@ def test_masked_lm_head(tied, bias, size):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
 def test_causal_lm_head(tied, bias, indexed):
-    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias)
+    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3 if bias else 1.0)
     picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tiny_checkpoint
 from click.testing import CliRunner
 from onnx import helper, numpy_helper
 from safetensors import safe_open
@@ -265,6 +266,33 @@ def test_row_of_a_table_that_no_case_reads_is_caught(copy_of):
     assert verify(folder).failed[0].name == "every weight"
 
 
+def test_weight_of_a_graph_s_own_is_caught(copy_of):
+    """The true matrix still in place, but another one read."""
+    folder = copy_of("bert")
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    words = np.ones((311, 48), np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(words, "other"))
+    onnx.save(model, folder / "model.onnx")
+    case = verify(folder, reference="twin").failed[0]
+    assert case.exception == "AssertionError: model.onnx holds weights of its own: other"
+
+
+def test_window_longer_than_usual_is_still_crossed(tmp_path):
+    tiny_checkpoint.save(tmp_path / "ck", "mistral", sliding_window=1500, max_position_embeddings=4000)
+    export(tmp_path / "ck", tmp_path / "out")
+    assert verify(tmp_path / "out", reference="transformers").ok
+    model = onnx.load(tmp_path / "out" / "model.onnx", load_external_data=False)
+    mask = functions(model, "cache_mask")
+    [reach] = [n for n in mask.node if n.op_type == "Constant" and attribute_or_none(n, "value_int") == 1500]
+    set_attribute(reach, "value_int", 1400)
+    onnx.save(model, tmp_path / "out" / "model.onnx")
+    assert {case.reference for case in verify(tmp_path / "out").failed} == {"twin", "transformers"}
+
+
+def attribute_or_none(of: onnx.NodeProto, name: str):
+    return next((helper.get_attribute_value(a) for a in of.attribute if a.name == name), None)
+
+
 def test_lost_output_is_caught(copy_of):
     folder = copy_of("bert")
     model = onnx.load(folder / "model.onnx", load_external_data=False)
@@ -282,6 +310,8 @@ def test_lost_output_is_caught(copy_of):
 MANIFESTS = [
     ({"model_type": "gpt2"}, "model_type or task is not that of the checkpoint"),
     ({"limits": {"encoder": 7}}, "limits are {'encoder': 7}, expected {'encoder': 40}"),
+    ({"opset": 17}, "opset 17 is not that of model"),
+    ({"weights_sha256": "0"}, "weights.safetensors is not the file that was exported"),
     ({"spec": {"pooler": True}}, "ModelSpec: neither encoder nor decoder"),
 ]
 
@@ -299,7 +329,7 @@ def test_changed_companion_is_caught(name, copy_of):
     folder = copy_of("bert")
     (folder / name).write_text((folder / name).read_text() + " ")
     [case] = verify(folder, reference="twin").failed
-    assert case.exception == f"AssertionError: {name} is not the file that was exported"
+    assert case.exception == f"AssertionError: {name} is not the checkpoint's"
 
 
 def test_error_in_a_family_s_table_is_caught_by_the_original(checkpoint_of, tmp_path, monkeypatch):

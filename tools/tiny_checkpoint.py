@@ -69,6 +69,20 @@ BART = {
     **IDS,
 }
 
+T5 = {
+    "vocab_size": VOCAB,
+    "d_model": 48,
+    "d_kv": 10,
+    "d_ff": 100,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 3,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 20,
+    "decoder_start_token_id": 1,
+    **IDS,
+}
+
 # model_type -> the architecture that a bare name stands for, and its sizes: small and odd.
 FAMILIES = {
     "bert": ("BertModel", BERT),
@@ -87,6 +101,11 @@ FAMILIES = {
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "bart": ("BartForConditionalGeneration", BART),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "mt5": (
+        "MT5ForConditionalGeneration",
+        T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
     "mbart": ("MBartForConditionalGeneration", BART),
 }
 
@@ -97,6 +116,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
     settings = transformers.AutoConfig.for_model(model_type, **sizes | config)
     torch.manual_seed(seed)
     model = getattr(transformers, architecture or default)(settings).eval()
+    # T5's attention does not scale its scores: with wide weights it enlarges float32's own rounding.
+    spread = 0.06 if model_type in ("t5", "mt5") else 0.12
     tensors = [*model.named_parameters(), *model.named_buffers()]
     with torch.no_grad():
         for name, tensor in tensors:
@@ -104,7 +125,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
                 continue
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith("weight")
-            tensor.copy_(1 + 0.3 * noise if is_scale else 0.12 * noise)
+            tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)
     return model
 
 

@@ -18,6 +18,7 @@ from txexport.errors import CheckpointError, UnsupportedError
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
 CHUNK = 16 << 20  # bytes read at a time
 
 
@@ -101,6 +102,17 @@ class Checkpoint:
                     numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
                 block = numbers.astype(np.float32, copy=False).reshape(count, *shape[1:])
                 yield block.reshape(stored.shape) if not stored.shape else block
+
+    def companions(self) -> dict[str, Path]:
+        """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name."""
+        found = {}
+        for path in sorted(self.folder.iterdir()):
+            named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
+            if path.is_file() and named and path.name != "txexport.json":
+                found[path.name] = path
+            elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
+                found[f"{path.name}/config.json"] = path / "config.json"
+        return found
 
     def hashes(self) -> dict[str, str]:
         """SHA-256 of config.json and every weights file, by name."""

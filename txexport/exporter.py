@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -30,9 +31,6 @@ from txexport.spec_json import to_dict
 from txexport.weights import Weight
 
 Progress = Callable[[int, int], None]
-
-# A checkpoint's files that an application needs beside the graphs: configs, tokenizers, templates.
-COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")
 
 
 def export(
@@ -69,7 +67,7 @@ def export(
             role: _write_graph(folder, f"{role}.onnx", graph, opset, inline)
             for role, graph in models(resolved.spec, kind, tensors).items()
         }
-        companions = _copy_companions(checkpoint.folder, folder)
+        companions = _copy_companions(checkpoint, folder)
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
@@ -103,16 +101,13 @@ def _placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
 
     `out` itself is untouched until then. What exports that were killed have left beside it is removed.
     """
-    old = out.with_name(f".{out.name}.old")
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    old = out.with_name(f".{out.name}.txexport-old-{mark}")
     try:
-        if old.exists() and not out.exists():  # killed between the two renames of `_swap`
-            os.replace(old, out)
+        _tidy(out)
         _check_replaceable(out, source, force)
-        for leftover in out.parent.glob(f".{glob.escape(out.name)}.partial-*"):
-            if not _alive(leftover):
-                shutil.rmtree(leftover, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(f".{out.name}.partial-{os.getpid()}-{time.monotonic_ns()}")
+        partial = out.with_name(f".{out.name}.txexport-partial-{mark}")
         partial.mkdir()
         try:
             yield partial
@@ -125,6 +120,18 @@ def _placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
         raise BundleError(
             f"{out} could not be written: {error.strerror or error}; it is as it was"
         ) from error
+
+
+def _tidy(out: Path) -> None:
+    """Undo what killed exports to `out` have left: an old bundle moved aside, unfinished folders."""
+    for kind in ("old", "partial"):
+        for leftover in sorted(out.parent.glob(f".{glob.escape(out.name)}.txexport-{kind}-*-*")):
+            if _alive(leftover):
+                continue
+            if kind == "old" and not out.exists():  # killed between the two renames of `_swap`
+                os.replace(leftover, out)
+            else:
+                shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _check_replaceable(out: Path, source: Path, force: bool) -> None:
@@ -143,7 +150,7 @@ def _check_replaceable(out: Path, source: Path, force: bool) -> None:
         raise BundleError(
             f"{out} has a {bundle.MANIFEST} that cannot be read; remove the folder yourself"
         ) from None
-    found = [path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()]
+    found = [path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir()]
     strange = sorted(set(found) - known)
     if strange:
         raise BundleError(
@@ -156,7 +163,6 @@ def _swap(partial: Path, out: Path, old: Path) -> None:
     if not out.exists():
         os.replace(partial, out)
         return
-    shutil.rmtree(old, ignore_errors=True)
     os.replace(out, old)
     try:
         os.replace(partial, out)
@@ -166,13 +172,13 @@ def _swap(partial: Path, out: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _alive(partial: Path) -> bool:
-    """Whether the process that an unfinished export's folder names still runs; where unknown, yes."""
-    process = partial.name.rsplit("partial-", 1)[1].split("-")[0]
-    if os.name == "nt" or not process.isdigit():
+def _alive(leftover: Path) -> bool:
+    """Whether the process that a folder's name ends with still runs; where unknown, yes."""
+    numbers = re.fullmatch(r".*-(\d+)-\d+", leftover.name)
+    if os.name == "nt" or numbers is None:
         return True
     try:
-        os.kill(int(process), 0)
+        os.kill(int(numbers[1]), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -249,15 +255,9 @@ def _port(value: ir.Value) -> Port:
     return Port(value.name, value.dtype.name.lower(), dims)
 
 
-def _copy_companions(source: Path, folder: Path) -> dict[str, str]:
-    """Copy configs and tokenizer, and the configs of sentence-transformers' module folders; their SHA-256."""
-    copied = {}
-    for path in sorted(source.iterdir()):
-        if path.is_file() and path.suffix in COMPANIONS and not path.name.endswith(".index.json"):
-            shutil.copyfile(path, folder / path.name)
-            copied[path.name] = sha256(path)
-        elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
-            (folder / path.name).mkdir()
-            shutil.copyfile(path / "config.json", folder / path.name / "config.json")
-            copied[f"{path.name}/config.json"] = sha256(path / "config.json")
-    return copied
+def _copy_companions(checkpoint: Checkpoint, folder: Path) -> dict[str, str]:
+    """Copy the files that an application needs beside the graphs; their SHA-256 by name."""
+    for name, path in checkpoint.companions().items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, folder / name)
+    return {name: sha256(folder / name) for name in checkpoint.companions()}

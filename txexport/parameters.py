@@ -98,8 +98,10 @@ def embedding(spec: EmbeddingSpec) -> Shapes:
 
 
 def stack(spec: StackSpec) -> Shapes:
-    """Embedding, layers, final norm."""
+    """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", embedding(spec.embedding))
+    if spec.relative is not None:
+        shapes["relative.weight"] = (spec.relative.buckets, spec.block.attention.num_heads)
     for layer in range(spec.num_layers):
         shapes |= under(f"layers.{layer}", block(spec.block))
     if spec.final_norm is not None:

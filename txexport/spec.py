@@ -4,6 +4,7 @@ Nested frozen dataclasses. A spec checks itself when it is made and raises SpecE
 contradict each other. It knows nothing of checkpoints, weights or graphs.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,6 +44,7 @@ class PositionKind(StrEnum):
 
     LEARNED = "learned"  # a table, read at position + offset
     ROTARY = "rotary"  # in attention, not here
+    RELATIVE = "relative"  # a bias on attention's scores, not here
     NONE = "none"
 
 
@@ -108,7 +110,8 @@ class AttentionSpec:
 
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it; None is no
-    limit. `head_norm` normalises every query and key head before it is rotated.
+    limit. `head_norm` normalises every query and key head before it is rotated. Where `biased`, the mask is
+    numbers to add to the scores.
     """
 
     hidden_size: int
@@ -122,6 +125,7 @@ class AttentionSpec:
     rotary: RotarySpec | None = None
     window: int | None = None
     head_norm: NormSpec | None = None
+    biased: bool = False
 
     def __post_init__(self) -> None:
         _positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
@@ -129,6 +133,8 @@ class AttentionSpec:
             _positive(self, "window")
             if not self.causal:
                 raise SpecError("AttentionSpec: a window looks back, so attention must be causal")
+        if self.biased and self.num_kv_heads != self.num_heads:
+            raise SpecError("AttentionSpec: a bias is of a query head, so every one needs keys of its own")
         if self.rotary is not None and 2 * len(self.rotary.frequencies) > self.head_dim:
             raise SpecError(
                 f"AttentionSpec: {len(self.rotary.frequencies)} pairs exceed a head of {self.head_dim}"
@@ -202,9 +208,11 @@ class PositionSpec:
     padding: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind == PositionKind.NONE:
+        if self.kind in (PositionKind.NONE, PositionKind.RELATIVE):
             if self.size or self.offset or self.padding is not None:
-                raise SpecError("PositionSpec: kind 'none' has no table, so size and offset must be 0")
+                raise SpecError(
+                    f"PositionSpec: kind '{self.kind}' has no table, so size and offset must be 0"
+                )
         elif self.offset < 0 or self.size <= self.offset:
             raise SpecError(
                 f"PositionSpec: a table of {self.size} rows read at offset {self.offset} holds no position"
@@ -213,7 +221,7 @@ class PositionSpec:
     @property
     def limit(self) -> int | None:
         """The longest sequence, in tokens; None without a table."""
-        if self.kind == PositionKind.NONE:
+        if self.kind in (PositionKind.NONE, PositionKind.RELATIVE):
             return None
         return self.size - self.offset - (self.padding is not None)
 
@@ -247,19 +255,61 @@ class EmbeddingSpec:
 
 
 @dataclass(frozen=True)
+class RelativeSpec:
+    """A learned bias on attention's scores for each head and bucket of distance (Raffel et al. 2020, 2.1).
+
+    Half of the buckets of a direction are single distances, the others grow logarithmically and the last
+    one begins before `max_distance`. `bidirectional` has buckets of their own for keys after the query.
+    """
+
+    buckets: int
+    max_distance: int
+    bidirectional: bool
+
+    def __post_init__(self) -> None:
+        exact = self.directed // 2
+        if exact < 1 or self.max_distance <= exact:
+            raise SpecError(
+                f"RelativeSpec: {self.buckets} buckets do not fit distances up to {self.max_distance}"
+            )
+
+    @property
+    def directed(self) -> int:
+        """Buckets of one direction."""
+        return self.buckets // 2 if self.bidirectional else self.buckets
+
+    def bucket_of_distance(self) -> list[int]:
+        """The bucket of each distance from 0 to max_distance; those beyond have the last one's."""
+        exact = self.directed // 2
+        grown = self.directed - exact
+        found = list(range(exact))
+        for distance in range(exact, self.max_distance + 1):
+            step = math.log(distance / exact) / math.log(self.max_distance / exact) * grown
+            found.append(min(exact + int(step + 1e-6), self.directed - 1))
+        return found
+
+
+@dataclass(frozen=True)
 class StackSpec:
-    """An embedding and `num_layers` equal blocks; `final_norm` closes a pre-norm stack."""
+    """An embedding and `num_layers` equal blocks; `final_norm` closes a pre-norm stack.
+
+    `relative` is the bias that all layers share.
+    """
 
     embedding: EmbeddingSpec
     block: BlockSpec
     num_layers: int
     final_norm: NormSpec | None = None
+    relative: RelativeSpec | None = None
 
     def __post_init__(self) -> None:
         _positive(self, "num_layers")
         width = self.embedding.hidden_size
         if (self.embedding.position.kind == PositionKind.ROTARY) != (self.block.attention.rotary is not None):
             raise SpecError("StackSpec: positions are rotary exactly when attention rotates")
+        relative = (self.embedding.position.kind == PositionKind.RELATIVE, self.block.attention.biased)
+        if relative != (self.relative is not None,) * 2:
+            raise SpecError("StackSpec: positions are relative exactly when attention is biased by them")
         if self.block.attention.hidden_size != width:
             raise SpecError(
                 f"StackSpec: the embedding is {width} wide, its blocks {self.block.attention.hidden_size}"
@@ -275,7 +325,7 @@ class StackSpec:
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """Scores of the vocabulary, or of `labels`.
+    """Scores of the vocabulary, or of `labels`; a causal LM's hidden states are multiplied by `scale` first.
 
     `tied` projects with the word embedding itself, and only a language model can. `activation` belongs to
     the dense layer of masked LM and sequence heads, `norm` to the masked LM's.
@@ -287,8 +337,10 @@ class HeadSpec:
     activation: Activation | None = None
     norm: NormSpec | None = None
     labels: int = 0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
+        _positive(self, "scale")
         labelled = self.kind in (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPANS)
         if labelled != (self.labels > 0) or (labelled and self.tied):
             raise SpecError(f"HeadSpec: kind '{self.kind}' with {self.labels} labels, tied={self.tied}")

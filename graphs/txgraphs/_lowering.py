@@ -117,6 +117,15 @@ def spelled_attention(q, k, v, mask, scale: float):
 
 
 @script(domain, default_opset=old)
+def biased_mix(q, k, v, bias, scale: float):
+    """As `spelled_attention`, with numbers (B,N,S,T) to add to the scores; every head has keys of its own."""
+    keys = old.Transpose(k, perm=[0, 1, 3, 2])  # (B, N, H, T)
+    scores = old.MatMul(q * old.Constant(value_float=scale), keys) + bias  # (B, N, S, T)
+    mixed = old.MatMul(old.Softmax(scores, axis=-1), v)  # (B, N, S, H)
+    return mixed
+
+
+@script(domain, default_opset=old)
 def spelled_cached_attention(q, k, v, filled, scale: float):
     zero, one = old.Constant(value_int=0), old.Constant(value_int=1)
     slots = old.Range(zero, old.Squeeze(old.Shape(k, start=2, end=3)), one)  # (C)
@@ -163,7 +172,12 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     """`functions` and those that they now call, in operators of `opset` only."""
     if opset == OPSET:
         return list(functions)
-    lowered, spelled = list(functions), {}
+    whole = {"biased_mix": biased_mix}  # functions spelled otherwise as a whole
+    lowered = [
+        ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f
+        for f in functions
+    ]
+    spelled: dict[str, OnnxFunction] = {}
     for function in lowered:
         for node in list(function):
             if node.domain == "" and NEWER.get(node.op_type, 0) > opset:

@@ -24,6 +24,13 @@ def merge(x):
     return y
 
 
+@script(domain, default_opset=op)
+def biased_mix(q, k, v, bias, scale: float):
+    """q (B,N,S,H), k and v (B,N,T,H), numbers (B,N,S,T) to add to the scores -> (B,N,S,H)."""
+    mixed = op.Attention(q, k, v, bias, scale=scale)
+    return mixed
+
+
 def _scale(spec: AttentionSpec) -> float:
     return spec.head_dim**-0.5 if spec.scale is None else spec.scale
 
@@ -43,6 +50,7 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
+    biased = spec.biased
 
     @script(domain, default_opset=op)
     def attention(
@@ -71,7 +79,10 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
         if rotary:
             q = op.RotaryEmbedding(q, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
             k = op.RotaryEmbedding(k, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
-        mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
+        if biased:
+            mixed = merge(biased_mix(q, k, v, mask, scale=scale))  # (B, S, N*H)
+        else:
+            mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
         y = output(mixed, o_weight, o_bias)  # (B, S, W)
         return y
 
@@ -85,7 +96,9 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
-    static, by_length = cache == Cache.STATIC, cache == Cache.STATIC and spec.window is None
+    biased = spec.biased
+    static = cache == Cache.STATIC
+    by_length = static and spec.window is None and not spec.biased
 
     @script(domain, default_opset=op)
     def cached_attention(
@@ -127,6 +140,8 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
         if by_length:
             filled = cache_lengths + op.Shape(x, start=1, end=2)  # (B)
             mixed = merge(op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale))
+        elif biased:
+            mixed = merge(biased_mix(q, k, v, mask, scale=scale))
         else:
             mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
         y = output(mixed, o_weight, o_bias)  # (B, S, W)

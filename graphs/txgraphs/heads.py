@@ -51,7 +51,7 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
 
     Where `indexed`, logits_indices (B,L) picks the positions; otherwise L = S.
     """
-    project, tied = linear(spec.bias), spec.tied
+    project, tied, scale, scaled = linear(spec.bias), spec.tied, spec.scale, spec.scale != 1
 
     @script(domain, default_opset=op)
     def causal_lm_head(x, logits_indices, word, weight, bias):
@@ -60,6 +60,8 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
             asked = op.GatherND(x, picks, batch_dims=1)  # (B, L, W)
         else:
             asked = op.Identity(x)
+        if scaled:
+            asked = asked * op.Constant(value_float=scale)
         if tied:
             logits = project(asked, word, bias)  # (B, L, V)
         else:

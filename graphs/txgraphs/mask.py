@@ -47,21 +47,31 @@ def causal_mask(window: int | None) -> OnnxFunction:
 
 
 @cache
-def window_mask(window: int) -> OnnxFunction:
+def cache_mask(window: int | None) -> OnnxFunction:
     """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
 
-    A query sees itself and the window - 1 slots before it.
+    A query sees itself and the slots before it, or only window - 1 of them.
     """
+    windowed, reach = window is not None, window or 0
 
     @script(domain, default_opset=op)
-    def window_mask(cache_lengths, past_k, input_ids):
+    def cache_mask(cache_lengths, past_k, input_ids):
         zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
         slots = op.Range(zero, op.Squeeze(op.Shape(past_k, start=2, end=3)), one)  # (C)
         steps = op.Range(zero, op.Squeeze(op.Shape(input_ids, start=1, end=2)), one)  # (S)
         own = op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1])) + steps  # (B, S)
         own = op.Unsqueeze(own, op.Constant(value_ints=[2]))  # (B, S, 1)
-        near = op.Less(own - slots, op.Constant(value_int=window))
-        mask = op.Unsqueeze(op.And(op.LessOrEqual(slots, own), near), op.Constant(value_ints=[1]))
+        seen = op.LessOrEqual(slots, own)  # (B, S, C)
+        if windowed:
+            seen = op.And(seen, op.Less(own - slots, op.Constant(value_int=reach)))
+        mask = op.Unsqueeze(seen, op.Constant(value_ints=[1]))  # (B, 1, S, C)
         return mask
 
-    return window_mask
+    return cache_mask
+
+
+@script(domain, default_opset=op)
+def biased_mask(bias, mask):
+    """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
+    both = op.Where(mask, bias, op.Constant(value_float=-3.0e38))  # (B, N, S, T)
+    return both

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from txexport.parameters import word_matrix
-from txexport.spec import AttentionSpec, Cache, HeadKind, ModelSpec, StackSpec
+from txexport.spec import AttentionSpec, Cache, HeadKind, ModelSpec, RelativeSpec, StackSpec
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
-from txgraphs.mask import causal_mask, padding_mask, window_mask
+from txgraphs.mask import biased_mask, cache_mask, causal_mask, padding_mask
 from txgraphs.norm import norm
-from txgraphs.position import positions, rotation, token_positions
+from txgraphs.position import positions, relative_bias, rotation, token_positions
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
 TOKENS = ("batch_size", "sequence_length")
@@ -50,6 +50,8 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: st
         mask = graph.call(visible, attention_mask, input_ids, places, name="mask")  # (B, 1, S, S)
     else:
         mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
+    if spec.relative is not None:
+        mask = _bias(spec.relative, graph, "encoder", places, places, mask)  # (B, N, S, S)
     cos, sin = _rotate(attention, graph, places)
     x = _embed(spec, graph, "encoder", word, input_ids, places, inputs.get("token_type_ids"))
     for layer in range(spec.num_layers):
@@ -73,8 +75,8 @@ def decoder(
     attention, op = spec.block.attention, graph.builder.op
     if cache == Cache.STATIC:
         places, mask = graph.call(positions, input_ids, cache_lengths, name="positions"), None  # (B, S)
-        if attention.window is not None:
-            visible = window_mask(attention.window)
+        if attention.window is not None or attention.biased:
+            visible = cache_mask(attention.window)
             mask = graph.call(visible, cache_lengths, past[0][0], input_ids, name="mask")  # (B, 1, S, C)
     else:
         attention_mask, places = inputs.get("attention_mask"), inputs.get("position_ids")
@@ -87,6 +89,11 @@ def decoder(
         visible = causal_mask(attention.window)
         order = op.CumSum(attention_mask, 1)  # padding between tokens is no distance
         mask = graph.call(visible, attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
+    if spec.relative is not None:
+        start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
+        slots = op.Range(0, op.Squeeze(op.Shape(mask, start=3, end=4)), 1)  # (T)
+        keys = op.Add(op.Unsqueeze(start, [1]), slots)  # (B, T)
+        mask = _bias(spec.relative, graph, "decoder", places, keys, mask)  # (B, N, S, T)
     cross_mask = None
     if cross is not None:
         source = inputs["encoder_attention_mask"]
@@ -201,6 +208,14 @@ def _rotate(spec: AttentionSpec, graph: Graph, places: ir.Value) -> tuple[ir.Val
     if spec.rotary is None:
         return None, None
     return graph.call(rotation(spec.rotary), places, name="rotation")
+
+
+def _bias(
+    spec: RelativeSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value | None
+) -> ir.Value:
+    """The mask with the bias of relative positions, which all layers share."""
+    bias = graph.call(relative_bias(spec), queries, keys, under=f"{stack}.relative")
+    return graph.call(biased_mask, bias, mask, name="biased_mask")
 
 
 def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:

@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import RotarySpec
+from txexport.spec import RelativeSpec, RotarySpec
 from txgraphs import domain, op
 
 
@@ -48,3 +48,31 @@ def rotation(spec: RotarySpec) -> OnnxFunction:
         return cos, sin
 
     return rotation
+
+
+@cache
+def relative_bias(spec: RelativeSpec) -> OnnxFunction:
+    """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1).
+
+    Positions of queries (B,S) and keys (B,T) -> bias (B,N,S,T).
+    """
+    numbers, last, directed = spec.bucket_of_distance(), spec.max_distance, spec.directed
+    bidirectional = spec.bidirectional
+
+    @script(domain, default_opset=op)
+    def relative_bias(queries, keys, weight):
+        table = op.Constant(value_ints=numbers)  # (max_distance + 1)
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        ahead = op.Unsqueeze(keys, one) - op.Unsqueeze(queries, two)  # (B, S, T)
+        zero = op.Constant(value_int=0)
+        if bidirectional:
+            distance = op.Abs(ahead)
+        else:
+            distance = op.Max(op.Neg(ahead), zero)
+        buckets = op.Gather(table, op.Min(distance, op.Constant(value_int=last)))  # (B, S, T)
+        if bidirectional:
+            buckets = buckets + op.Cast(op.Greater(ahead, zero), to=7) * op.Constant(value_int=directed)
+        bias = op.Transpose(op.Gather(weight, buckets), perm=[0, 3, 1, 2])  # (B, N, S, T)
+        return bias
+
+    return relative_bias

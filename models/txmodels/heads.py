@@ -49,6 +49,7 @@ class CausalLMHead(nn.Module):
 
     def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
         super().__init__()
+        self.scale = spec.scale
         self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, hidden_size))
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if spec.bias else None
 
@@ -56,6 +57,8 @@ class CausalLMHead(nn.Module):
         """x (B,S,W), logits_indices (B,L) or None for all, word matrix (V,W) -> logits (B,L,V)."""
         if logits_indices is not None:
             x = x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))  # (B, L, W)
+        if self.scale != 1:
+            x = x * self.scale
         weight = word if self.weight is None else self.weight
         logits = nn.functional.linear(x, weight, self.bias)  # (B, L, V)
         return logits

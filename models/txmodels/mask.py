@@ -28,13 +28,22 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     return mask
 
 
-def window_mask(window: int, cache_lengths: Tensor, past_k: Tensor, input_ids: Tensor) -> Tensor:
+def cache_mask(window: int | None, cache_lengths: Tensor, past_k: Tensor, input_ids: Tensor) -> Tensor:
     """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
 
-    A query sees itself and the window - 1 slots before it.
+    A query sees itself and the slots before it, or only window - 1 of them.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
     steps = torch.arange(input_ids.shape[1], device=past_k.device)  # (S)
     own = (cache_lengths[:, None] + steps)[:, :, None]  # (B, S, 1)
-    mask = ((slots <= own) & (own - slots < window))[:, None]  # (B, 1, S, C)
+    seen = slots <= own  # (B, S, C)
+    if window is not None:
+        seen = seen & (own - slots < window)
+    mask = seen[:, None]  # (B, 1, S, C)
     return mask
+
+
+def biased_mask(bias: Tensor, mask: Tensor) -> Tensor:
+    """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
+    both = bias.masked_fill(~mask, -3.0e38)  # (B, N, S, T)
+    return both

@@ -8,9 +8,9 @@ from txmodels.attention import CrossKeyValue
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
-from txmodels.mask import causal_mask, padding_mask, window_mask
+from txmodels.mask import biased_mask, cache_mask, causal_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import positions, rotation, token_positions
+from txmodels.position import RelativeBias, positions, rotation, token_positions
 
 KeyValues = list[tuple[Tensor, Tensor]]
 
@@ -28,6 +28,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.attention, self.padding = spec.block.attention, spec.embedding.position.padding
         self.embedding = Embedding(spec.embedding)
+        if spec.relative is not None:
+            self.relative = RelativeBias(spec.relative, self.attention.num_heads)
         self.layers = nn.ModuleList(EncoderBlock(spec.block) for _ in range(spec.num_layers))
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -43,6 +45,8 @@ class Encoder(nn.Module):
             mask = causal_mask(self.attention.window, attention_mask, input_ids, places)  # (B, 1, S, S)
         else:
             mask = padding_mask(attention_mask, input_ids)
+        if self.attention.biased:
+            mask = biased_mask(self.relative(places, places), mask)  # (B, N, S, S)
         cos, sin = rotation(self.attention.rotary, places) if self.attention.rotary else (None, None)
         x = self.embedding(input_ids, places, token_type_ids)  # (B, S, W)
         for layer in self.layers:
@@ -58,6 +62,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.static, self.attention = cache == Cache.STATIC, spec.block.attention
         self.embedding = Embedding(spec.embedding)
+        if spec.relative is not None:
+            self.relative = RelativeBias(spec.relative, self.attention.num_heads)
         self.layers = nn.ModuleList(DecoderBlock(spec.block, cache) for _ in range(spec.num_layers))
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -81,8 +87,8 @@ class Decoder(nn.Module):
         if self.static:
             assert cache_lengths is not None
             places, mask = positions(input_ids, cache_lengths), None  # (B, S)
-            if self.attention.window is not None:
-                mask = window_mask(self.attention.window, cache_lengths, past[0][0], input_ids)
+            if self.attention.window is not None or self.attention.biased:
+                mask = cache_mask(self.attention.window, cache_lengths, past[0][0], input_ids)  # (B, 1, S, C)
         else:
             length = past[0][0].shape[2]  # P
             if attention_mask is None:
@@ -92,6 +98,10 @@ class Decoder(nn.Module):
             places = position_ids
             order = attention_mask.cumsum(1)  # padding between tokens is no distance
             mask = causal_mask(self.attention.window, attention_mask, input_ids, order)  # (B, 1, S, T)
+        if self.attention.biased:
+            assert mask is not None
+            keys = torch.arange(mask.shape[3], device=mask.device).expand(len(mask), -1)  # (B, T)
+            mask = biased_mask(self.relative(places, keys), mask)  # (B, N, S, T)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)

@@ -1,9 +1,9 @@
 """Where tokens stand in their sequence."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from txexport.spec import RotarySpec
+from txexport.spec import RelativeSpec, RotarySpec
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
@@ -27,3 +27,26 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin
+
+
+class RelativeBias(nn.Module):
+    """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1)."""
+
+    def __init__(self, spec: RelativeSpec, num_heads: int):
+        super().__init__()
+        self.spec = spec
+        self.weight = nn.Parameter(torch.empty(spec.buckets, num_heads))
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Positions of queries (B,S) and keys (B,T) -> bias (B,N,S,T)."""
+        table = torch.tensor(self.spec.bucket_of_distance(), device=keys.device)  # (max_distance + 1)
+        ahead = keys[:, None, :] - queries[:, :, None]  # (B, S, T)
+        if self.spec.bidirectional:
+            distance = ahead.abs()
+        else:
+            distance = (-ahead).clamp(min=0)
+        buckets = table[distance.clamp(max=self.spec.max_distance)]  # (B, S, T)
+        if self.spec.bidirectional:
+            buckets = buckets + (ahead > 0) * self.spec.directed
+        bias = self.weight[buckets].permute(0, 3, 1, 2)  # (B, N, S, T)
+        return bias

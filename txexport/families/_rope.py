@@ -13,12 +13,18 @@ KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
 
 def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
     """Frequencies that rotate `size` numbers of a head (Su et al. 2021, 3.4.2)."""
-    return tuple(_plain(theta, size).tolist())
+    return tuple((1 / _periods(theta, size)).tolist())
 
 
-def _plain(theta: float, size: int) -> np.ndarray:
-    # float32 throughout, in the order of the original, so that the last bits agree too.
-    return 1 / np.float32(theta) ** (np.arange(0, size, 2, dtype=np.float32) / np.float32(size))
+def _periods(theta: float, size: int) -> np.ndarray:
+    """theta to the powers 0, 2/size, 4/size ... in float32.
+
+    The power is taken in double and rounded once, which is what PyTorch's float32 power comes nearest to: they
+    differ by a last bit here and there, where numpy's own float32 power does more often. A bit matters:
+    position 1000 makes an angle of 6e-5 of it.
+    """
+    powers = (np.arange(0, size, 2, dtype=np.float32) / np.float32(size)).astype(np.float64)
+    return (np.float64(np.float32(theta)) ** powers).astype(np.float32)
 
 
 def rotary(
@@ -26,34 +32,36 @@ def rotary(
     head_dim: int,
     *,
     theta: str = "rope_theta",
-    fraction: str = "partial_rotary_factor",
+    fraction: str | None = None,
     default: float = 1.0,
 ) -> RotarySpec:
     """Frequencies for heads of `head_dim`, stretched as rope scaling asks.
 
     `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
-    and `default` the fraction of a head that rotates where none is given.
-
-    "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit of the bundle, so
-    within it its frequencies are the plain ones. Raises UnsupportedError for another kind.
+    and `default` is the fraction of a head that rotates where none is given; a family without such a name
+    rotates whole heads. "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit
+    of the bundle, so within it its frequencies are the plain ones. Raises UnsupportedError for another kind.
     """
-    values = config.table("rope_parameters" if "rope_parameters" in config.values else "rope_scaling")
+    values = config.table("rope_scaling" if config.values.get("rope_scaling") else "rope_parameters")
     kind = values.text("rope_type", values.text("type", "default"))
     if kind not in KINDS:
-        raise UnsupportedError(
-            f"{config.path}: rope_type '{kind}' is not supported; expected one of {', '.join(KINDS)}"
-        )
+        known = ", ".join(KINDS)
+        raise UnsupportedError(f"{config.path}: rope_type '{kind}' is not supported; expected one of {known}")
+    if fraction is None:
+        for place in (config, values):
+            place.expect(partial_rotary_factor=1.0)
     base = values.number("rope_theta", config.number(theta, 10000.0))
-    share = values.number("partial_rotary_factor", config.number(fraction, default))
-    plain = _plain(base, int(head_dim * share))
-    scale = 1.0
+    share = values.number("partial_rotary_factor", config.number(fraction or "", default))
+    periods = _periods(base, int(head_dim * share))
+    # float32 throughout, in the order of the original, so that rounding agrees too.
+    frequencies, scale = 1 / periods, 1.0
     if kind == "linear":
-        plain = plain / np.float32(values.number("factor"))
+        frequencies = frequencies / np.float32(values.number("factor"))
     elif kind == "llama3":
-        plain = _llama3(plain, values)
+        frequencies = _llama3(frequencies, values)
     elif kind == "yarn":
-        plain, scale = _yarn(plain, base, values, config)
-    return RotarySpec(tuple(plain.astype(np.float32).tolist()), scale=scale)
+        frequencies, scale = _yarn(periods, base, values, config)
+    return RotarySpec(tuple(frequencies.tolist()), scale=scale)
 
 
 def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
@@ -61,14 +69,14 @@ def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
     factor, length = values.number("factor"), values.number("original_max_position_embeddings")
     low, high = values.number("low_freq_factor"), values.number("high_freq_factor")
     waves = 2 * math.pi / plain
-    share = ((length / waves - low) / (high - low)).astype(np.float32)
+    share = (length / waves - low) / (high - low)
     blended = (1 - share) * plain / np.float32(factor) + share * plain
     return np.where(waves > length / low, plain / factor, np.where(waves < length / high, plain, blended))
 
 
-def _yarn(plain: np.ndarray, theta: float, values: Config, config: Config) -> tuple[np.ndarray, float]:
+def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> tuple[np.ndarray, float]:
     """Frequencies and attention factor of YaRN (Peng et al. 2023, 3.2 to 3.4)."""
-    size = 2 * len(plain)
+    size = 2 * len(periods)
     length = values.number("original_max_position_embeddings", config.number("max_position_embeddings"))
     factor = values.number("factor", config.number("max_position_embeddings") / length)
 
@@ -81,8 +89,8 @@ def _yarn(plain: np.ndarray, theta: float, values: Config, config: Config) -> tu
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, size - 1)
     ramp = (np.arange(size // 2, dtype=np.float32) - low) / (high - low if high != low else 0.001)
-    kept = 1 - np.clip(ramp, 0, 1).astype(np.float32)
-    blended = plain / np.float32(factor) * (1 - kept) + plain * kept
+    kept = 1 - np.clip(ramp, 0, 1)
+    blended = 1 / (np.float32(factor) * periods) * (1 - kept) + 1 / periods * kept
     return blended, values.number("attention_factor", _attention_factor(factor, values))
 
 

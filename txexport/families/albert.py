@@ -23,8 +23,9 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     config.expect(num_hidden_groups=1, inner_group_num=1)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     activation = config.activation("hidden_act", "gelu_new")
+    size = config.integer("embedding_size", 128)
     return bert.encoder_spec(
-        config, task, names, position, activation, factored_size=config.integer("embedding_size", 128)
+        config, task, names, position, activation, activation=activation, factored_size=size
     )
 
 

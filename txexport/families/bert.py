@@ -47,6 +47,7 @@ def encoder_spec(
     position: PositionSpec,
     masked_lm: Activation,
     *,
+    activation: Activation | None = None,
     factored_size: int | None = None,
     sequence: Activation = Activation.TANH,
 ) -> ModelSpec:
@@ -64,7 +65,9 @@ def encoder_spec(
     )
     block = BlockSpec(
         AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),
-        FeedForwardSpec(width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu")),
+        FeedForwardSpec(
+            width, config.integer("intermediate_size"), activation or config.activation("hidden_act", "gelu")
+        ),
         norm,
         NormPlacement.POST,
     )

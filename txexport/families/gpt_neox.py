@@ -27,7 +27,6 @@ NAMING = Naming("gpt_neox.")
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
-    config.expect(is_decoder=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
     bias, parallel = config.flag("attention_bias", True), config.flag("use_parallel_residual", True)

@@ -30,7 +30,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
-    rotary = RotarySpec(plain_frequencies(10000.0, config.integer("rotary_dim")), interleaved=True)
+    rotary = RotarySpec(plain_frequencies(10000.0, config.integer("rotary_dim", 64)), interleaved=True)
     attention = AttentionSpec(
         width,
         heads,

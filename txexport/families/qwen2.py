@@ -19,7 +19,8 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 
 def refuse_mixed_layers(config: Config) -> None:
-    """Raise UnsupportedError where some layers have a window: all layers of a stack are equal so far."""
-    config.expect(use_sliding_window=False)
+    """Raise UnsupportedError where a layer has a window: all layers of a stack are equal so far."""
     layers = config.integer("num_hidden_layers")
     config.expect(layer_types=["full_attention"] * layers)
+    if config.integer("max_window_layers", 28) < layers:
+        config.expect(use_sliding_window=False)

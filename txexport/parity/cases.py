@@ -42,10 +42,18 @@ class GreedyCase:
     new_tokens: int
 
 
-def encoder_cases(vocab_size: int, segments: int, limit: int | None, seed: int = 0) -> list[EncoderCase]:
+def _longest(limit: int | None, window: int | None) -> int:
+    """Tokens of the longest case: beyond a window, so that it is seen to hide something."""
+    wanted = max(LONGEST, (window or 0) + 2)
+    return min(limit or wanted, wanted)
+
+
+def encoder_cases(
+    vocab_size: int, segments: int, limit: int | None, window: int | None = None, seed: int = 0
+) -> list[EncoderCase]:
     """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered."""
     random = np.random.default_rng(seed)
-    longest = min(limit or LONGEST, LONGEST)
+    longest = _longest(limit, window)
     cases = []
     for name, lengths, side in [
         ("one token", [1], "right"),
@@ -82,6 +90,7 @@ def decoder_cases(
     *,
     ragged: bool,
     left: bool,
+    window: int | None = None,
     source_limit: int | None = None,
     sources: bool = False,
     seed: int = 0,
@@ -92,7 +101,7 @@ def decoder_cases(
     input, of ragged lengths up to `source_limit`.
     """
     random = np.random.default_rng(seed)
-    longest = min(limit or LONGEST, LONGEST)
+    longest = _longest(limit, window)
     one = np.ones((4, 1), np.int64)
     plans: list[tuple[str, np.ndarray, bool]] = [
         ("one token, then steps", one, False),
@@ -100,6 +109,7 @@ def decoder_cases(
         ("prompt in chunks", np.array([[5], [3], [1], [4]]), False),
         ("two equal rows, several tokens a step", np.array([[4, 4], [3, 3], [2, 2]]), False),
         ("longest sequence, one step from its end", np.array([[longest - 1], [1]]), False),
+        ("longest sequence in two chunks", np.array([[longest // 2], [longest - longest // 2]]), False),
     ]
     if ragged:
         plans += [

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
-from txexport.bundle import Port
+from txexport.bundle import WEIGHTS, Port
 from txexport.checkpoint import Checkpoint, sha256
 from txexport.families import Resolved
 from txexport.parity.report import TensorCheck, compare
@@ -23,11 +23,16 @@ def check_weights(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> l
     checked: dict[tuple, TensorCheck] = {}
     for graph in model.manifest.graphs.values():
         proto = onnx.load(model.folder / graph.file, load_external_data=False)
+        consumed = {name for node in proto.graph.node for name in node.input}
         for tensor in proto.graph.initializer:
             if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                if tensor.data_type != onnx.TensorProto.INT64:
+                    raise AssertionError(f"{graph.file} holds weights of its own: {tensor.name}")
                 continue
+            if tensor.name not in consumed:
+                raise AssertionError(f"{graph.file} does not use {tensor.name}")
             place = ExternalDataInfo(tensor)
-            key = (tensor.name, place.offset)
+            key = (tensor.name, place.location, place.offset)
             if key in checked:
                 continue
             weight = resolved.weights[tensor.name]
@@ -49,18 +54,20 @@ def _read(file, like: np.ndarray) -> np.ndarray:
     return found.reshape(like.shape) if found.size == like.size else found
 
 
-def check_manifest(model: Model, resolved: Resolved) -> None:
-    """Raise AssertionError where txexport.json, the graphs and the copied files do not agree."""
-    for said in _contradictions(model, resolved):
+def check_manifest(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> None:
+    """Raise AssertionError where txexport.json, the graphs, the copied files and the checkpoint disagree."""
+    for said in _contradictions(model, checkpoint, resolved):
         raise AssertionError(said)
 
 
-def _contradictions(model: Model, resolved: Resolved) -> Iterator[str]:
+def _contradictions(model: Model, checkpoint: Checkpoint, resolved: Resolved) -> Iterator[str]:
     manifest = model.manifest
     if from_dict(ModelSpec, manifest.spec) != resolved.spec:
         yield "txexport.json: spec is not that of the checkpoint"
     if (manifest.model_type, manifest.task) != (resolved.model_type, resolved.task):
         yield "txexport.json: model_type or task is not that of the checkpoint"
+    if sha256(model.folder / WEIGHTS) != manifest.weights_sha256:
+        yield f"{WEIGHTS} is not the file that was exported"
     stacks = {"encoder": resolved.spec.encoder, "decoder": resolved.spec.decoder}
     limits = {name: stack.embedding.position.limit for name, stack in stacks.items() if stack is not None}
     if manifest.limits != limits:
@@ -71,9 +78,13 @@ def _contradictions(model: Model, resolved: Resolved) -> Iterator[str]:
             yield f"txexport.json: inputs of {role} are not those of the graph"
         if _ports(graph.outputs) != {name: list(port.shape) for name, port in session.outputs.items()}:
             yield f"txexport.json: outputs of {role} are not those of the graph"
-    for name, digest in manifest.companions.items():
-        if sha256(model.folder / name) != digest:
-            yield f"{name} is not the file that was exported"
+        proto = onnx.load(model.folder / graph.file, load_external_data=False)
+        if manifest.opset not in [entry.version for entry in proto.opset_import if not entry.domain]:
+            yield f"txexport.json: opset {manifest.opset} is not that of {role}"
+    for name, path in checkpoint.companions().items():
+        copy = model.folder / name
+        if not copy.is_file() or sha256(copy) != sha256(path):
+            yield f"{name} is not the checkpoint's"
 
 
 def _ports(ports: list[Port]) -> dict[str, list[int | str]]:

@@ -99,7 +99,7 @@ def _contents(model: Model, checkpoint: Checkpoint, resolved: families.Resolved)
         return contents.check_weights(model, checkpoint, resolved)
 
     def manifest() -> list[TensorCheck]:
-        contents.check_manifest(model, resolved)
+        contents.check_manifest(model, checkpoint, resolved)
         return [TensorCheck("txexport.json", 1, 0.0, 0.0)]
 
     yield _try("every weight", "checkpoint", weights)
@@ -109,6 +109,8 @@ def _contents(model: Model, checkpoint: Checkpoint, resolved: families.Resolved)
 def _try(name: str, reference: str, run: Run) -> CaseReport:
     try:
         return CaseReport(name, reference, run())
+    except MemoryError:
+        raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
         return CaseReport(name, reference, exception=f"{type(error).__name__}: {error}")
 
@@ -125,7 +127,8 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         assert spec.encoder is not None
         embedding = spec.encoder.embedding
         segments, limit = embedding.segments, embedding.position.limit
-        for batch in cases.encoder_cases(words, segments, limit):
+        window = spec.encoder.block.attention.window
+        for batch in cases.encoder_cases(words, segments, limit, window):
             yield bind(runs.run_encoder, batch)
         return
     static, crossed = manifest.cache == "static", spec.encoder is not None
@@ -135,6 +138,7 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         limit,
         ragged=static or not crossed,
         left=not static and not crossed,
+        window=spec.decoder.block.attention.window,
         sources=crossed,
         source_limit=spec.encoder.embedding.position.limit if spec.encoder else None,
     ):

@@ -122,13 +122,13 @@ class Model:
         config, limit = self.generation_config, self.manifest.limits["decoder"]
         room = None if limit is None else limit - prompt
         if asked is not None:
-            if not isinstance(asked, int) or asked < 1:
+            if isinstance(asked, bool) or not isinstance(asked, (int, np.integer)) or asked < 1:
                 raise InputError(f"max_new_tokens is {asked!r}, expected a whole number of at least 1")
             if room is not None and asked > room:
                 raise InputError(
                     f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}"
                 )
-            return asked
+            return int(asked)
         if room is not None and room < 1:
             raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
         default = config.max_new_tokens or DEFAULT_NEW_TOKENS
@@ -173,6 +173,8 @@ class Model:
         cased = [text.lower() for text in rows] if how.lower else rows
         encodings = self.text.encode(cased, limit if truncate else None)
         for text, encoding in zip(rows, encodings, strict=True):
+            if not encoding.ids:
+                raise InputError(f"a text has no tokens: {text!r}")
             if limit is not None and len(encoding.ids) > limit:
                 raise InputError(
                     f"a text of {len(encoding.ids)} tokens is longer than {limit}; shorten it or choose "

@@ -1,0 +1,63 @@
+"""Rotary frequencies against transformers', to the last bit or the one before."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from txexport.errors import UnsupportedError
+from txexport.families._config import Config
+from txexport.families._rope import rotary
+
+LENGTH = {"original_max_position_embeddings": 2048}
+KINDS = {
+    "default": {},
+    "linear": {"factor": 4.0},
+    "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0} | LENGTH,
+    "yarn": {"factor": 4.0} | LENGTH,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theta", [1e4, 5e5, 1e6])
+@pytest.mark.parametrize("head_dim", [64, 80, 96, 128])
+def test_frequencies_differ_by_rounding_alone(head_dim, theta, kind):
+    values = {"rope_type": kind, "rope_theta": theta} | KINDS[kind]
+    sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2, "max_position_embeddings": 8192}
+    original = LlamaConfig(**sizes, rope_parameters=values)
+    compute = LlamaRotaryEmbedding.compute_default_rope_parameters
+    expected, scale = (compute if kind == "default" else ROPE_INIT_FUNCTIONS[kind])(original)
+    found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim)
+    assert found.scale == pytest.approx(scale, abs=0)
+    ratio = np.array(found.frequencies) / expected.to(torch.float64).numpy()
+    assert np.abs(ratio - 1).max() < 2 * np.finfo(np.float32).eps
+
+
+@pytest.mark.parametrize(("head_dim", "theta"), [(64, 1e4), (128, 1e4), (128, 5e5)])
+def test_frequencies_of_well_known_models_are_bit_equal(head_dim, theta):
+    """TinyLlama, Mistral and Llama 2, Llama 3."""
+    sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2}
+    values = {"rope_type": "default", "rope_theta": theta}
+    original = LlamaConfig(**sizes, rope_parameters=values)
+    expected, _ = LlamaRotaryEmbedding.compute_default_rope_parameters(original)
+    found = rotary(Config({"rope_parameters": values}, Path("config.json")), head_dim)
+    assert np.array_equal(np.array(found.frequencies, np.float32), expected.numpy())
+
+
+def test_scaling_of_transformers_4_wins_over_that_of_5():
+    config = {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_theta": 1e4}
+    plain = rotary(Config({}, Path("config.json")), 8)
+    found = rotary(Config(config, Path("config.json")), 8)
+    assert found.frequencies == tuple(f / 2 for f in plain.frequencies)
+
+
+@pytest.mark.parametrize(
+    "config", [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"partial_rotary_factor": 0.5}}]
+)
+def test_part_of_a_head_is_refused_where_a_family_has_none(config):
+    with pytest.raises(UnsupportedError, match=r"partial_rotary_factor=0\.5"):
+        rotary(Config(config, Path("config.json")), 8)

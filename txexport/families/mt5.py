@@ -1,0 +1,17 @@
+"""mT5 (Xue et al. 2021): T5 v1.1 in a hundred languages."""
+
+from collections.abc import Set
+
+from txexport.families import t5
+from txexport.families._config import Config
+from txexport.spec import ModelSpec
+
+TASKS = {"text2text-generation": ("MT5ForConditionalGeneration",)}
+
+NAMING = t5.NAMING
+table = t5.table
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    return t5.encoder_decoder_spec(config, names, first=False)

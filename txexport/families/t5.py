@@ -1,0 +1,124 @@
+"""T5 v1, v1.1 and Flan (Raffel et al. 2020): pre-norm encoder-decoder, relative bias, unscaled attention."""
+
+from collections.abc import Set
+
+from txexport.errors import UnsupportedError
+from txexport.families._config import ACTIVATIONS, Config
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    RelativeSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel")}
+
+NAMING = Naming()
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes.
+
+    Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
+    embedding or not, those of transformers 5 by a value of its own; they all tie unless v1.1 has an lm_head.
+    """
+    first = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
+    return encoder_decoder_spec(config, names, first)
+
+
+def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelSpec:
+    """The architecture of version 1, where `first`, or of v1.1."""
+    config.expect(is_decoder=False)
+    width, layers = config.integer("d_model"), config.integer("num_layers")
+    tied, scale = first or "lm_head.weight" not in names, width**-0.5 if first else 1.0
+    return ModelSpec(
+        encoder=_stack(config, layers, decodes=False),
+        decoder=_stack(config, config.integer("num_decoder_layers", layers), decodes=True),
+        head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, scale=scale),
+        shared_embedding=True,
+    )
+
+
+def _stack(config: Config, layers: int, decodes: bool) -> StackSpec:
+    width, heads, head_dim = config.integer("d_model"), config.integer("num_heads"), config.integer("d_kv")
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-6), NormKind.RMS)
+    activation, gated = _activation(config)
+
+    def attention(causal: bool, biased: bool) -> AttentionSpec:
+        return AttentionSpec(
+            width, heads, heads, head_dim, causal, bias=False, output_bias=False, scale=1.0, biased=biased
+        )
+
+    block = BlockSpec(
+        attention(causal=decodes, biased=True),
+        FeedForwardSpec(width, config.integer("d_ff"), activation, bias=False, gated=gated),
+        norm,
+        NormPlacement.PRE,
+        cross_attention=attention(causal=False, biased=False) if decodes else None,
+    )
+    relative = RelativeSpec(
+        config.integer("relative_attention_num_buckets", 32),
+        config.integer("relative_attention_max_distance", 128),
+        bidirectional=not decodes,
+    )
+    embedding = EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.RELATIVE))
+    return StackSpec(embedding, block, layers, final_norm=norm, relative=relative)
+
+
+def _activation(config: Config) -> tuple[Activation, bool]:
+    """The non-linearity, and whether it gates; "gated-gelu" means the tanh form."""
+    name = config.text("feed_forward_proj", "relu")
+    gated, kind = name.startswith("gated-"), name.removeprefix("gated-")
+    if name == "gated-gelu":
+        kind = "gelu_new"
+    if kind not in ACTIVATIONS:
+        raise UnsupportedError(f"{config.path}: feed_forward_proj '{name}' is not supported")
+    return ACTIVATIONS[kind], gated
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    words = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+    words += ["lm_head.weight"] * spec.head.tied
+    cross = "decoder.block.{i}.layer.1"
+    rules: Rules = {
+        "encoder.embedding.word.weight": Take("shared.weight", also=tuple(words)),
+        "head.weight": "lm_head.weight",
+        "cross.{i}.k.*": f"{cross}.EncDecAttention.k.*",
+        "cross.{i}.v.*": f"{cross}.EncDecAttention.v.*",
+        "decoder.layers.{i}.cross_attention.q.*": f"{cross}.EncDecAttention.q.*",
+        "decoder.layers.{i}.cross_attention.o.*": f"{cross}.EncDecAttention.o.*",
+        "decoder.layers.{i}.cross_attention_norm.*": f"{cross}.layer_norm.*",
+    }
+    for side, last in (("encoder", 1), ("decoder", 2)):
+        layer, source = f"{side}.layers.{{i}}", f"{side}.block.{{i}}.layer"
+        dense, own = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
+        stack = spec.encoder if side == "encoder" else spec.decoder
+        gated = stack is not None and stack.block.feed_forward.gated
+        rules |= {
+            f"{side}.relative.*": f"{own}.relative_attention_bias.*",
+            f"{layer}.attention.q.*": f"{source}.0.SelfAttention.q.*",
+            f"{layer}.attention.k.*": f"{source}.0.SelfAttention.k.*",
+            f"{layer}.attention.v.*": f"{source}.0.SelfAttention.v.*",
+            f"{layer}.attention.o.*": f"{source}.0.SelfAttention.o.*",
+            f"{layer}.attention_norm.*": f"{source}.0.layer_norm.*",
+            f"{layer}.feed_forward.gate.*": f"{dense}.wi_0.*",
+            f"{layer}.feed_forward.up.*": f"{dense}.wi_1.*" if gated else f"{dense}.wi.*",
+            f"{layer}.feed_forward.down.*": f"{dense}.wo.*",
+            f"{layer}.feed_forward_norm.*": f"{source}.{last}.layer_norm.*",
+            f"{side}.final_norm.*": f"{side}.final_layer_norm.*",
+        }
+    unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # in the first releases
+    return Table(rules, NAMING, drop=(unused,))
