@@ -157,7 +157,7 @@ UNSUPPORTED = [
     ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
     ("opt", {"word_embed_proj_dim": 20}, "word_embed_proj_dim=20"),
     ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
-    ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
+    ("qwen2", {"use_sliding_window": True, "max_window_layers": 1}, "use_sliding_window=True"),
     ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),

@@ -34,7 +34,8 @@ def test_frequencies_differ_by_rounding_alone(head_dim, theta, kind):
     found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim)
     assert found.scale == pytest.approx(scale, abs=0)
     ratio = np.array(found.frequencies) / expected.to(torch.float64).numpy()
-    assert np.abs(ratio - 1).max() < 2 * np.finfo(np.float32).eps
+    bits = 4 if kind == "llama3" else 2  # its blend subtracts numbers that are nearly equal
+    assert np.abs(ratio - 1).max() < bits * np.finfo(np.float32).eps
 
 
 @pytest.mark.parametrize(("head_dim", "theta"), [(64, 1e4), (128, 1e4), (128, 5e5)])

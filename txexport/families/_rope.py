@@ -19,9 +19,9 @@ def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
 def _periods(theta: float, size: int) -> np.ndarray:
     """theta to the powers 0, 2/size, 4/size ... in float32.
 
-    The power is taken in double and rounded once, which is what PyTorch's float32 power comes nearest to: they
-    differ by a last bit here and there, where numpy's own float32 power does more often. A bit matters:
-    position 1000 makes an angle of 6e-5 of it.
+    The power is taken in double and rounded once, which is what PyTorch's float32 power comes nearest to:
+    they differ by a last bit here and there, and numpy's own float32 power does so more often. A bit
+    matters: position 1000 makes an angle of 6e-5 of it.
     """
     powers = (np.arange(0, size, 2, dtype=np.float32) / np.float32(size)).astype(np.float64)
     return (np.float64(np.float32(theta)) ** powers).astype(np.float32)
