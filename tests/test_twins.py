@@ -229,9 +229,10 @@ RELATIVE = [RelativeSpec(8, 20, False), RelativeSpec(8, 20, True), RelativeSpec(
 
 @pytest.mark.parametrize("spec", RELATIVE, ids=str)
 def test_relative_bias(spec):
-    queries, keys = integers(200, B, S), integers(200, B, 9)
     module = txmodels.position.RelativeBias(spec, N)
-    check(module, txgraphs.position.relative_bias(spec), queries, keys)
+    for rows in (B, 1):
+        arguments = integers(200, B, S), integers(200, rows, 9)
+        check(module, txgraphs.position.relative_bias(spec), *arguments)
 
 
 @pytest.mark.parametrize("kind", ROTARY)

@@ -90,9 +90,8 @@ def decoder(
         order = op.CumSum(attention_mask, 1)  # padding between tokens is no distance
         mask = graph.call(visible, attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
     if spec.relative is not None:
-        start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
         slots = op.Range(0, op.Squeeze(op.Shape(mask, start=3, end=4)), 1)  # (T)
-        keys = op.Add(op.Unsqueeze(start, [1]), slots)  # (B, T)
+        keys = op.Unsqueeze(slots, [0])  # (1, T)
         mask = _bias(spec.relative, graph, "decoder", places, keys, mask)  # (B, N, S, T)
     cross_mask = None
     if cross is not None:
@@ -122,29 +121,9 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
         shape = SOURCE
     names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.embedding.segments > 1)
     inputs = {name: graph.input(name, INT, shape) for name in names}
-    width, words = spec.encoder.hidden_size, spec.encoder.embedding.vocab_size
     word = word_matrix(spec, "encoder")
     x = encoder(spec.encoder, graph, inputs, word)
-    if spec.head.kind == HeadKind.MASKED_LM:
-        logits = graph.call(masked_lm_head(spec.head), x, graph.weight(word), under="head")
-        graph.output(logits, "logits", FLOAT, (*shape, words))
-        return graph
-    if spec.head.kind == HeadKind.SPANS:
-        ends = graph.call(span_head(spec.head), x, under="head")
-        for value, name in zip(ends, ("start_logits", "end_logits"), strict=True):
-            graph.output(value, name, FLOAT, shape)
-        return graph
-    if spec.head.kind == HeadKind.SEQUENCE:
-        logits = graph.call(sequence_head(spec.head), x, under="head")
-        graph.output(logits, "logits", FLOAT, (shape[0], spec.head.labels))
-        return graph
-    if spec.head.kind == HeadKind.TOKENS:
-        logits = graph.call(token_head(spec.head), x, under="head")
-        graph.output(logits, "logits", FLOAT, (*shape, spec.head.labels))
-        return graph
-    graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
-    if spec.pooler:
-        graph.output(graph.call(pooler(), x, under="pooler"), "pooler_output", FLOAT, (shape[0], width))
+    _head_outputs(spec, graph, x, word, shape)
     if spec.decoder is not None:
         crossed = spec.decoder.block.cross_attention
         assert crossed is not None
@@ -152,6 +131,30 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
             pair = graph.call(cross_key_value(crossed), x, under=f"cross.{layer}")
             _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", "encoder_sequence_length")
     return graph
+
+
+def _head_outputs(spec: ModelSpec, graph: Graph, x: ir.Value, word: str, shape: tuple[str, str]) -> None:
+    """What an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
+    head, batch = spec.head, shape[0]
+    if head.kind == HeadKind.MASKED_LM:
+        logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
+        graph.output(logits, "logits", FLOAT, (*shape, spec.stack.embedding.vocab_size))
+    elif head.kind == HeadKind.SEQUENCE:
+        logits = graph.call(sequence_head(head), x, under="head")
+        graph.output(logits, "logits", FLOAT, (batch, head.labels))
+    elif head.kind == HeadKind.TOKENS:
+        logits = graph.call(token_head(head), x, under="head")
+        graph.output(logits, "logits", FLOAT, (*shape, head.labels))
+    elif head.kind == HeadKind.SPANS:
+        start_logits, end_logits = graph.call(span_head(head), x, under="head")
+        graph.output(start_logits, "start_logits", FLOAT, shape)
+        graph.output(end_logits, "end_logits", FLOAT, shape)
+    else:
+        assert spec.encoder is not None
+        width = spec.encoder.hidden_size
+        graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
+        if spec.pooler:
+            graph.output(graph.call(pooler(), x, under="pooler"), "pooler_output", FLOAT, (batch, width))
 
 
 def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:

@@ -54,7 +54,7 @@ def rotation(spec: RotarySpec) -> OnnxFunction:
 def relative_bias(spec: RelativeSpec) -> OnnxFunction:
     """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1).
 
-    Positions of queries (B,S) and keys (B,T) -> bias (B,N,S,T).
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
     numbers, last, directed = spec.bucket_of_distance(), spec.max_distance, spec.directed
     bidirectional = spec.bidirectional

@@ -100,7 +100,7 @@ class Decoder(nn.Module):
             mask = causal_mask(self.attention.window, attention_mask, input_ids, order)  # (B, 1, S, T)
         if self.attention.biased:
             assert mask is not None
-            keys = torch.arange(mask.shape[3], device=mask.device).expand(len(mask), -1)  # (B, T)
+            keys = torch.arange(mask.shape[3], device=mask.device)[None]  # (1, T)
             mask = biased_mask(self.relative(places, keys), mask)  # (B, N, S, T)
         cross_mask = None
         if encoder_attention_mask is not None:

@@ -38,7 +38,7 @@ class RelativeBias(nn.Module):
         self.weight = nn.Parameter(torch.empty(spec.buckets, num_heads))
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Positions of queries (B,S) and keys (B,T) -> bias (B,N,S,T)."""
+        """Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T)."""
         table = torch.tensor(self.spec.bucket_of_distance(), device=keys.device)  # (max_distance + 1)
         ahead = keys[:, None, :] - queries[:, :, None]  # (B, S, T)
         if self.spec.bidirectional:
