@@ -22,31 +22,37 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("theta", [1e4, 5e5, 1e6])
-@pytest.mark.parametrize("head_dim", [64, 80, 96, 128])
-def test_frequencies_differ_by_rounding_alone(head_dim, theta, kind):
+def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Ours and transformers', float32; the factors of attention must be equal."""
     values = {"rope_type": kind, "rope_theta": theta} | KINDS[kind]
     sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2, "max_position_embeddings": 8192}
     original = LlamaConfig(**sizes, rope_parameters=values)
     compute = LlamaRotaryEmbedding.compute_default_rope_parameters
     expected, scale = (compute if kind == "default" else ROPE_INIT_FUNCTIONS[kind])(original)
     found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim)
-    assert found.scale == pytest.approx(scale, abs=0)
-    ratio = np.array(found.frequencies) / expected.to(torch.float64).numpy()
-    bits = 4 if kind == "llama3" else 2  # its blend subtracts numbers that are nearly equal
-    assert np.abs(ratio - 1).max() < bits * np.finfo(np.float32).eps
+    assert found.scale == scale
+    return np.array(found.frequencies, np.float32), expected.to(torch.float32).numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theta", [1e4, 5e5, 1e6])
+@pytest.mark.parametrize("head_dim", [64, 80, 96, 128])
+def test_frequencies_are_bit_equal_but_for_a_power_of_pytorch(head_dim, theta, kind):
+    """PyTorch's float32 power is off by a last bit now and then; nothing else may differ."""
+    plain, original = frequencies(head_dim, theta, "default")
+    assert np.abs(plain / original.astype(np.float64) - 1).max() < np.finfo(np.float32).eps
+    same = plain == original
+    assert (~same).sum() <= 1
+    found, expected = frequencies(head_dim, theta, kind)
+    assert np.array_equal(found[same], expected[same])
+    assert found == pytest.approx(expected, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize(("head_dim", "theta"), [(64, 1e4), (128, 1e4), (128, 5e5)])
 def test_frequencies_of_well_known_models_are_bit_equal(head_dim, theta):
     """TinyLlama, Mistral and Llama 2, Llama 3."""
-    sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2}
-    values = {"rope_type": "default", "rope_theta": theta}
-    original = LlamaConfig(**sizes, rope_parameters=values)
-    expected, _ = LlamaRotaryEmbedding.compute_default_rope_parameters(original)
-    found = rotary(Config({"rope_parameters": values}, Path("config.json")), head_dim)
-    assert np.array_equal(np.array(found.frequencies, np.float32), expected.numpy())
+    found, expected = frequencies(head_dim, theta, "default")
+    assert np.array_equal(found, expected)
 
 
 def test_scaling_of_transformers_4_wins_over_that_of_5():

@@ -68,8 +68,8 @@ def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
     """Long waves stretched by `factor`, short ones kept, those between blended (Llama 3.1)."""
     factor, length = values.number("factor"), values.number("original_max_position_embeddings")
     low, high = values.number("low_freq_factor"), values.number("high_freq_factor")
-    waves = 2 * math.pi / plain
-    share = (length / waves - low) / (high - low)
+    waves = 2 * math.pi * (1 / plain)  # as PyTorch divides a number by a tensor
+    share = (length * (1 / waves) - low) / (high - low)
     blended = (1 - share) * plain / np.float32(factor) + share * plain
     return np.where(waves > length / low, plain / factor, np.where(waves < length / high, plain, blended))
 

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.spec import ModelSpec, PositionKind, PositionSpec
 from txexport.weights import Naming, Rules, Table
 
 TASKS = {
@@ -60,12 +60,10 @@ def table(spec: ModelSpec) -> Table:
 
 
 def _head_rules(spec: ModelSpec) -> Rules:
-    if spec.head.kind == HeadKind.SPANS:
-        return {"head.*": "qa_outputs.*"}
-    if spec.head.kind == HeadKind.TOKENS:
-        return {"head.*": "classifier.*"}
-    if spec.head.kind == HeadKind.SEQUENCE:
-        return {"head.dense.*": "pooler.*", "head.*": "classifier.*"}
-    rules: Rules = {"head.dense.*": "predictions.dense.*", "head.norm.*": "predictions.LayerNorm.*"}
+    masked_lm: Rules = {"head.dense.*": "predictions.dense.*", "head.norm.*": "predictions.LayerNorm.*"}
     words = "embeddings.word_embeddings.weight"
-    return rules | bert.masked_lm_rules(spec, words, "predictions.decoder", "predictions.bias")
+    return bert.head_rules(
+        spec,
+        sequence={"head.dense.*": "pooler.*", "head.*": "classifier.*"},
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "predictions.decoder", "predictions.bias"),
+    )

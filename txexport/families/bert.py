@@ -118,19 +118,28 @@ def stack_rules() -> Rules:
 
 
 def _head_rules(spec: ModelSpec) -> Rules:
-    if spec.head.kind == HeadKind.SPANS:
-        return {"head.*": "qa_outputs.*"}
-    if spec.head.kind == HeadKind.TOKENS:
-        return {"head.*": "classifier.*"}
-    if spec.head.kind == HeadKind.SEQUENCE:
-        labels = Take("classifier.*", fallback="cls.seq_relationship.*")
-        return {"head.dense.*": "pooler.dense.*", "head.*": labels}
-    decoder = "cls.predictions.decoder"
-    rules: Rules = {
+    words, decoder = "embeddings.word_embeddings.weight", "cls.predictions.decoder"
+    masked_lm: Rules = {
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
     }
-    return rules | masked_lm_rules(spec, "embeddings.word_embeddings.weight", decoder, "cls.predictions.bias")
+    labels = Take("classifier.*", fallback="cls.seq_relationship.*")
+    return head_rules(
+        spec,
+        sequence={"head.dense.*": "pooler.dense.*", "head.*": labels},
+        masked_lm=masked_lm | masked_lm_rules(spec, words, decoder, "cls.predictions.bias"),
+    )
+
+
+def head_rules(spec: ModelSpec, *, sequence: Rules, masked_lm: Rules) -> Rules:
+    """The rules of the spec's head; the two that are kept alike in every one of BERT's children are here."""
+    rules: dict[HeadKind, Rules] = {
+        HeadKind.SPANS: {"head.*": "qa_outputs.*"},
+        HeadKind.TOKENS: {"head.*": "classifier.*"},
+        HeadKind.SEQUENCE: sequence,
+        HeadKind.MASKED_LM: masked_lm,
+    }
+    return rules.get(spec.head.kind, {})
 
 
 def masked_lm_rules(spec: ModelSpec, words: str, decoder: str, bias: str) -> Rules:

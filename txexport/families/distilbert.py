@@ -76,12 +76,10 @@ def table(spec: ModelSpec) -> Table:
 
 
 def _head_rules(spec: ModelSpec) -> Rules:
-    if spec.head.kind == HeadKind.SPANS:
-        return {"head.*": "qa_outputs.*"}
-    if spec.head.kind == HeadKind.TOKENS:
-        return {"head.*": "classifier.*"}
-    if spec.head.kind == HeadKind.SEQUENCE:
-        return {"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"}
-    rules: Rules = {"head.dense.*": "vocab_transform.*", "head.norm.*": "vocab_layer_norm.*"}
-    words, bias = "embeddings.word_embeddings.weight", "vocab_projector.bias"
-    return rules | bert.masked_lm_rules(spec, words, "vocab_projector", bias)
+    masked_lm: Rules = {"head.dense.*": "vocab_transform.*", "head.norm.*": "vocab_layer_norm.*"}
+    words = "embeddings.word_embeddings.weight"
+    return bert.head_rules(
+        spec,
+        sequence={"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"},
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "vocab_projector", "vocab_projector.bias"),
+    )

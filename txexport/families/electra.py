@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import Activation, HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec
 from txexport.weights import Naming, Rules, Table
 
 TASKS = {
@@ -47,13 +47,14 @@ def table(spec: ModelSpec) -> Table:
 
 
 def _head_rules(spec: ModelSpec) -> Rules:
-    if spec.head.kind == HeadKind.SPANS:
-        return {"head.*": "qa_outputs.*"}
-    if spec.head.kind == HeadKind.TOKENS:
-        return {"head.*": "classifier.*"}
-    if spec.head.kind == HeadKind.SEQUENCE:
-        return {"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"}
-    transform = "generator_predictions"
-    rules: Rules = {"head.dense.*": f"{transform}.dense.*", "head.norm.*": f"{transform}.LayerNorm.*"}
-    words, bias = "embeddings.word_embeddings.weight", "generator_lm_head.bias"
-    return rules | bert.masked_lm_rules(spec, words, "generator_lm_head", bias)
+    masked_lm: Rules = {
+        "head.dense.*": "generator_predictions.dense.*",
+        "head.norm.*": "generator_predictions.LayerNorm.*",
+    }
+    words = "embeddings.word_embeddings.weight"
+    return bert.head_rules(
+        spec,
+        sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
+        masked_lm=masked_lm
+        | bert.masked_lm_rules(spec, words, "generator_lm_head", "generator_lm_head.bias"),
+    )

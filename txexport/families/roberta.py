@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import Activation, HeadKind, ModelSpec, PositionKind, PositionSpec
+from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec
 from txexport.weights import Naming, Rules, Table
 
 TASKS = {
@@ -32,12 +32,10 @@ def table(spec: ModelSpec) -> Table:
 
 
 def _head_rules(spec: ModelSpec) -> Rules:
-    if spec.head.kind == HeadKind.SPANS:
-        return {"head.*": "qa_outputs.*"}
-    if spec.head.kind == HeadKind.TOKENS:
-        return {"head.*": "classifier.*"}
-    if spec.head.kind == HeadKind.SEQUENCE:
-        return {"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"}
-    rules: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
+    masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
     words = "embeddings.word_embeddings.weight"
-    return rules | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias")
+    return bert.head_rules(
+        spec,
+        sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias"),
+    )
