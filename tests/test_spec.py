@@ -12,9 +12,11 @@ from txexport import parameters
 from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
+    AlibiSpec,
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
@@ -22,6 +24,7 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
@@ -37,9 +40,12 @@ FEED = FeedForwardSpec(12, 20, Activation.RELU)
 ROTARY = RotarySpec((1.0, 0.5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
-ENCODER = StackSpec(EMBEDDING, BLOCK, 2)
-DECODER = StackSpec(EMBEDDING, dataclasses.replace(BLOCK, attention=CAUSAL), 2, final_norm=NORM)
-CROSSED = dataclasses.replace(DECODER, block=dataclasses.replace(DECODER.block, cross_attention=SELF))
+BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, biased=True))
+CROSSING = dataclasses.replace(BLOCK, attention=CAUSAL, cross_attention=SELF)
+ENCODER = StackSpec(EMBEDDING, (BLOCK,), 2)
+DECODER = StackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
+CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
+EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -49,7 +55,25 @@ CONTRADICTIONS = {
     "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
     "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
     "a span has 2 ends, not 3": lambda: HeadSpec(HeadKind.SPANS, tied=False, labels=3),
-    "a sequence head needs an activation": lambda: HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3),
+    "a choice has 1 score, not 3": lambda: HeadSpec(HeadKind.CHOICES, tied=False, labels=3),
+    "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
+    "only a causal LM caps": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, softcap=30.0),
+    "stands beside a masked LM's": lambda: ModelSpec(encoder=ENCODER, next_sentence=MASKED_LM),
+    "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
+    "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
+    "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
+    "can leave its first norm out": lambda: dataclasses.replace(BLOCK, bare=True),
+    "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
+    "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),
+    "either every layer has cross attention": lambda: dataclasses.replace(
+        DECODER, blocks=(*DECODER.blocks, CROSSING)
+    ),
+    "either every layer is causal": lambda: dataclasses.replace(DECODER, blocks=(*DECODER.blocks, BLOCK)),
+    "2 slopes for 3 heads": lambda: dataclasses.replace(
+        ENCODER, blocks=(BIASED,), relative=AlibiSpec((0.5, 0.25))
+    ),
+    "no slopes": lambda: AlibiSpec(()),
+    "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, biased=True),
     "cannot skip padding": lambda: ModelSpec(
         decoder=dataclasses.replace(
             DECODER,
@@ -57,9 +81,7 @@ CONTRADICTIONS = {
         ),
         head=CAUSAL_LM,
     ),
-    "three sublayers in parallel": lambda: dataclasses.replace(
-        CROSSED.block, placement=NormPlacement.PARALLEL
-    ),
+    "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
     "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
     "a head of 12 numbers is tied to word vectors of 4": lambda: ModelSpec(
@@ -68,20 +90,15 @@ CONTRADICTIONS = {
     ),
     "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
     "every one needs keys of its own": lambda: AttentionSpec(12, 4, 2, 3, causal=True, biased=True),
-    "positions are relative exactly": lambda: dataclasses.replace(
+    "biased exactly when positions give": lambda: dataclasses.replace(
         ENCODER, relative=RelativeSpec(8, 20, True)
     ),
-    "kind 'relative' has no table": lambda: PositionSpec(PositionKind.RELATIVE, 4),
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
-    "so attention must be causal": lambda: dataclasses.replace(SELF, window=3),
     "head norm is 12 wide, a head 4": lambda: dataclasses.replace(SELF, head_norm=NORM),
-    "rotary exactly when attention rotates": lambda: dataclasses.replace(
-        ENCODER, block=dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, rotary=ROTARY))
-    ),
     "cross attention rotates nothing": lambda: dataclasses.replace(
-        CROSSED.block, cross_attention=dataclasses.replace(SELF, rotary=ROTARY)
+        CROSSING, cross_attention=dataclasses.replace(SELF, rotary=ROTARY)
     ),
     "cannot share 2 key/value heads": lambda: AttentionSpec(12, 3, 2, 4, causal=True),
     "num_heads is 0": lambda: AttentionSpec(12, 0, 1, 4, causal=True),
@@ -93,7 +110,7 @@ CONTRADICTIONS = {
     "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
     "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
-    "kind 'none' has no table": lambda: PositionSpec(PositionKind.NONE, 4),
+    "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
     "segments is -1": lambda: dataclasses.replace(EMBEDDING, segments=-1),
     "norm is 8 wide, the embedding 12": lambda: dataclasses.replace(EMBEDDING, norm=NormSpec(8, 1e-5)),
     "num_layers is 0": lambda: dataclasses.replace(ENCODER, num_layers=0),
@@ -102,7 +119,8 @@ CONTRADICTIONS = {
     ),
     "final norm is 8 wide": lambda: dataclasses.replace(ENCODER, final_norm=NormSpec(8, 1e-5)),
     "needs an activation and a norm": lambda: HeadSpec(HeadKind.MASKED_LM),
-    "has no transform": lambda: HeadSpec(HeadKind.CAUSAL_LM, norm=NORM),
+    "without the dense layer": lambda: HeadSpec(HeadKind.CAUSAL_LM, norm=NORM),
+    "has no dense layer": lambda: HeadSpec(activation=Activation.TANH),
     "neither encoder nor decoder": lambda: ModelSpec(),
     "exactly when there is an encoder": lambda: ModelSpec(decoder=CROSSED, head=CAUSAL_LM),
     "attention must be causal": lambda: ModelSpec(decoder=ENCODER, head=CAUSAL_LM),
@@ -131,12 +149,14 @@ def test_contradiction_says_why(reason):
 
 LLAMA = dataclasses.replace(
     DECODER,
-    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.ROTARY, 10)),
-    block=BlockSpec(
-        dataclasses.replace(CAUSAL, bias=False, rotary=ROTARY, window=3, head_norm=NormSpec(4, 1e-5)),
-        dataclasses.replace(FEED, gated=True, bias=False),
-        NormSpec(12, 1e-5, NormKind.RMS),
-        NormPlacement.PRE,
+    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.NONE, 10)),
+    blocks=(
+        BlockSpec(
+            dataclasses.replace(CAUSAL, bias=False, rotary=ROTARY, window=3, head_norm=NormSpec(4, 1e-5)),
+            dataclasses.replace(FEED, gated=True, bias=False),
+            NormSpec(12, 1e-5, NormKind.RMS),
+            NormPlacement.PRE,
+        ),
     ),
 )
 FACTORED = dataclasses.replace(
@@ -144,12 +164,36 @@ FACTORED = dataclasses.replace(
 )
 RELATIVE = dataclasses.replace(
     ENCODER,
-    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.RELATIVE)),
-    block=dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, biased=True)),
+    embedding=EmbeddingSpec(31, 12, PositionSpec(PositionKind.NONE)),
+    blocks=(BIASED,),
     relative=RelativeSpec(8, 20, True),
 )
+GEMMA = dataclasses.replace(
+    LLAMA,
+    num_layers=5,
+    blocks=tuple(
+        dataclasses.replace(
+            LLAMA.blocks[0],
+            placement=NormPlacement.SANDWICH,
+            attention=dataclasses.replace(LLAMA.blocks[0].attention, softcap=50.0, window=window),
+        )
+        for window in (4, None)
+    ),
+)
+MIXTRAL = dataclasses.replace(LLAMA, blocks=(dataclasses.replace(LLAMA.blocks[0], feed_forward=EXPERTS),))
+BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, bare=True, layer_scale=True)
+LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, padding=1)
 MODELS = {
     "relative": ModelSpec(encoder=RELATIVE),
+    "alibi": ModelSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
+    "gemma": ModelSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
+    "mixtral": ModelSpec(decoder=MIXTRAL, head=CAUSAL_LM),
+    "bare": ModelSpec(encoder=dataclasses.replace(ENCODER, blocks=(BARE, BLOCK)), head=LABELS),
+    "pretraining": ModelSpec(
+        encoder=ENCODER,
+        head=MASKED_LM,
+        next_sentence=HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.TANH),
+    ),
     "factored": ModelSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
     "llama": ModelSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": ModelSpec(encoder=ENCODER, pooler=True),

@@ -11,6 +11,7 @@ import txgraphs.activation
 import txgraphs.attention
 import txgraphs.block
 import txgraphs.embedding
+import txgraphs.experts
 import txgraphs.feedforward
 import txgraphs.heads
 import txgraphs.linear
@@ -21,6 +22,7 @@ import txmodels.activation
 import txmodels.attention
 import txmodels.block
 import txmodels.embedding
+import txmodels.experts
 import txmodels.feedforward
 import txmodels.heads
 import txmodels.linear
@@ -32,16 +34,19 @@ from txgraphs._graph import Graph
 from txexport import parameters
 from txexport.spec import (
     Activation,
+    AlibiSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
     NormKind,
     NormPlacement,
     NormSpec,
+    Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
@@ -143,6 +148,8 @@ ATTENTIONS = {
     "head norm": attention_spec(2, head_norm=HEAD_NORM),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
     "window": attention_spec(2, window=3),
+    "softcap": attention_spec(2, softcap=1.5),
+    "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
     "biased": attention_spec(scale=1.0, biased=True, bias=False, output_bias=False),
 }
 CROSSING = ["plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
@@ -172,10 +179,10 @@ def test_activation(kind):
     check(txmodels.activation.activation(kind), txgraphs.activation.activation(kind), 3 * random(B, S, W))
 
 
-@pytest.mark.parametrize("kind", NormKind)
+@pytest.mark.parametrize(("kind", "bias"), [("layer", True), ("layer", False), ("rms", True)])
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.5])
-def test_norm(eps, kind):
-    spec = NormSpec(W, eps, kind)
+def test_norm(eps, kind, bias):
+    spec = NormSpec(W, eps, NormKind(kind), bias)
     check(txmodels.norm.Norm(spec), txgraphs.norm.norm(spec), random(B, S, W))
 
 
@@ -201,6 +208,16 @@ def test_token_positions(padding):
 @pytest.mark.parametrize("length", [1, 5, 9])
 def test_padding_mask(length):
     check(txmodels.mask.padding_mask, txgraphs.mask.padding_mask, MASK, integers(V, B, length))
+
+
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_near_mask(window):
+    module = partial(txmodels.mask.near_mask, window)
+    order = torch.arange(9)[None]
+    found = check(module, txgraphs.mask.near_mask(window), MASK, integers(V, 3, 9), order)[0]
+    assert found[0, 0].sum(axis=1).tolist() == [
+        min(i, window - 1) + min(8 - i, window - 1) + 1 for i in range(9)
+    ]
 
 
 @pytest.mark.parametrize("window", [None, 1, 3, 20])
@@ -235,6 +252,13 @@ def test_relative_bias(spec):
         check(module, txgraphs.position.relative_bias(spec), *arguments)
 
 
+def test_alibi():
+    spec = AlibiSpec((0.5, 0.25, 0.06, 0.01))
+    for rows in (B, 1):
+        arguments = integers(200, B, S), integers(200, rows, 9)
+        check(partial(txmodels.position.alibi, spec), txgraphs.position.alibi(spec), *arguments)
+
+
 @pytest.mark.parametrize("kind", ROTARY)
 def test_rotation(kind):
     module = partial(txmodels.position.rotation, ROTARY[kind])
@@ -260,7 +284,15 @@ def test_embedding(position, segments, scale, normed, factored):
     types = integers(2, B, S) if segments > 1 else ABSENT
     module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
-    check(module, function, ids, places, types)
+    check(module, function, ids, places, types, ABSENT)
+
+
+def test_token_dropout():
+    spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=9)
+    ids = torch.tensor([[9, 4, 5, 9, 7], [1, 2, 3, 4, 5], [8, 9, 9, 1, 2]])
+    mask = torch.tensor([[1, 1, 1, 1, 0], [1] * 5, [0, 0, 1, 1, 1]])
+    module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
+    check(module, function, ids, torch.arange(S)[None], ABSENT, mask)
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
@@ -292,7 +324,7 @@ def test_static_attention(name, lengths):
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
-    if spec.window is not None or spec.biased:
+    if not spec.by_length:
         mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
     arguments = (random(B, S, W), mask, *turns(spec), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
@@ -331,7 +363,7 @@ def test_feed_forward(kind, bias, gated):
     check(txmodels.feedforward.FeedForward(spec), txgraphs.feedforward.feed_forward(spec), random(B, S, W))
 
 
-def block_spec(attention: str, placement: NormPlacement, cross: bool = False) -> BlockSpec:
+def block_spec(attention: str, placement: NormPlacement, cross: bool = False, **switches) -> BlockSpec:
     spec = ATTENTIONS[attention]
     gated = spec.rotary is not None
     return BlockSpec(
@@ -340,16 +372,24 @@ def block_spec(attention: str, placement: NormPlacement, cross: bool = False) ->
         NormSpec(W, 1e-3, NormKind.RMS if gated else NormKind.LAYER),
         placement,
         attention_spec(N, causal=False) if cross else None,
+        **switches,
     )
 
 
 BLOCKS = ["plain", "no bias", "rotary after head norm"]
 
 
+SWITCHES = [(kind, {}) for kind in NormPlacement] + [
+    ("pre", {"bare": True}),
+    ("pre", {"layer_scale": True}),
+    ("sandwich", {"layer_scale": True}),
+]
+
+
 @pytest.mark.parametrize("attention", BLOCKS)
-@pytest.mark.parametrize("placement", NormPlacement)
-def test_encoder_block(placement, attention):
-    spec = block_spec(attention, placement)
+@pytest.mark.parametrize(("placement", "switches"), SWITCHES)
+def test_encoder_block(placement, switches, attention):
+    spec = block_spec(attention, NormPlacement(placement), **switches)
     module, function = txmodels.block.EncoderBlock(spec), txgraphs.block.encoder_block(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
@@ -357,7 +397,10 @@ def test_encoder_block(placement, attention):
 
 
 CROSSABLE = [
-    (kind, cross) for kind in NormPlacement for cross in (False, True) if kind != "parallel" or not cross
+    (kind, cross)
+    for kind in NormPlacement
+    for cross in (False, True)
+    if kind not in ("parallel", "sandwich") or not cross
 ]
 
 
@@ -378,6 +421,26 @@ def test_decoder_block(placement, attention, cache, cross):
     check(module, function, *arguments, *(crossed if cross else (ABSENT,) * 3))
 
 
+EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=True), 5, 2)
+
+
+def test_router():
+    module = txmodels.experts.Router(EXPERTS)
+    check(module, txgraphs.experts.router(EXPERTS), random(B, S, W))
+
+
+@pytest.mark.parametrize("chosen", ["some", "none", "all"])
+def test_expert(chosen):
+    """An expert that no token takes must not fail either."""
+    others = {"some": [0, 1, 2, 3, 4], "none": [0, 1, 2, 4], "all": [3]}[chosen]
+    choice = torch.tensor(others)[integers(len(others), B * S, 2)]
+    choice[:, 1] = (choice[:, 0] + 1) % 3 if chosen != "all" else 0
+    arguments = random(B * S, W), random(B, S, W), random(B * S, 2), choice, torch.tensor([3])
+    found = check(txmodels.experts.Expert(EXPERTS), txgraphs.experts.expert(EXPERTS), *arguments)
+    same = np.isclose(found[0], arguments[0].numpy()).all(axis=1)
+    assert same.tolist() == [3 not in row for row in choice.tolist()]
+
+
 def test_pooler():
     check(txmodels.heads.Pooler(W), txgraphs.heads.pooler(), random(B, S, W))
 
@@ -396,28 +459,45 @@ def test_masked_lm_head(tied, bias, size):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
 def test_causal_lm_head(tied, bias, indexed):
-    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3 if bias else 1.0)
+    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3 if bias else 1.0, softcap=None if tied else 2.0)
     picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
     check(module, txgraphs.heads.causal_lm_head(spec, indexed), random(B, S, W), picks, random(V, W))
 
 
+ZERO = torch.tensor([0])
 LABELS = {"tied": False, "labels": 7}
 
 
+TRANSFORMS: list[dict] = [
+    {},
+    {"activation": Activation.TANH},
+    {"activation": Activation.RELU, "dense_bias": False, "norm": NormSpec(W, 1e-3, bias=False)},
+]
+
+
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", [Activation.TANH, Activation.RELU])
-def test_sequence_head(activation, bias):
-    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, activation=activation, **LABELS)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize(("pick", "padding"), [("first", None), ("mean", None), ("last", None), ("last", 9)])
+def test_sequence_head(pick, padding, transform, bias):
+    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), padding=padding, **transform, **LABELS)
     module = txmodels.heads.SequenceHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.sequence_head(spec), random(B, S, W))
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    check(
+        module,
+        txgraphs.heads.sequence_head(spec),
+        random(B, S, W),
+        ids,
+        (ids != 9).long().index_fill(1, ZERO, 1),
+    )
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_token_head(bias):
-    spec = HeadSpec(HeadKind.TOKENS, bias=bias, **LABELS)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_token_head(transform, bias):
+    spec = HeadSpec(HeadKind.TOKENS, bias=bias, **transform, **LABELS)
     module = txmodels.heads.TokenHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
     check(module, txgraphs.heads.token_head(spec), random(B, S, W))

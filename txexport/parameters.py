@@ -8,13 +8,15 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
     ModelSpec,
     NormKind,
+    NormPlacement,
     NormSpec,
-    PositionKind,
+    RelativeSpec,
     StackSpec,
 )
 
@@ -34,7 +36,7 @@ def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
 def norm(spec: NormSpec) -> Shapes:
     """Scale, and shift where the kind has one."""
     scale: Shapes = {"weight": (spec.size,)}
-    return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER else {})
+    return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER and spec.bias else {})
 
 
 def attention(spec: AttentionSpec) -> Shapes:
@@ -68,17 +70,35 @@ def feed_forward(spec: FeedForwardSpec) -> Shapes:
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
 
 
+def experts(spec: ExpertsSpec) -> Shapes:
+    """The router, and every expert."""
+    shapes = under("router", linear(spec.hidden_size, spec.count, False))
+    for number in range(spec.count):
+        shapes |= under(f"experts.{number}", feed_forward(spec.expert))
+    return shapes
+
+
 def block(spec: BlockSpec) -> Shapes:
-    """One layer: each sublayer with its norm."""
-    shapes = {
-        **under("attention", attention(spec.attention)),
-        **under("attention_norm", norm(spec.norm)),
-    }
+    """One layer: each sublayer with its norms and its scale."""
+    sandwich = spec.placement == NormPlacement.SANDWICH
+    scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
+    shapes = under("attention", attention(spec.attention))
+    if not spec.bare:
+        shapes |= under("attention_norm", norm(spec.norm))
+    if sandwich:
+        shapes |= under("attention_post_norm", norm(spec.norm))
+    shapes |= under("attention_scale", scale)
     if spec.cross_attention is not None:
         shapes |= under("cross_attention", cross_attention(spec.cross_attention))
         shapes |= under("cross_attention_norm", norm(spec.norm))
-    shapes |= under("feed_forward", feed_forward(spec.feed_forward))
+    if isinstance(spec.feed_forward, ExpertsSpec):
+        shapes |= under("feed_forward", experts(spec.feed_forward))
+    else:
+        shapes |= under("feed_forward", feed_forward(spec.feed_forward))
     shapes |= under("feed_forward_norm", norm(spec.norm))
+    if sandwich:
+        shapes |= under("feed_forward_post_norm", norm(spec.norm))
+    shapes |= under("feed_forward_scale", scale)
     return shapes
 
 
@@ -86,7 +106,7 @@ def embedding(spec: EmbeddingSpec) -> Shapes:
     """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
     size = spec.table_size
     shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
-    if spec.position.kind == PositionKind.LEARNED:
+    if spec.position.table:
         shapes["position.weight"] = (spec.position.size, size)
     if spec.segments:
         shapes["segment.weight"] = (spec.segments, size)
@@ -100,10 +120,10 @@ def embedding(spec: EmbeddingSpec) -> Shapes:
 def stack(spec: StackSpec) -> Shapes:
     """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", embedding(spec.embedding))
-    if spec.relative is not None:
-        shapes["relative.weight"] = (spec.relative.buckets, spec.block.attention.num_heads)
-    for layer in range(spec.num_layers):
-        shapes |= under(f"layers.{layer}", block(spec.block))
+    if isinstance(spec.relative, RelativeSpec):
+        shapes["relative.weight"] = (spec.relative.buckets, spec.blocks[0].attention.num_heads)
+    for layer, kind in enumerate(spec.layers):
+        shapes |= under(f"layers.{layer}", block(kind))
     if spec.final_norm is not None:
         shapes |= under("final_norm", norm(spec.final_norm))
     return shapes
@@ -124,8 +144,8 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         shapes["weight"] = (outputs, inner)
     if spec.bias:
         shapes["bias"] = (outputs,)
-    if spec.dense:
-        shapes |= under("dense", linear(hidden_size, inner, True))
+    if spec.activation is not None:
+        shapes |= under("dense", linear(hidden_size, inner, spec.dense_bias))
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     return shapes
@@ -137,16 +157,18 @@ def model(spec: ModelSpec) -> Shapes:
     if spec.encoder is not None:
         shapes |= under("encoder", stack(spec.encoder))
     if spec.decoder is not None:
-        cross = spec.decoder.block.cross_attention
-        if cross is not None:
-            for layer in range(spec.decoder.num_layers):
-                shapes |= under(f"cross.{layer}", cross_key_value(cross))
+        for layer, kind in enumerate(spec.decoder.layers):
+            if kind.cross_attention is not None:
+                shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))
         shapes |= under("decoder", stack(spec.decoder))
         if spec.shared_embedding:
             del shapes["decoder.embedding.word.weight"]
     if spec.pooler:
         shapes |= under("pooler", pooler(spec.stack.hidden_size))
-    shapes |= under("head", head(spec.head, spec.stack.hidden_size, spec.stack.embedding.vocab_size))
+    words = spec.stack.embedding.vocab_size
+    shapes |= under("head", head(spec.head, spec.stack.hidden_size, words))
+    if spec.next_sentence is not None:
+        shapes |= under("next_sentence", head(spec.next_sentence, spec.stack.hidden_size, words))
     return shapes
 
 

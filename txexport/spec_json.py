@@ -25,13 +25,25 @@ def from_dict(kind: type, values: dict):
         raise SpecError(f"{kind.__name__}: {error}") from None
 
 
-def _restore(hint: type, value):
+def _restore(hint: typing.Any, value: typing.Any) -> typing.Any:
     if value is None:
         return None
     if isinstance(hint, types.UnionType):
-        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+        return _restore(
+            _meant([part for part in typing.get_args(hint) if part is not types.NoneType], value), value
+        )
     if typing.get_origin(hint) is tuple:
-        return tuple(value)
-    if dataclasses.is_dataclass(hint):
+        return tuple(_restore(typing.get_args(hint)[0], item) for item in value)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_dict(hint, value)
     return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value
+
+
+def _meant(kinds: list, value: dict) -> typing.Any:
+    """Of several spec types, the one that has the fields of `value`."""
+    if len(kinds) == 1:
+        return kinds[0]
+    fitting = [kind for kind in kinds if {f.name for f in dataclasses.fields(kind)} >= set(value)]
+    if not fitting:
+        raise SpecError(f"no spec has the fields {', '.join(value)}")
+    return fitting[0]

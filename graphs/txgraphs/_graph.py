@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
-from txexport.errors import SpecError
 from txgraphs import DOMAIN, OPSET
 from txgraphs._lowering import IR_VERSIONS, lower
 
@@ -17,7 +16,8 @@ class Graph:
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
         self.tensors = tensors
-        self.functions: dict[str, OnnxFunction] = {}
+        self.functions: dict[str, ir.Function] = {}
+        self._names: dict[OnnxFunction, str] = {}
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """A graph input; a string in `shape` is a symbolic dimension."""
@@ -53,7 +53,7 @@ class Graph:
         A parameter `q_weight` is the weight `<under>.q.weight`; one that the spec leaves out is absent.
         The node is called `name`, or else after the prefix.
         """
-        self._record(function)
+        called = self._record(function)
         parameters = [value.name for value in function.function_ir.inputs[len(arguments) :]]
         if parameters:
             known = {
@@ -68,23 +68,45 @@ class Graph:
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
         result = self.builder.call(function, *arguments, *weights, _outputs=outputs)
         node = self.graph[-1]
-        node.name = label
+        node.name, node.op_type = label, called
         return result
 
-    def _record(self, function: OnnxFunction) -> None:
-        for nested in function.function_ir.get_called_functions().values():
-            self._record(nested)
-        if self.functions.setdefault(function.name, function) is not function:
-            raise SpecError(f"two different graph functions are both called '{function.name}'")
+    def _record(self, function: OnnxFunction) -> str:
+        """The name of `function` in this model, which holds it from now on, and those that it calls.
+
+        The first of a name keeps it; another body under the same name is numbered.
+        """
+        if function in self._names:
+            return self._names[function]
+        nested = {f.name: self._record(f) for f in function.function_ir.get_called_functions().values()}
+        body = ir.serde.deserialize_function(function.to_function_proto())
+        for node in body:
+            if node.domain == DOMAIN:
+                node.op_type = nested[node.op_type]
+        text = _text(body)
+        number, name = 1, function.name
+        while name in self.functions and _text(self.functions[name]) != text:
+            number += 1
+            name = f"{function.name}_{number}"
+        body.name = name
+        self.functions.setdefault(name, body)
+        self._names[function] = name
+        return name
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
         """The finished model in operators of `opset`, each function in it once."""
-        functions = [ir.serde.deserialize_function(f.to_function_proto()) for f in self.functions.values()]
         self.graph.opset_imports[""] = opset
         return ir.Model(
             self.graph,
             ir_version=IR_VERSIONS[opset],
             producer_name="txexport",
             producer_version=producer_version,
-            functions=lower(functions, opset),
+            functions=lower(self.functions.values(), opset),
         )
+
+
+def _text(function: ir.Function) -> bytes:
+    """What two functions of the same body have in common."""
+    proto = ir.to_proto(function)
+    proto.name = ""
+    return proto.SerializeToString(deterministic=True)

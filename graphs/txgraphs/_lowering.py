@@ -126,6 +126,28 @@ def biased_mix(q, k, v, bias, scale: float):
 
 
 @script(domain, default_opset=old)
+def capped_mix(q, k, v, mask, scale: float, softcap: float):
+    """As `spelled_attention`, with scores s that become softcap * tanh(s / softcap)."""
+    group = old.Constant(value_ints=[2])
+    shape = old.Concat(
+        old.Shape(q, end=1),
+        old.Shape(k, start=1, end=2),
+        old.Constant(value_ints=[-1]),
+        old.Shape(q, start=2),
+        axis=0,
+    )
+    cap = old.Constant(value_float=softcap)
+    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
+    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
+    seen = old.Unsqueeze(mask, group)  # (B, 1, 1, S, T)
+    capped = old.Tanh(old.MatMul(grouped, keys) / cap) * cap  # (B, K, N/K, S, T)
+    scores = old.Where(seen, capped, old.Constant(value_float=-3.0e38))
+    shares = old.Where(seen, old.Softmax(scores, axis=-1), old.Constant(value_float=0.0))
+    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
+    return mixed
+
+
+@script(domain, default_opset=old)
 def spelled_cached_attention(q, k, v, filled, scale: float):
     zero, one = old.Constant(value_int=0), old.Constant(value_int=1)
     slots = old.Range(zero, old.Squeeze(old.Shape(k, start=2, end=3)), one)  # (C)
@@ -172,7 +194,10 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     """`functions` and those that they now call, in operators of `opset` only."""
     if opset == OPSET:
         return list(functions)
-    whole = {"biased_mix": biased_mix}  # functions spelled otherwise as a whole
+    whole: dict[str, OnnxFunction] = {
+        "biased_mix": biased_mix,
+        "capped_mix": capped_mix,
+    }  # functions spelled otherwise as a whole
     lowered = [
         ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f
         for f in functions

@@ -25,6 +25,12 @@ def relu(x):
 
 
 @script(domain, default_opset=op)
+def quick_gelu(x):
+    y = x * op.Sigmoid(x * op.Constant(value_float=1.702))
+    return y
+
+
+@script(domain, default_opset=op)
 def silu(x):
     y = op.Swish(x)
     return y
@@ -42,6 +48,7 @@ def activation(kind: Activation) -> OnnxFunction:
         Activation.GELU: gelu,
         Activation.GELU_TANH: gelu_tanh,
         Activation.RELU: relu,
+        Activation.QUICK_GELU: quick_gelu,
         Activation.SILU: silu,
         Activation.TANH: tanh,
     }[kind]

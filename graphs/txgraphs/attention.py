@@ -31,6 +31,13 @@ def biased_mix(q, k, v, bias, scale: float):
     return mixed
 
 
+@script(domain, default_opset=op)
+def capped_mix(q, k, v, mask, scale: float, softcap: float):
+    """As the operator does it: scores s become softcap * tanh(s / softcap) (Bello et al. 2016, 3.2)."""
+    mixed = op.Attention(q, k, v, mask, scale=scale, softcap=softcap)
+    return mixed
+
+
 def _scale(spec: AttentionSpec) -> float:
     return spec.head_dim**-0.5 if spec.scale is None else spec.scale
 
@@ -50,7 +57,7 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
-    biased = spec.biased
+    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
 
     @script(domain, default_opset=op)
     def attention(
@@ -81,6 +88,8 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
             k = op.RotaryEmbedding(k, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
         if biased:
             mixed = merge(biased_mix(q, k, v, mask, scale=scale))  # (B, S, N*H)
+        elif capped:
+            mixed = merge(capped_mix(q, k, v, mask, scale=scale, softcap=softcap))
         else:
             mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
         y = output(mixed, o_weight, o_bias)  # (B, S, W)
@@ -96,9 +105,9 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
-    biased = spec.biased
+    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
     static = cache == Cache.STATIC
-    by_length = static and spec.window is None and not spec.biased
+    by_length = static and spec.by_length
 
     @script(domain, default_opset=op)
     def cached_attention(
@@ -142,6 +151,8 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
             mixed = merge(op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale))
         elif biased:
             mixed = merge(biased_mix(q, k, v, mask, scale=scale))
+        elif capped:
+            mixed = merge(capped_mix(q, k, v, mask, scale=scale, softcap=softcap))
         else:
             mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
         y = output(mixed, o_weight, o_bias)  # (B, S, W)

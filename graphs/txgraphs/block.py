@@ -4,7 +4,7 @@ from functools import cache as memo
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import BlockSpec, Cache, NormPlacement
+from txexport.spec import BlockSpec, Cache, ExpertsSpec, FeedForwardSpec, NormPlacement
 from txgraphs import domain, op
 from txgraphs.attention import attention, cached_attention, cross_attention
 from txgraphs.feedforward import feed_forward
@@ -13,9 +13,17 @@ from txgraphs.norm import norm
 
 @memo
 def encoder_block(spec: BlockSpec) -> OnnxFunction:
-    """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
-    attend, feed, normalise = attention(spec.attention), feed_forward(spec.feed_forward), norm(spec.norm)
-    post, parallel = (spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL))
+    """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
+
+    A mixture of experts is not in the function: it comes after.
+    """
+    attend, feed, normalise = attention(spec.attention), _feed_forward(spec), norm(spec.norm)
+    post, parallel, sandwich = _placement(spec)
+    direct, scaled, whole = (
+        post or spec.bare,
+        spec.layer_scale,
+        isinstance(spec.feed_forward, FeedForwardSpec),
+    )
 
     @script(domain, default_opset=op)
     def encoder_block(
@@ -37,6 +45,9 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         attention_k_norm_bias,
         attention_norm_weight,
         attention_norm_bias,
+        attention_post_norm_weight,
+        attention_post_norm_bias,
+        attention_scale_weight,
         feed_forward_up_weight,
         feed_forward_up_bias,
         feed_forward_gate_weight,
@@ -45,8 +56,11 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
         feed_forward_down_bias,
         feed_forward_norm_weight,
         feed_forward_norm_bias,
+        feed_forward_post_norm_weight,
+        feed_forward_post_norm_bias,
+        feed_forward_scale_weight,
     ):
-        if post:
+        if direct:
             inner = x
         else:
             inner = normalise(x, attention_norm_weight, attention_norm_bias)
@@ -68,6 +82,10 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
             attention_k_norm_weight,
             attention_k_norm_bias,
         )
+        if sandwich:
+            mixed = normalise(mixed, attention_post_norm_weight, attention_post_norm_bias)
+        if scaled:
+            mixed = mixed * attention_scale_weight
         attended = x + mixed  # (B, S, W)
         if post:
             attended = normalise(attended, attention_norm_weight, attention_norm_bias)
@@ -75,22 +93,29 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
             source = x
         else:
             source = attended
-        if post:
-            inner = source
+        if whole:
+            if post:
+                inner = source
+            else:
+                inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
+            fed = feed(
+                inner,
+                feed_forward_up_weight,
+                feed_forward_up_bias,
+                feed_forward_gate_weight,
+                feed_forward_gate_bias,
+                feed_forward_down_weight,
+                feed_forward_down_bias,
+            )
+            if sandwich:
+                fed = normalise(fed, feed_forward_post_norm_weight, feed_forward_post_norm_bias)
+            if scaled:
+                fed = fed * feed_forward_scale_weight
+            y = attended + fed  # (B, S, W)
+            if post:
+                y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
         else:
-            inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
-        fed = feed(
-            inner,
-            feed_forward_up_weight,
-            feed_forward_up_bias,
-            feed_forward_gate_weight,
-            feed_forward_gate_bias,
-            feed_forward_down_weight,
-            feed_forward_down_bias,
-        )
-        y = attended + fed  # (B, S, W)
-        if post:
-            y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
+            y = op.Identity(source)
         return y
 
     return encoder_block
@@ -98,15 +123,23 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
 
 @memo
 def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
-    """Attention over a cache, over the encoder where there is one, then feed-forward."""
-    cross = spec.cross_attention is not None
+    """Attention over a cache, over the encoder where there is one, then feed-forward.
+
+    A mixture of experts is not in the function: it comes after.
+    """
     attend, feed, normalise = (
         cached_attention(spec.attention, cache),
-        feed_forward(spec.feed_forward),
+        _feed_forward(spec),
         norm(spec.norm),
     )
+    cross = spec.cross_attention is not None
     look = cross_attention(spec.cross_attention or spec.attention)
-    post, parallel = (spec.placement == kind for kind in (NormPlacement.POST, NormPlacement.PARALLEL))
+    post, parallel, sandwich = _placement(spec)
+    direct, scaled, whole = (
+        post or spec.bare,
+        spec.layer_scale,
+        isinstance(spec.feed_forward, FeedForwardSpec),
+    )
 
     @script(domain, default_opset=op)
     def decoder_block(
@@ -134,6 +167,9 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         attention_k_norm_bias,
         attention_norm_weight,
         attention_norm_bias,
+        attention_post_norm_weight,
+        attention_post_norm_bias,
+        attention_scale_weight,
         cross_attention_q_weight,
         cross_attention_q_bias,
         cross_attention_o_weight,
@@ -148,8 +184,11 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
         feed_forward_down_bias,
         feed_forward_norm_weight,
         feed_forward_norm_bias,
+        feed_forward_post_norm_weight,
+        feed_forward_post_norm_bias,
+        feed_forward_scale_weight,
     ):
-        if post:
+        if direct:
             inner = x
         else:
             inner = normalise(x, attention_norm_weight, attention_norm_bias)
@@ -174,6 +213,10 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             attention_k_norm_weight,
             attention_k_norm_bias,
         )
+        if sandwich:
+            mixed = normalise(mixed, attention_post_norm_weight, attention_post_norm_bias)
+        if scaled:
+            mixed = mixed * attention_scale_weight
         attended = x + mixed  # (B, S, W)
         if post:
             attended = normalise(attended, attention_norm_weight, attention_norm_bias)
@@ -199,22 +242,43 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
             source = x
         else:
             source = attended
-        if post:
-            inner = source
+        if whole:
+            if post:
+                inner = source
+            else:
+                inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
+            fed = feed(
+                inner,
+                feed_forward_up_weight,
+                feed_forward_up_bias,
+                feed_forward_gate_weight,
+                feed_forward_gate_bias,
+                feed_forward_down_weight,
+                feed_forward_down_bias,
+            )
+            if sandwich:
+                fed = normalise(fed, feed_forward_post_norm_weight, feed_forward_post_norm_bias)
+            if scaled:
+                fed = fed * feed_forward_scale_weight
+            y = attended + fed  # (B, S, W)
+            if post:
+                y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
         else:
-            inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
-        fed = feed(
-            inner,
-            feed_forward_up_weight,
-            feed_forward_up_bias,
-            feed_forward_gate_weight,
-            feed_forward_gate_bias,
-            feed_forward_down_weight,
-            feed_forward_down_bias,
-        )
-        y = attended + fed  # (B, S, W)
-        if post:
-            y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
+            y = op.Identity(source)
         return y, k, v
 
     return decoder_block
+
+
+def _placement(spec: BlockSpec) -> tuple[bool, bool, bool]:
+    """Whether norms stand after a sublayer's sum, parallel sublayers, or both sides of a sublayer."""
+    post, parallel, sandwich = (
+        spec.placement == kind
+        for kind in (NormPlacement.POST, NormPlacement.PARALLEL, NormPlacement.SANDWICH)
+    )
+    return post, parallel, sandwich
+
+
+def _feed_forward(spec: BlockSpec) -> OnnxFunction:
+    inner = spec.feed_forward
+    return feed_forward(inner.expert if isinstance(inner, ExpertsSpec) else inner)

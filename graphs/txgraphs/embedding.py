@@ -4,10 +4,12 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import EmbeddingSpec, NormSpec, PositionKind
+from txexport.spec import EmbeddingSpec, NormSpec
 from txgraphs import domain, op
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+
+KEPT = 1 - 0.15 * 0.8  # of the tokens that ESM read in training, those whose vectors were left
 
 
 @cache
@@ -17,7 +19,8 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1).
     """
     scale, scaled = spec.scale, spec.scale != 1
-    learned, offset = spec.position.kind == PositionKind.LEARNED, spec.position.offset
+    table, offset = spec.position.table, spec.position.offset
+    drops, dropped_id = spec.dropped is not None, spec.dropped or 0
     segments, one_segment, normed = spec.segments > 1, spec.segments == 1, spec.norm is not None
     factored, project = spec.factored_size is not None, linear(True)
     normalise = norm(spec.norm or NormSpec(1, 1.0))
@@ -27,6 +30,7 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
         input_ids,
         positions,
         token_type_ids,
+        attention_mask,
         word_weight,
         position_weight,
         segment_weight,
@@ -36,9 +40,16 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
         project_bias,
     ):
         words = op.Gather(word_weight, input_ids)  # (B, S, W)
+        if drops:
+            dropped = op.Cast(op.Equal(input_ids, op.Constant(value_int=dropped_id)), to=1)  # (B, S)
+            axis, one = op.Constant(value_ints=[1]), op.Constant(value_float=1.0)
+            real = op.Cast(op.ReduceSum(attention_mask, axis), to=1)  # (B, 1)
+            share = op.Unsqueeze(op.ReduceSum(dropped, axis) / real, axis)  # (B, 1, 1)
+            left = op.Unsqueeze(one - dropped, op.Constant(value_ints=[2]))  # (B, S, 1)
+            words = words * left * op.Constant(value_float=KEPT) / (one - share)
         if scaled:
             words = words * op.Constant(value_float=scale)
-        if learned:
+        if table:
             words = words + op.Gather(position_weight, positions + op.Constant(value_int=offset))
         if one_segment:
             words = words + segment_weight

@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import HeadSpec
+from txexport.spec import Activation, HeadSpec, NormSpec, Pick
 from txgraphs import domain, op
 from txgraphs.activation import activation
 from txgraphs.linear import linear
@@ -26,16 +26,32 @@ def pooler() -> OnnxFunction:
 
 
 @cache
+def _shaped(spec: HeadSpec) -> OnnxFunction:
+    """The dense layer, activation and norm that a projection may have before it: x (...,W) -> (...,W)."""
+    transformed, normed = spec.activation is not None, spec.norm is not None
+    dense, act = linear(spec.dense_bias), activation(spec.activation or Activation.TANH)
+    normalise = norm(spec.norm or NormSpec(1, 1.0))
+
+    @script(domain, default_opset=op)
+    def transform(x, dense_weight, dense_bias, norm_weight, norm_bias):
+        y = op.Identity(x)
+        if transformed:
+            y = act(dense(x, dense_weight, dense_bias))
+        if normed:
+            y = normalise(y, norm_weight, norm_bias)
+        return y
+
+    return transform
+
+
+@cache
 def masked_lm_head(spec: HeadSpec) -> OnnxFunction:
     """Scores of every word (Devlin et al. 2019, 3.1): x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
-    assert spec.activation is not None
-    assert spec.norm is not None
-    act, normalise = activation(spec.activation), norm(spec.norm)
-    dense, project, tied = linear(True), linear(spec.bias), spec.tied
+    shape, project, tied = _shaped(spec), linear(spec.bias), spec.tied
 
     @script(domain, default_opset=op)
     def masked_lm_head(x, word, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
-        shaped = normalise(act(dense(x, dense_weight, dense_bias)), norm_weight, norm_bias)  # (B, S, W)
+        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
         if tied:
             logits = project(shaped, word, bias)  # (B, S, V)
         else:
@@ -52,6 +68,7 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
     Where `indexed`, logits_indices (B,L) picks the positions; otherwise L = S.
     """
     project, tied, scale, scaled = linear(spec.bias), spec.tied, spec.scale, spec.scale != 1
+    capped, softcap = spec.softcap is not None, spec.softcap or 0.0
 
     @script(domain, default_opset=op)
     def causal_lm_head(x, logits_indices, word, weight, bias):
@@ -66,6 +83,9 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
             logits = project(asked, word, bias)  # (B, L, V)
         else:
             logits = project(asked, weight, bias)
+        if capped:
+            cap = op.Constant(value_float=softcap)
+            logits = op.Tanh(logits / cap) * cap
         return logits
 
     return causal_lm_head
@@ -73,15 +93,34 @@ def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
 
 @cache
 def sequence_head(spec: HeadSpec) -> OnnxFunction:
-    """Scores of a whole sequence's labels (Devlin et al. 2019, 3.2): x (B,S,W) -> logits (B,labels)."""
-    assert spec.activation is not None
-    act, dense, project = activation(spec.activation), linear(True), linear(spec.bias)
+    """Scores of a whole sequence's labels, from one vector of it (Devlin et al. 2019, 3.2).
+
+    x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
+    """
+    shape, project, padding = _shaped(spec), linear(spec.bias), spec.padding or 0
+    first, mean, skips = spec.pick == Pick.FIRST, spec.pick == Pick.MEAN, spec.padding is not None
 
     @script(domain, default_opset=op)
-    def sequence_head(x, weight, bias, dense_weight, dense_bias):
-        first = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
-        pooled = act(dense(first, dense_weight, dense_bias))  # (B, W)
-        logits = project(pooled, weight, bias)  # (B, labels)
+    def sequence_head(
+        x, input_ids, attention_mask, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias
+    ):
+        one = op.Constant(value_ints=[1])
+        if first:
+            picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        elif mean:
+            weights = op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))  # (B, S, 1)
+            picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
+        else:
+            length = op.Squeeze(op.Shape(input_ids, start=1, end=2))
+            places = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))  # (S)
+            places = op.Expand(places, op.Shape(input_ids))  # (B, S)
+            if skips:
+                real = op.Not(op.Equal(input_ids, op.Constant(value_int=padding)))
+                places = places * op.Cast(real, to=7)
+            last, _ = op.TopK(places, one)  # (B, 1)
+            picked = op.GatherND(x, last, batch_dims=1)  # (B, W)
+        shaped = shape(picked, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, W)
+        logits = project(shaped, weight, bias)  # (B, labels)
         return logits
 
     return sequence_head
@@ -90,11 +129,12 @@ def sequence_head(spec: HeadSpec) -> OnnxFunction:
 @cache
 def token_head(spec: HeadSpec) -> OnnxFunction:
     """Scores of every token's labels (Devlin et al. 2019, 5.3): x (B,S,W) -> logits (B,S,labels)."""
-    project = linear(spec.bias)
+    shape, project = _shaped(spec), linear(spec.bias)
 
     @script(domain, default_opset=op)
-    def token_head(x, weight, bias):
-        logits = project(x, weight, bias)  # (B, S, labels)
+    def token_head(x, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
+        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
+        logits = project(shaped, weight, bias)  # (B, S, labels)
         return logits
 
     return token_head
@@ -103,11 +143,12 @@ def token_head(spec: HeadSpec) -> OnnxFunction:
 @cache
 def span_head(spec: HeadSpec) -> OnnxFunction:
     """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2): x (B,S,W) -> two (B,S)."""
-    project = linear(spec.bias)
+    shape, project = _shaped(spec), linear(spec.bias)
 
     @script(domain, default_opset=op)
-    def span_head(x, weight, bias):
-        both = project(x, weight, bias)  # (B, S, 2)
+    def span_head(x, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
+        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
+        both = project(shaped, weight, bias)  # (B, S, 2)
         start_logits = op.Gather(both, op.Constant(value_int=0), axis=2)  # (B, S)
         end_logits = op.Gather(both, op.Constant(value_int=1), axis=2)  # (B, S)
         return start_logits, end_logits

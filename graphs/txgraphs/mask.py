@@ -18,6 +18,22 @@ def padding_mask(attention_mask, input_ids):
 
 
 @cache
+def near_mask(window: int) -> OnnxFunction:
+    """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""
+
+    @script(domain, default_opset=op)
+    def near_mask(attention_mask, input_ids, order):
+        mask = padding_mask(attention_mask, input_ids)  # (B, 1, S, S)
+        own, other = op.Constant(value_ints=[2]), op.Constant(value_ints=[1])
+        distance = op.Abs(op.Unsqueeze(order, own) - op.Unsqueeze(order, other))  # (B, S, S)
+        near = op.Less(distance, op.Constant(value_int=window))
+        mask = op.And(mask, op.Unsqueeze(near, op.Constant(value_ints=[1])))
+        return mask
+
+    return near_mask
+
+
+@cache
 def causal_mask(window: int | None) -> OnnxFunction:
     """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
 

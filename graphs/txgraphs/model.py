@@ -1,19 +1,30 @@
 """Whole models, put together from a spec: one graph function call a component and layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 import onnx_ir as ir
 
 from txexport.parameters import word_matrix
-from txexport.spec import AttentionSpec, Cache, HeadKind, ModelSpec, RelativeSpec, StackSpec
+from txexport.spec import (
+    AlibiSpec,
+    AttentionSpec,
+    BlockSpec,
+    Cache,
+    ExpertsSpec,
+    HeadKind,
+    ModelSpec,
+    RotarySpec,
+    StackSpec,
+)
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
+from txgraphs.experts import experts
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
-from txgraphs.mask import biased_mask, cache_mask, causal_mask, padding_mask
+from txgraphs.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
 from txgraphs.norm import norm
-from txgraphs.position import positions, relative_bias, rotation, token_positions
+from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
 TOKENS = ("batch_size", "sequence_length")
@@ -38,24 +49,28 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
 def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
-    attention, op = spec.block.attention, graph.builder.op
-    padding = spec.embedding.position.padding
-    if padding is None:
-        start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
-        places = graph.call(positions, input_ids, start, name="positions")  # (B, S)
-    else:
-        places = graph.call(token_positions(padding), input_ids, name="positions")
-    if attention.causal:
-        visible = causal_mask(attention.window)
-        mask = graph.call(visible, attention_mask, input_ids, places, name="mask")  # (B, 1, S, S)
-    else:
-        mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
-    if spec.relative is not None:
-        mask = _bias(spec.relative, graph, "encoder", places, places, mask)  # (B, N, S, S)
-    cos, sin = _rotate(attention, graph, places)
-    x = _embed(spec, graph, "encoder", word, input_ids, places, inputs.get("token_type_ids"))
-    for layer in range(spec.num_layers):
-        x = graph.call(encoder_block(spec.block), x, mask, cos, sin, under=f"encoder.layers.{layer}")
+    op, padding = graph.builder.op, spec.embedding.position.padding
+    start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
+    order = graph.call(positions, input_ids, start, name="order")  # (B, S)
+    places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
+    masks: dict[int | None, ir.Value] = {}
+    for window in _windows(spec):
+        name = _numbered("mask", masks)
+        if spec.causal:
+            mask = graph.call(
+                causal_mask(window), attention_mask, input_ids, order, name=name
+            )  # (B, 1, S, S)
+        elif window is not None:
+            mask = graph.call(near_mask(window), attention_mask, input_ids, order, name=name)
+        else:
+            mask = graph.call(padding_mask, attention_mask, input_ids, name=name)
+        masks[window] = _bias(spec, graph, "encoder", order, order, mask)
+    rotations = _rotations(spec, graph, order)
+    x = _embed(spec, graph, "encoder", word, places, inputs)
+    for layer, block in enumerate(spec.layers):
+        mask, turns = masks[block.attention.window], rotations[block.attention.rotary]
+        x = graph.call(encoder_block(block), x, mask, *turns, under=f"encoder.layers.{layer}")
+        x = _mixture(block, graph, x, f"encoder.layers.{layer}")
     if spec.final_norm is not None:
         x = graph.call(norm(spec.final_norm), x, under="encoder.final_norm")
     return x
@@ -72,45 +87,78 @@ def decoder(
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
     input_ids, cache_lengths = inputs["input_ids"], inputs.get("cache_lengths")
-    attention, op = spec.block.attention, graph.builder.op
-    if cache == Cache.STATIC:
-        places, mask = graph.call(positions, input_ids, cache_lengths, name="positions"), None  # (B, S)
-        if attention.window is not None or attention.biased:
-            visible = cache_mask(attention.window)
-            mask = graph.call(visible, cache_lengths, past[0][0], input_ids, name="mask")  # (B, 1, S, C)
-    else:
-        attention_mask, places = inputs.get("attention_mask"), inputs.get("position_ids")
-        length = op.Shape(past[0][0], start=2, end=3)  # P
-        if attention_mask is None:
-            attention_mask = _ones(graph, input_ids, length)
-        if places is None:
-            start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
-            places = graph.call(positions, input_ids, start, name="positions")
-        visible = causal_mask(attention.window)
-        order = op.CumSum(attention_mask, 1)  # padding between tokens is no distance
-        mask = graph.call(visible, attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
-    if spec.relative is not None:
-        slots = op.Range(0, op.Squeeze(op.Shape(mask, start=3, end=4)), 1)  # (T)
-        keys = op.Unsqueeze(slots, [0])  # (1, T)
-        mask = _bias(spec.relative, graph, "decoder", places, keys, mask)  # (B, N, S, T)
+    places, masks = _over_cache(spec, cache, graph, inputs, past)
     cross_mask = None
     if cross is not None:
         source = inputs["encoder_attention_mask"]
         cross_mask = graph.call(padding_mask, source, input_ids, name="cross_mask")  # (B, 1, S, E)
-    cos, sin = _rotate(attention, graph, places)
-    x = _embed(spec, graph, "decoder", word, input_ids, places, None)
+    rotations = _rotations(spec, graph, places)
+    x = _embed(spec, graph, "decoder", word, places, inputs)
     present = []
-    for layer in range(spec.num_layers):
+    for layer, block in enumerate(spec.layers):
+        mask = masks.get(block.attention.window)
+        if cache == Cache.STATIC and block.attention.by_length:
+            mask = None
         cross_k, cross_v = cross[layer] if cross else (None, None)
+        turns, name = rotations[block.attention.rotary], f"decoder.layers.{layer}"
         x, k, v = graph.call(
-            decoder_block(spec.block, cache),
-            *(x, mask, cos, sin, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
-            under=f"decoder.layers.{layer}",
+            decoder_block(block, cache),
+            *(x, mask, *turns, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
+            under=name,
         )
+        x = _mixture(block, graph, x, name)
         present.append((k, v))
     if spec.final_norm is not None:
         x = graph.call(norm(spec.final_norm), x, under="decoder.final_norm")
     return x, present
+
+
+def _over_cache(
+    spec: StackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
+) -> tuple[ir.Value, dict[int | None, ir.Value]]:
+    """Positions of new tokens (B,S), and by window, where a layer needs one, the mask over the cache."""
+    input_ids, op = inputs["input_ids"], graph.builder.op
+    masks: dict[int | None, ir.Value] = {}
+    if cache == Cache.STATIC:
+        cache_lengths, buffer = inputs["cache_lengths"], past[0][0]
+        places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+        slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(buffer, start=2, end=3)), 1), [0])  # (1, C)
+        for window in _windows(spec, masked=True):
+            name = _numbered("mask", masks)
+            mask = graph.call(cache_mask(window), cache_lengths, buffer, input_ids, name=name)  # (B, 1, S, C)
+            masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
+        return places, masks
+    attention_mask, given = inputs.get("attention_mask"), inputs.get("position_ids")
+    length = op.Shape(past[0][0], start=2, end=3)  # P
+    if attention_mask is None:
+        attention_mask = _ones(graph, input_ids, length)
+    if given is None:
+        start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
+        given = graph.call(positions, input_ids, start, name="positions")
+    order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
+    for window in _windows(spec):
+        name = _numbered("mask", masks)
+        mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name=name)  # (B, 1, S, T)
+        masks[window] = _bias(spec, graph, "decoder", given, order, mask)
+    return given, masks
+
+
+def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
+    """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
+    kinds = [block.attention for block in spec.blocks]
+    return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
+
+
+def _numbered(name: str, taken: Sized) -> str:
+    return f"{name}_{len(taken) + 1}" if taken else name
+
+
+def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value:
+    """A mixture of experts in its residual, for a block that ends in one."""
+    if not isinstance(spec.feed_forward, ExpertsSpec):
+        return x
+    inner = graph.call(norm(spec.norm), x, under=f"{under}.feed_forward_norm")
+    return graph.builder.op.Add(x, experts(spec.feed_forward, graph, inner, f"{under}.feed_forward"))
 
 
 def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
@@ -120,28 +168,58 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     if spec.decoder is not None:
         shape = SOURCE
     names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.embedding.segments > 1)
-    inputs = {name: graph.input(name, INT, shape) for name in names}
     word = word_matrix(spec, "encoder")
+    if spec.head.kind == HeadKind.CHOICES:
+        inputs, choices = _choices(graph, names)
+    else:
+        inputs, choices = {name: graph.input(name, INT, shape) for name in names}, None
     x = encoder(spec.encoder, graph, inputs, word)
-    _head_outputs(spec, graph, x, word, shape)
+    _head_outputs(spec, graph, x, word, shape, inputs, choices)
     if spec.decoder is not None:
-        crossed = spec.decoder.block.cross_attention
-        assert crossed is not None
-        for layer in range(spec.decoder.num_layers):
+        for layer, block in enumerate(spec.decoder.layers):
+            crossed = block.cross_attention
+            assert crossed is not None
             pair = graph.call(cross_key_value(crossed), x, under=f"cross.{layer}")
             _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", "encoder_sequence_length")
     return graph
 
 
-def _head_outputs(spec: ModelSpec, graph: Graph, x: ir.Value, word: str, shape: tuple[str, str]) -> None:
+def _choices(graph: Graph, names: list[str]) -> tuple[dict[str, ir.Value], ir.Value]:
+    """Inputs (B,C,S), each as rows (B*C,S), and the shape (B,C) of their scores."""
+    op, inputs = graph.builder.op, {}
+    shape = ("batch_size", "num_choices", "sequence_length")
+    for name in names:
+        given = graph.input(name, INT, shape)
+        length = op.Shape(given, start=2, end=3)
+        inputs[name] = op.Reshape(given, op.Concat([-1], length, axis=0))  # (B*C, S)
+    return inputs, op.Shape(graph.graph.inputs[0], start=0, end=2)
+
+
+def _head_outputs(
+    spec: ModelSpec,
+    graph: Graph,
+    x: ir.Value,
+    word: str,
+    shape: tuple[str, str],
+    inputs: dict[str, ir.Value],
+    choices: ir.Value | None,
+) -> None:
     """What an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
-    head, batch = spec.head, shape[0]
+    head, batch, op = spec.head, shape[0], graph.builder.op
+    tokens = inputs["input_ids"], inputs["attention_mask"]
     if head.kind == HeadKind.MASKED_LM:
         logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
-        graph.output(logits, "logits", FLOAT, (*shape, spec.stack.embedding.vocab_size))
+        name = "logits" if spec.next_sentence is None else "prediction_logits"
+        graph.output(logits, name, FLOAT, (*shape, spec.stack.embedding.vocab_size))
+        if spec.next_sentence is not None:
+            pair = graph.call(sequence_head(spec.next_sentence), x, *tokens, under="next_sentence")
+            graph.output(pair, "seq_relationship_logits", FLOAT, (batch, spec.next_sentence.labels))
     elif head.kind == HeadKind.SEQUENCE:
-        logits = graph.call(sequence_head(head), x, under="head")
+        logits = graph.call(sequence_head(head), x, *tokens, under="head")
         graph.output(logits, "logits", FLOAT, (batch, head.labels))
+    elif head.kind == HeadKind.CHOICES:
+        scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
+        graph.output(op.Reshape(scores, choices), "logits", FLOAT, (batch, "num_choices"))
     elif head.kind == HeadKind.TOKENS:
         logits = graph.call(token_head(head), x, under="head")
         graph.output(logits, "logits", FLOAT, (*shape, head.labels))
@@ -160,64 +238,67 @@ def _head_outputs(spec: ModelSpec, graph: Graph, x: ir.Value, word: str, shape: 
 def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
     assert spec.decoder is not None
-    static, crossed = cache == Cache.STATIC, spec.decoder.block.cross_attention
+    static, crossed = cache == Cache.STATIC, spec.decoder.crossed
     graph = Graph("decoder_model" if crossed else "model", tensors)
     inputs = {"input_ids": graph.input("input_ids", INT, TOKENS)}
     if static:
         inputs["cache_lengths"] = graph.input("cache_lengths", INT, TOKENS[:1])
         inputs["logits_indices"] = graph.input("logits_indices", INT, ("batch_size", "logits_length"))
-    elif crossed is None:
+    elif not crossed:
         inputs["attention_mask"] = graph.input("attention_mask", INT, ("batch_size", "total_sequence_length"))
         inputs["position_ids"] = graph.input("position_ids", INT, TOKENS)
-    if crossed is not None:
+    if crossed:
         inputs["encoder_attention_mask"] = graph.input("encoder_attention_mask", INT, SOURCE)
-    own, attention = ".decoder" if crossed else "", spec.decoder.block.attention
+    own = ".decoder" if crossed else ""
     before, after = ("capacity",) * 2 if static else ("past_sequence_length", "total_sequence_length")
     past, cross = [], []
-    for layer in range(spec.decoder.num_layers):
-        past.append(_cache_inputs(graph, attention, f"past_key_values.{layer}{own}", before))
-        if crossed is not None:
+    for layer, block in enumerate(spec.decoder.layers):
+        past.append(_cache_inputs(graph, block.attention, f"past_key_values.{layer}{own}", before))
+        if block.cross_attention is not None:
             source = f"past_key_values.{layer}.encoder"
-            cross.append(_cache_inputs(graph, crossed, source, "encoder_sequence_length"))
+            cross.append(_cache_inputs(graph, block.cross_attention, source, "encoder_sequence_length"))
     word = word_matrix(spec, "decoder")
     x, present = decoder(spec.decoder, cache, graph, inputs, word, past, cross or None)
     head = causal_lm_head(spec.head, static)
     logits = graph.call(head, x, inputs.get("logits_indices"), graph.weight(word), under="head")
     length = "logits_length" if static else "sequence_length"
     graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.decoder.embedding.vocab_size))
-    for layer, pair in enumerate(present):
-        _cache_outputs(graph, attention, pair, f"present.{layer}{own}", after)
+    for layer, (block, pair) in enumerate(zip(spec.decoder.layers, present, strict=True)):
+        _cache_outputs(graph, block.attention, pair, f"present.{layer}{own}", after)
     return graph
 
 
 def _embed(
-    spec: StackSpec,
-    graph: Graph,
-    stack: str,
-    word: str,
-    input_ids: ir.Value,
-    places: ir.Value,
-    token_type_ids: ir.Value | None,
+    spec: StackSpec, graph: Graph, stack: str, word: str, places: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
     """The embedding call; its word matrix may be another stack's."""
-    function = embedding(spec.embedding)
-    return graph.call(
-        function, input_ids, places, token_type_ids, graph.weight(word), under=f"{stack}.embedding"
-    )
+    segments = inputs.get("token_type_ids")
+    mask = inputs.get("attention_mask") if spec.embedding.dropped is not None else None
+    tokens = inputs["input_ids"], places, segments, mask
+    return graph.call(embedding(spec.embedding), *tokens, graph.weight(word), under=f"{stack}.embedding")
 
 
-def _rotate(spec: AttentionSpec, graph: Graph, places: ir.Value) -> tuple[ir.Value | None, ir.Value | None]:
-    """The cosines and sines that every layer rotates by, where attention does."""
-    if spec.rotary is None:
-        return None, None
-    return graph.call(rotation(spec.rotary), places, name="rotation")
+def _rotations(
+    spec: StackSpec, graph: Graph, places: ir.Value
+) -> dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]]:
+    """Cosines and sines for every way of rotating that a layer has."""
+    found: dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]] = {}
+    for kind in dict.fromkeys(block.attention.rotary for block in spec.blocks):
+        name = _numbered("rotation", found)
+        found[kind] = (None, None) if kind is None else graph.call(rotation(kind), places, name=name)
+    return found
 
 
 def _bias(
-    spec: RelativeSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value | None
+    spec: StackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
 ) -> ir.Value:
-    """The mask with the bias of relative positions, which all layers share."""
-    bias = graph.call(relative_bias(spec), queries, keys, under=f"{stack}.relative")
+    """The mask, with the bias of relative positions where there is one."""
+    if spec.relative is None:
+        return mask
+    if isinstance(spec.relative, AlibiSpec):
+        bias = graph.call(alibi(spec.relative), queries, keys, name="alibi")
+    else:
+        bias = graph.call(relative_bias(spec.relative), queries, keys, under=f"{stack}.relative")
     return graph.call(biased_mask, bias, mask, name="biased_mask")
 
 

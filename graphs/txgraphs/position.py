@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
 from txgraphs import domain, op
 
 
@@ -48,6 +48,25 @@ def rotation(spec: RotarySpec) -> OnnxFunction:
         return cos, sin
 
     return rotation
+
+
+@cache
+def alibi(spec: AlibiSpec) -> OnnxFunction:
+    """What a head's scores lose with the distance of key and query (Press et al. 2022, 3).
+
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
+    """
+    numbers = [-slope for slope in spec.slopes]
+
+    @script(domain, default_opset=op)
+    def alibi(queries, keys):
+        slopes = op.Unsqueeze(op.Constant(value_floats=numbers), op.Constant(value_ints=[1, 2]))  # (N, 1, 1)
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        distance = op.Cast(op.Abs(op.Unsqueeze(queries, two) - op.Unsqueeze(keys, one)), to=1)  # (B, S, T)
+        bias = op.Unsqueeze(distance, one) * slopes  # (B, N, S, T)
+        return bias
+
+    return alibi
 
 
 @cache

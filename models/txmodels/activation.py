@@ -10,12 +10,17 @@ from torch import Tensor
 from txexport.spec import Activation
 
 
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
 def activation(kind: Activation) -> Callable[[Tensor], Tensor]:
     """The function x (...) -> y (...) of `kind`."""
     functions: dict[Activation, Callable[[Tensor], Tensor]] = {
         Activation.GELU: F.gelu,
         Activation.GELU_TANH: partial(F.gelu, approximate="tanh"),
         Activation.RELU: F.relu,
+        Activation.QUICK_GELU: _quick_gelu,
         Activation.SILU: F.silu,
         Activation.TANH: torch.tanh,
     }

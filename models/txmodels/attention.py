@@ -19,9 +19,23 @@ def merge(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-def _mix(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
+def _mix(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, softcap: float | None = None
+) -> Tensor:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
+    if softcap is not None:
+        assert mask is not None
+        return _capped_mix(q, k, v, mask, scale or q.shape[-1] ** -0.5, softcap)
     return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _capped_mix(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, softcap: float) -> Tensor:
+    """As `_mix`, with scores s that become softcap * tanh(s / softcap) (Bello et al. 2016, 3.2)."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)  # (B, N, T, H)
+    scores = softcap * torch.tanh(q @ k.mT * scale / softcap)  # (B, N, S, T)
+    shares = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1).nan_to_num(0.0)
+    return shares @ v
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
@@ -56,6 +70,7 @@ class Attention(nn.Module):
     def __init__(self, spec: AttentionSpec):
         super().__init__()
         self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
+        self.softcap = spec.softcap
         self.rotary, self.normed = spec.rotary is not None, spec.head_norm is not None
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
@@ -77,7 +92,7 @@ class Attention(nn.Module):
             assert cos is not None
             assert sin is not None
             q, k = _rotate(q, cos, sin, self.interleaved), _rotate(k, cos, sin, self.interleaved)
-        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
+        mixed = merge(_mix(q, k, v, mask, self.scale, self.softcap))  # (B, S, N*H)
         y: Tensor = self.o(mixed)  # (B, S, W)
         return y
 
@@ -88,7 +103,7 @@ class CachedAttention(Attention):
     def __init__(self, spec: AttentionSpec, cache: Cache):
         super().__init__(spec)
         self.static = cache == Cache.STATIC
-        self.by_length = self.static and spec.window is None and not spec.biased
+        self.by_length = self.static and spec.by_length
 
     def forward(  # type: ignore[override]
         self,
@@ -103,7 +118,7 @@ class CachedAttention(Attention):
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
-        takes a mask only for a window or a bias.
+        takes a mask only where the spec is not `by_length`.
         """
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         new_k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
@@ -123,7 +138,7 @@ class CachedAttention(Attention):
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)
-        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
+        mixed = merge(_mix(q, k, v, mask, self.scale, self.softcap))  # (B, S, N*H)
         y: Tensor = self.o(mixed)  # (B, S, W)
         return y, k, v
 

@@ -2,9 +2,11 @@
 
 from torch import Tensor, nn
 
-from txexport.spec import EmbeddingSpec, PositionKind
+from txexport.spec import EmbeddingSpec
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+
+KEPT = 1 - 0.15 * 0.8  # of the tokens that ESM read in training, those whose vectors were left
 
 
 class Embedding(nn.Module):
@@ -16,27 +18,38 @@ class Embedding(nn.Module):
     def __init__(self, spec: EmbeddingSpec):
         super().__init__()
         self.scale = spec.scale
-        self.learned = spec.position.kind == PositionKind.LEARNED
+        self.table, self.dropped = spec.position.table, spec.dropped
         self.offset = spec.position.offset
         self.segments = spec.segments
         size = spec.table_size
         self.word = nn.Embedding(spec.vocab_size, size)
-        if self.learned:
+        if self.table:
             self.position = nn.Embedding(spec.position.size, size)
         if self.segments:
             self.segment = nn.Embedding(spec.segments, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
         self.project = nn.Identity() if spec.factored_size is None else Linear(size, spec.hidden_size)
 
-    def forward(self, input_ids: Tensor, positions: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """input_ids (B,S), positions (B,S) or (1,S), token_type_ids (B,S) -> x (B,S,W).
+    def forward(
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        token_type_ids: Tensor | None,
+        attention_mask: Tensor | None,
+    ) -> Tensor:
+        """input_ids (B,S), positions (B,S) or (1,S), token_type_ids and attention_mask (B,S) -> x (B,S,W).
 
-        One segment needs no token_type_ids.
+        One segment needs no token_type_ids; only token dropout needs the mask.
         """
         words = self.word(input_ids)  # (B, S, W)
+        if self.dropped is not None:
+            assert attention_mask is not None
+            dropped = (input_ids == self.dropped).float()  # (B, S)
+            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).float()  # (B)
+            words = words * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
             words = words * self.scale
-        if self.learned:
+        if self.table:
             words = words + self.position(positions + self.offset)
         if self.segments == 1:
             words = words + self.segment.weight

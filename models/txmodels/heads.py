@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import HeadSpec
+from txexport.spec import HeadSpec, Pick
 from txmodels.activation import activation
 from txmodels.linear import Linear
 from txmodels.norm import Norm
@@ -23,24 +23,41 @@ class Pooler(nn.Module):
         return pooled
 
 
-class MaskedLMHead(nn.Module):
-    """Scores of every word at every position (Devlin et al. 2019, 3.1)."""
+class _Transform(nn.Module):
+    """The dense layer, activation and norm that a projection may have before it, and the projection."""
 
-    def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
+    def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
         super().__init__()
-        assert spec.activation is not None
-        assert spec.norm is not None
-        self.act = activation(spec.activation)
-        self.dense = Linear(hidden_size, spec.norm.size)
-        self.norm = Norm(spec.norm)
-        self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, spec.norm.size))
-        self.bias = nn.Parameter(torch.zeros(vocab_size)) if spec.bias else None
+        size = spec.norm.size if spec.norm is not None else hidden_size
+        self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if spec.bias else None
+        self.dense = None
+        if spec.activation is not None:
+            self.act = activation(spec.activation)
+            self.dense = Linear(hidden_size, size, spec.dense_bias)
+        self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
+
+    def shape(self, x: Tensor) -> Tensor:
+        """x (...,W) -> (...,W) as the projection takes it."""
+        if self.dense is not None:
+            x = self.act(self.dense(x))
+        y: Tensor = self.norm(x)
+        return y
+
+    def project(self, x: Tensor, word: Tensor | None = None) -> Tensor:
+        """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+        weight = word if self.weight is None else self.weight
+        assert weight is not None
+        return nn.functional.linear(x, weight, self.bias)
+
+
+class MaskedLMHead(_Transform):
+    """Scores of every word at every position (Devlin et al. 2019, 3.1)."""
 
     def forward(self, x: Tensor, word: Tensor) -> Tensor:
         """x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
-        shaped = self.norm(self.act(self.dense(x)))  # (B, S, W)
-        weight = word if self.weight is None else self.weight
-        logits = nn.functional.linear(shaped, weight, self.bias)  # (B, S, V)
+        shaped = self.shape(x)  # (B, S, W)
+        logits = self.project(shaped, word)  # (B, S, V)
         return logits
 
 
@@ -49,7 +66,7 @@ class CausalLMHead(nn.Module):
 
     def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
         super().__init__()
-        self.scale = spec.scale
+        self.scale, self.softcap = spec.scale, spec.softcap
         self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, hidden_size))
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if spec.bias else None
 
@@ -61,52 +78,59 @@ class CausalLMHead(nn.Module):
             x = x * self.scale
         weight = word if self.weight is None else self.weight
         logits = nn.functional.linear(x, weight, self.bias)  # (B, L, V)
+        if self.softcap is not None:
+            logits = self.softcap * torch.tanh(logits / self.softcap)
         return logits
 
 
-class SequenceHead(nn.Module):
-    """Scores of a whole sequence's labels, from its first token (Devlin et al. 2019, 3.2)."""
+class SequenceHead(_Transform):
+    """Scores of a whole sequence's labels, from one vector of it (Devlin et al. 2019, 3.2)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
-        super().__init__()
-        assert spec.activation is not None
-        self.act = activation(spec.activation)
-        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
-        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
-        self.dense = Linear(hidden_size, hidden_size)
+        super().__init__(spec, hidden_size, spec.labels)
+        self.pick, self.padding = spec.pick, spec.padding
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> logits (B,labels)."""
-        first = x[:, 0]  # (B, W)
-        pooled = self.act(self.dense(first))  # (B, W)
-        logits = nn.functional.linear(pooled, self.weight, self.bias)  # (B, labels)
+    def forward(self, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels)."""
+        picked = self.picked(x, input_ids, attention_mask)  # (B, W)
+        shaped = self.shape(picked)  # (B, W)
+        logits = self.project(shaped)  # (B, labels)
         return logits
 
+    def picked(self, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The vector of each sequence (B,W)."""
+        if self.pick == Pick.FIRST:
+            return x[:, 0]
+        if self.pick == Pick.MEAN:
+            weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
+            return (x * weights).sum(dim=1) / weights.sum(dim=1)
+        places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
+        if self.padding is not None:
+            places = places * (input_ids != self.padding)
+        last = places.max(dim=1).values  # (B)
+        return x[torch.arange(len(x), device=x.device), last]
 
-class TokenHead(nn.Module):
+
+class TokenHead(_Transform):
     """Scores of every token's labels (Devlin et al. 2019, 5.3)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
-        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
+        super().__init__(spec, hidden_size, spec.labels)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> logits (B,S,labels)."""
-        logits = nn.functional.linear(x, self.weight, self.bias)  # (B, S, labels)
+        logits = self.project(self.shape(x))  # (B, S, labels)
         return logits
 
 
-class SpanHead(nn.Module):
+class SpanHead(_Transform):
     """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(spec.labels, hidden_size))
-        self.bias = nn.Parameter(torch.zeros(spec.labels)) if spec.bias else None
+        super().__init__(spec, hidden_size, spec.labels)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B,S,W) -> start_logits and end_logits (B,S)."""
-        both = nn.functional.linear(x, self.weight, self.bias)  # (B, S, 2)
+        both = self.project(self.shape(x))  # (B, S, 2)
         start_logits, end_logits = both.unbind(-1)  # (B, S)
         return start_logits, end_logits

@@ -11,6 +11,14 @@ def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
     return mask
 
 
+def near_mask(window: int, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
+    """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""
+    mask = padding_mask(attention_mask, input_ids)  # (B, 1, S, S)
+    distance = (order[:, :, None] - order[:, None, :]).abs()  # (B, S, S)
+    mask = mask & (distance < window)[:, None]
+    return mask
+
+
 def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
     """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
 

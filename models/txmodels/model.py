@@ -1,71 +1,95 @@
 """Whole models, put together from a spec."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import Cache, HeadKind, ModelSpec, StackSpec
+from txexport.spec import AlibiSpec, Cache, HeadKind, ModelSpec, RelativeSpec, RotarySpec, StackSpec
 from txmodels.attention import CrossKeyValue
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
-from txmodels.mask import biased_mask, cache_mask, causal_mask, padding_mask
+from txmodels.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import RelativeBias, positions, rotation, token_positions
+from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
 
 KeyValues = list[tuple[Tensor, Tensor]]
+Rotations = dict[RotarySpec | None, tuple[Tensor | None, Tensor | None]]
 
 LABEL_HEADS = {
     HeadKind.SEQUENCE: SequenceHead,
+    HeadKind.CHOICES: SequenceHead,
     HeadKind.TOKENS: TokenHead,
     HeadKind.SPANS: SpanHead,
 }
 
 
-class Encoder(nn.Module):
+class _Stack(nn.Module):
+    """The parts that encoders and decoders share."""
+
+    def __init__(self, spec: StackSpec, blocks: Iterable[nn.Module]):
+        super().__init__()
+        self.spec = spec
+        self.embedding = Embedding(spec.embedding)
+        if isinstance(spec.relative, RelativeSpec):
+            self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
+        self.layers = nn.ModuleList(blocks)
+        self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
+
+    def biased(self, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        """The mask (B,1,S,T), with the bias of relative positions (B,N,S,T) where there is one."""
+        if self.spec.relative is None:
+            return mask
+        if isinstance(self.spec.relative, AlibiSpec):
+            return biased_mask(alibi(self.spec.relative, queries, keys), mask)
+        return biased_mask(self.relative(queries, keys), mask)
+
+    def rotations(self, places: Tensor) -> Rotations:
+        """Cosines and sines for every way of rotating that a layer has."""
+        kinds = {block.attention.rotary for block in self.spec.blocks}
+        return {kind: (None, None) if kind is None else rotation(kind, places) for kind in kinds}
+
+
+class Encoder(_Stack):
     """A stack that reads a whole sequence at once."""
 
     def __init__(self, spec: StackSpec):
-        super().__init__()
-        self.attention, self.padding = spec.block.attention, spec.embedding.position.padding
-        self.embedding = Embedding(spec.embedding)
-        if spec.relative is not None:
-            self.relative = RelativeBias(spec.relative, self.attention.num_heads)
-        self.layers = nn.ModuleList(EncoderBlock(spec.block) for _ in range(spec.num_layers))
-        self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
+        super().__init__(spec, map(EncoderBlock, spec.layers))
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
-        if self.padding is None:
-            places = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
-        else:
-            places = token_positions(self.padding, input_ids)
-        if self.attention.causal:
-            mask = causal_mask(self.attention.window, attention_mask, input_ids, places)  # (B, 1, S, S)
-        else:
-            mask = padding_mask(attention_mask, input_ids)
-        if self.attention.biased:
-            mask = biased_mask(self.relative(places, places), mask)  # (B, N, S, S)
-        cos, sin = rotation(self.attention.rotary, places) if self.attention.rotary else (None, None)
-        x = self.embedding(input_ids, places, token_type_ids)  # (B, S, W)
-        for layer in self.layers:
-            x = layer(x, mask, cos, sin)
+        padding = self.spec.embedding.position.padding
+        order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
+        places = order if padding is None else token_positions(padding, input_ids)
+        masks = {
+            window: self.biased(self.mask(window, attention_mask, input_ids, order), order, order)
+            for window in {block.attention.window for block in self.spec.blocks}
+        }
+        rotations = self.rotations(order)
+        x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
+        for block, layer in zip(self.spec.layers, self.layers, strict=True):
+            x = layer(x, masks[block.attention.window], *rotations[block.attention.rotary])
         x = self.final_norm(x)
         return x
 
+    def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
+        """Who may attend to whom (B,1,S,S) in layers with that window."""
+        if self.spec.causal:
+            return causal_mask(window, attention_mask, input_ids, order)
+        if window is not None:
+            return near_mask(window, attention_mask, input_ids, order)
+        return padding_mask(attention_mask, input_ids)
 
-class Decoder(nn.Module):
+
+class Decoder(_Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
     def __init__(self, spec: StackSpec, cache: Cache):
-        super().__init__()
-        self.static, self.attention = cache == Cache.STATIC, spec.block.attention
-        self.embedding = Embedding(spec.embedding)
-        if spec.relative is not None:
-            self.relative = RelativeBias(spec.relative, self.attention.num_heads)
-        self.layers = nn.ModuleList(DecoderBlock(spec.block, cache) for _ in range(spec.num_layers))
-        self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
+        super().__init__(spec, (DecoderBlock(block, cache) for block in spec.layers))
+        self.static = cache == Cache.STATIC
 
     def forward(
         self,
@@ -84,11 +108,15 @@ class Decoder(nn.Module):
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer.
         """
+        windows = {block.attention.window for block in self.spec.blocks}
+        masks: dict[int | None, Tensor | None] = {}
         if self.static:
             assert cache_lengths is not None
-            places, mask = positions(input_ids, cache_lengths), None  # (B, S)
-            if self.attention.window is not None or self.attention.biased:
-                mask = cache_mask(self.attention.window, cache_lengths, past[0][0], input_ids)  # (B, 1, S, C)
+            places = positions(input_ids, cache_lengths)  # (B, S)
+            slots = torch.arange(past[0][0].shape[2], device=input_ids.device)[None]  # (1, C)
+            for window in windows:
+                seen = cache_mask(window, cache_lengths, past[0][0], input_ids)  # (B, 1, S, C)
+                masks[window] = self.biased(seen, places, slots)
         else:
             length = past[0][0].shape[2]  # P
             if attention_mask is None:
@@ -96,21 +124,20 @@ class Decoder(nn.Module):
             if position_ids is None:
                 position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
             places = position_ids
-            order = attention_mask.cumsum(1)  # padding between tokens is no distance
-            mask = causal_mask(self.attention.window, attention_mask, input_ids, order)  # (B, 1, S, T)
-        if self.attention.biased:
-            assert mask is not None
-            keys = torch.arange(mask.shape[3], device=mask.device)[None]  # (1, T)
-            mask = biased_mask(self.relative(places, keys), mask)  # (B, N, S, T)
+            order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+            for window in windows:
+                seen = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+                masks[window] = self.biased(seen, places, order)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
-        cos, sin = rotation(self.attention.rotary, places) if self.attention.rotary else (None, None)
-        x = self.embedding(input_ids, places, None)  # (B, S, W)
+        rotations = self.rotations(places)
+        x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present = []
-        for i, layer in enumerate(self.layers):
+        for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
+            mask, turns = masks[block.attention.window], rotations[block.attention.rotary]
             cross_k, cross_v = cross[i] if cross else (None, None)
-            x, k, v = layer(x, mask, cos, sin, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
+            x, k, v = layer(x, mask, *turns, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
             present.append((k, v))
         x = self.final_norm(x)
         return x, present
@@ -126,9 +153,9 @@ class Model(nn.Module):
         if spec.encoder is not None:
             self.encoder = Encoder(spec.encoder)
         if spec.decoder is not None:
-            crossed = spec.decoder.block.cross_attention
-            if crossed is not None:
-                self.cross = nn.ModuleList(CrossKeyValue(crossed) for _ in range(spec.decoder.num_layers))
+            crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
+            if crossed:
+                self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
             self.decoder = Decoder(spec.decoder, cache)
             if spec.shared_embedding:
                 self.decoder.embedding.word.weight = self.encoder.embedding.word.weight
@@ -140,18 +167,31 @@ class Model(nn.Module):
             self.head = CausalLMHead(spec.head, width, words)
         elif spec.head.kind != HeadKind.NONE:
             self.head = LABEL_HEADS[spec.head.kind](spec.head, width)
+        if spec.next_sentence is not None:
+            self.next_sentence = SequenceHead(spec.next_sentence, width)
 
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """All (B,S) -> what an encoder graph puts out, by its names."""
+        """All (B,S), or (B,C,S) for C choices -> what an encoder graph puts out, by its names."""
+        if self.spec.head.kind == HeadKind.CHOICES:
+            choices, token_type_ids = input_ids.shape[1], _flat(token_type_ids)
+            input_ids, attention_mask = input_ids.flatten(0, 1), attention_mask.flatten(0, 1)
+            x = self.encoder(input_ids, attention_mask, token_type_ids)
+            return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
         x = self.encoder(input_ids, attention_mask, token_type_ids)
         if self.spec.head.kind == HeadKind.MASKED_LM:
-            return {"logits": self.head(x, self.encoder.embedding.word.weight)}
+            logits = self.head(x, self.encoder.embedding.word.weight)
+            if self.spec.next_sentence is None:
+                return {"logits": logits}
+            pair = self.next_sentence(x, input_ids, attention_mask)
+            return {"prediction_logits": logits, "seq_relationship_logits": pair}
         if self.spec.head.kind == HeadKind.SPANS:
             start_logits, end_logits = self.head(x)
             return {"start_logits": start_logits, "end_logits": end_logits}
-        if self.spec.head.kind in LABEL_HEADS:
+        if self.spec.head.kind == HeadKind.SEQUENCE:
+            return {"logits": self.head(x, input_ids, attention_mask)}
+        if self.spec.head.kind == HeadKind.TOKENS:
             return {"logits": self.head(x)}
         outputs = {"last_hidden_state": x}
         if self.spec.pooler:
@@ -172,6 +212,12 @@ class Model(nn.Module):
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
         assert self.spec.decoder is not None
-        attention = self.spec.decoder.block.attention
-        zeros = torch.zeros(batch, attention.num_kv_heads, capacity, attention.head_dim)
-        return [(zeros, zeros) for _ in range(self.spec.decoder.num_layers)]
+        past = []
+        for block in self.spec.decoder.layers:
+            zeros = torch.zeros(batch, block.attention.num_kv_heads, capacity, block.attention.head_dim)
+            past.append((zeros, zeros))
+        return past
+
+
+def _flat(ids: Tensor | None) -> Tensor | None:
+    return None if ids is None else ids.flatten(0, 1)

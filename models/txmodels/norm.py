@@ -13,7 +13,7 @@ class Norm(nn.Module):
         super().__init__()
         self.rms, self.eps = spec.kind == NormKind.RMS, spec.eps
         self.weight = nn.Parameter(torch.ones(spec.size))
-        self.bias = None if self.rms else nn.Parameter(torch.zeros(spec.size))
+        self.bias = nn.Parameter(torch.zeros(spec.size)) if spec.bias and not self.rms else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., W) -> y (..., W)."""

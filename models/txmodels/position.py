@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
@@ -27,6 +27,17 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin
+
+
+def alibi(spec: AlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
+    """What a head's scores lose with the distance of key and query (Press et al. 2022, 3).
+
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
+    """
+    slopes = torch.tensor(spec.slopes, device=queries.device)[:, None, None]  # (N, 1, 1)
+    distance = (queries[:, :, None] - keys[:, None, :]).abs().float()  # (B, S, T)
+    bias = distance[:, None] * -slopes  # (B, N, S, T)
+    return bias
 
 
 class RelativeBias(nn.Module):

@@ -71,7 +71,7 @@ def _stack(config: Config, side: str, placement: NormPlacement) -> StackSpec:
         cross_attention=cross if decodes else None,
     )
     final = None if placement == NormPlacement.POST else norm
-    return StackSpec(embedding, block, config.integer(f"{side}_layers"), final_norm=final)
+    return StackSpec(embedding, (block,), config.integer(f"{side}_layers"), final_norm=final)
 
 
 def table(spec: ModelSpec) -> Table:

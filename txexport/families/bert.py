@@ -71,7 +71,7 @@ def encoder_spec(
         norm,
         NormPlacement.POST,
     )
-    stack = StackSpec(embedding, block, config.integer("num_hidden_layers"))
+    stack = StackSpec(embedding, (block,), config.integer("num_hidden_layers"))
     if task == "feature-extraction":
         pooler = bool({"pooler.dense.weight", "pooler.weight"} & names)
         return ModelSpec(encoder=stack, pooler=pooler)

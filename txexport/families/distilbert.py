@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormPlacement.POST,
     )
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = StackSpec(embedding, block, config.integer("n_layers"))
+    stack = StackSpec(embedding, (block,), config.integer("n_layers"))
     if task == "feature-extraction":
         return ModelSpec(encoder=stack)
     if task == "fill-mask":

@@ -48,7 +48,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         norm,
         NormPlacement.PRE,
     )
-    stack = StackSpec(embedding, block, config.integer("n_layer"), final_norm=norm)
+    stack = StackSpec(embedding, (block,), config.integer("n_layer"), final_norm=norm)
     if task == "feature-extraction":
         return ModelSpec(encoder=stack)
     head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))

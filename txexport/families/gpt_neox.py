@@ -45,13 +45,15 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
-            PositionSpec(PositionKind.ROTARY, config.integer("max_position_embeddings")),
+            PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings")),
         ),
-        BlockSpec(
-            attention,
-            FeedForwardSpec(width, config.integer("intermediate_size"), activation),
-            norm,
-            NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
+        (
+            BlockSpec(
+                attention,
+                FeedForwardSpec(width, config.integer("intermediate_size"), activation),
+                norm,
+                NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
+            ),
         ),
         config.integer("num_hidden_layers"),
         final_norm=norm,
@@ -64,7 +66,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter; a head's query, key and value lie together."""
-    stack, heads = "decoder" if spec.decoder else "encoder", spec.stack.block.attention.num_heads
+    stack, heads = "decoder" if spec.decoder else "encoder", spec.stack.blocks[0].attention.num_heads
     layer = f"{stack}.layers.{{i}}"
     tied = spec.decoder is not None and spec.head.tied
     fused = "layers.{i}.attention.query_key_value.*"

@@ -46,13 +46,15 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
-            PositionSpec(PositionKind.ROTARY, config.integer("n_positions")),
+            PositionSpec(PositionKind.NONE, config.integer("n_positions")),
         ),
-        BlockSpec(
-            attention,
-            FeedForwardSpec(width, config.integer("n_inner", 4 * width), activation),
-            norm,
-            NormPlacement.PARALLEL,
+        (
+            BlockSpec(
+                attention,
+                FeedForwardSpec(width, config.integer("n_inner", 4 * width), activation),
+                norm,
+                NormPlacement.PARALLEL,
+            ),
         ),
         config.integer("n_layer"),
         final_norm=norm,

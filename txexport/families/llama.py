@@ -66,10 +66,10 @@ def decoder_spec(
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
     )
-    position = PositionSpec(PositionKind.ROTARY, longest)
+    position = PositionSpec(PositionKind.NONE, longest)
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
-        BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),
+        (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
         config.integer("num_hidden_layers"),
         final_norm=norm,
     )

@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     position = PositionSpec(PositionKind.LEARNED, size, OFFSET)
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
-        block,
+        (block,),
         config.integer("num_hidden_layers"),
         final_norm=norm if closed else None,
     )

@@ -73,8 +73,8 @@ def _stack(config: Config, layers: int, decodes: bool) -> StackSpec:
         config.integer("relative_attention_max_distance", 128),
         bidirectional=not decodes,
     )
-    embedding = EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.RELATIVE))
-    return StackSpec(embedding, block, layers, final_norm=norm, relative=relative)
+    embedding = EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE))
+    return StackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
 
 
 def _activation(config: Config) -> tuple[Activation, bool]:
@@ -86,6 +86,11 @@ def _activation(config: Config) -> tuple[Activation, bool]:
     if kind not in ACTIVATIONS:
         raise UnsupportedError(f"{config.path}: feed_forward_proj '{name}' is not supported")
     return ACTIVATIONS[kind], gated
+
+
+def _gated(stack: StackSpec) -> bool:
+    feed_forward = stack.blocks[0].feed_forward
+    return isinstance(feed_forward, FeedForwardSpec) and feed_forward.gated
 
 
 def table(spec: ModelSpec) -> Table:
@@ -106,7 +111,7 @@ def table(spec: ModelSpec) -> Table:
         layer, source = f"{side}.layers.{{i}}", f"{side}.block.{{i}}.layer"
         dense, own = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
         stack = spec.encoder if side == "encoder" else spec.decoder
-        gated = stack is not None and stack.block.feed_forward.gated
+        gated = stack is not None and _gated(stack)
         rules |= {
             f"{side}.relative.*": f"{own}.relative_attention_bias.*",
             f"{layer}.attention.q.*": f"{source}.0.SelfAttention.q.*",

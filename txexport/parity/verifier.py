@@ -12,7 +12,7 @@ from txexport.errors import CheckpointError, InputError, TxexportError, Unsuppor
 from txexport.parity import cases, contents
 from txexport.parity.report import CaseReport, Report, TensorCheck, tolerance
 from txexport.runtime import Model, load
-from txexport.spec import ModelSpec
+from txexport.spec import ModelSpec, StackSpec
 
 Run = Callable[[], list[TensorCheck]]
 Progress = Callable[[str], None]
@@ -127,7 +127,7 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         assert spec.encoder is not None
         embedding = spec.encoder.embedding
         segments, limit = embedding.segments, embedding.position.limit
-        window = spec.encoder.block.attention.window
+        window = _widest(spec.encoder)
         for batch in cases.encoder_cases(words, segments, limit, window):
             yield bind(runs.run_encoder, batch)
         return
@@ -138,7 +138,7 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         limit,
         ragged=static or not crossed,
         left=not static and not crossed,
-        window=spec.decoder.block.attention.window,
+        window=_widest(spec.decoder),
         sources=crossed,
         source_limit=spec.encoder.embedding.position.limit if spec.encoder else None,
     ):
@@ -149,6 +149,12 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         yield "left padding", "a static cache pads on the right"
     elif crossed:
         yield "ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask"
+
+
+def _widest(stack: StackSpec) -> int | None:
+    """The widest window of a stack's layers."""
+    windows = [block.attention.window for block in stack.blocks if block.attention.window is not None]
+    return max(windows, default=None)
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,57 @@
+"""A mixture of feed-forward networks, of which each token takes a few."""
+
+import torch
+from torch import Tensor, nn
+
+from txexport.spec import ExpertsSpec
+from txmodels.feedforward import FeedForward
+from txmodels.linear import Linear
+
+
+class Router(Linear):
+    """Which experts a token takes, and with what weights (Jiang et al. 2024, 2.1)."""
+
+    def __init__(self, spec: ExpertsSpec):
+        super().__init__(spec.hidden_size, spec.count, bias=False)
+        self.chosen = spec.chosen
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C)."""
+        scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
+        best, choice = scores.topk(self.chosen, dim=-1)  # (B*S, C)
+        share = best.softmax(dim=-1)
+        return share, choice
+
+
+class Expert(FeedForward):
+    """One expert: it computes the tokens that take it, and no others."""
+
+    def __init__(self, spec: ExpertsSpec):
+        super().__init__(spec.expert)
+
+    def forward(  # type: ignore[override]
+        self, total: Tensor, x: Tensor, share: Tensor, choice: Tensor, number: Tensor
+    ) -> Tensor:
+        """total (B*S,W) so far, x (B,S,W), share and choice (B*S,C), number (1) -> total with its part."""
+        token, place = (choice == number).nonzero(as_tuple=True)  # (R): the rows that take it, and where
+        fed = super().forward(x.flatten(0, 1)[token])  # (R, W)
+        total = total.index_add(0, token, fed * share[token, place, None])
+        return total
+
+
+class Experts(nn.Module):
+    """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1)."""
+
+    def __init__(self, spec: ExpertsSpec):
+        super().__init__()
+        self.router = Router(spec)
+        self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.count))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> y (B,S,W)."""
+        share, choice = self.router(x)
+        total = torch.zeros_like(x).flatten(0, 1)  # (B*S, W)
+        for number, expert in enumerate(self.experts):
+            total = expert(total, x, share, choice, choice.new_tensor([number]))
+        y = total.view_as(x)  # (B, S, W)
+        return y

@@ -1,0 +1,69 @@
+"""The kinds of parts that a spec chooses from."""
+
+from enum import StrEnum
+
+
+class NormKind(StrEnum):
+    """Normalisation over the last axis."""
+
+    LAYER = "layer"  # Ba et al. 2016
+    RMS = "rms"  # Zhang and Sennrich 2019
+
+
+class NormPlacement(StrEnum):
+    """Where a block normalises: after each residual sum, before each sublayer, or before both at once.
+
+    Parallel sublayers read the block's input, each through its own norm, and are added to it together. A
+    sandwich has norms before each sublayer and after it, within the residual.
+    """
+
+    POST = "post"  # Vaswani et al. 2017
+    PRE = "pre"  # Radford et al. 2019
+    PARALLEL = "parallel"  # Black et al. 2022
+    SANDWICH = "sandwich"  # Gemma Team 2024
+
+
+class Activation(StrEnum):
+    """Pointwise non-linearity. `GELU_TANH` is the tanh approximation of Hendrycks and Gimpel 2016."""
+
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+    RELU = "relu"
+    QUICK_GELU = "quick_gelu"  # x sigmoid(1.702 x)
+    SILU = "silu"
+    TANH = "tanh"
+
+
+class PositionKind(StrEnum):
+    """How the order of tokens enters the embedding; what attention does with it is said there."""
+
+    LEARNED = "learned"  # a table, read at position + offset
+    FIXED = "fixed"  # the same, but nothing learns it: sinusoids
+    NONE = "none"
+
+
+class HeadKind(StrEnum):
+    """What stands on top of the stack."""
+
+    NONE = "none"  # hidden states
+    MASKED_LM = "masked_lm"  # every token: vocabulary
+    CAUSAL_LM = "causal_lm"  # the tokens asked for: vocabulary
+    SEQUENCE = "sequence"  # one vector of the sequence: labels
+    CHOICES = "choices"  # the same, one label, over several sequences
+    TOKENS = "tokens"  # every token: labels
+    SPANS = "spans"  # every token: how well a span starts and ends there
+
+
+class Pick(StrEnum):
+    """Which vector of a sequence a head reads."""
+
+    FIRST = "first"  # Devlin et al. 2019, 3.2
+    LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
+    MEAN = "mean"  # of the tokens that are no padding
+
+
+class Cache(StrEnum):
+    """How a decoder's past keys and values come and go. A choice of the export, not of the model."""
+
+    STATIC = "static"  # written in place into buffers of fixed capacity
+    DYNAMIC = "dynamic"  # grown by concatenation
