@@ -33,8 +33,10 @@ ALLOWED = {
     "txexport/spec_block.py": "",
     "txexport/spec_input.py": "",
     "txexport/spec_json.py": "",
+    "txexport/spec_sparse.py": "",
     "txexport/errors.py": "",
     "txexport/parameters.py": "",
+    "txexport/parameters_sparse.py": "parameters",
     "txexport/bundle.py": "",
     "txexport/checkpoint.py": "numpy",
     "txexport/weights.py": "numpy checkpoint parameters",
@@ -67,7 +69,7 @@ def imports(path: Path) -> set[str]:
                 found.add(name.split(".")[1])
             elif first in OURS | LIBRARIES:
                 found.add(first)
-    return found - {"spec", "spec_block", "spec_input", "spec_json", "kinds", "errors"}
+    return found - {"spec", "spec_block", "spec_input", "spec_json", "spec_sparse", "kinds", "errors"}
 
 
 def files(area: str) -> list[Path]:
