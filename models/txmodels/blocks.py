@@ -1,0 +1,54 @@
+"""Sequences cut into M blocks of C tokens, so that a query need not meet every key."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def blocks(x: Tensor, size: int) -> Tensor:
+    """x (B,S,W) -> (B,M,C,W), C = size; zeros fill up the last block."""
+    padded = F.pad(x, (0, 0, 0, -x.shape[1] % size))  # (B, M*C, W)
+    y = padded.unflatten(1, (-1, size))  # (B, M, C, W)
+    return y
+
+
+def rows(x: Tensor) -> Tensor:
+    """x (B,M,C,W) -> (B*M,C,W): every block is a row of its own."""
+    y = x.flatten(0, 1)
+    return y
+
+
+def columns(x: Tensor) -> Tensor:
+    """x (B,M,C,W) -> (B*C,M,W): tokens that stand at one place of their blocks."""
+    y = rows(x.transpose(1, 2))
+    return y
+
+
+def preceded(x: Tensor) -> Tensor:
+    """x (B,M,C,W) -> (B*M,2C,W): every block after the one before it, or after zeros."""
+    before = F.pad(x, (0, 0, 0, 0, 1, -1))  # (B, M, C, W)
+    y = rows(torch.cat([before, x], dim=2))
+    return y
+
+
+def surrounded(x: Tensor) -> Tensor:
+    """x (B,M,C,W) -> (B*M,3C,W): every block between its neighbours, or zeros."""
+    before = F.pad(x, (0, 0, 0, 0, 1, -1))  # (B, M, C, W)
+    after = F.pad(x, (0, 0, 0, 0, -1, 1))
+    y = rows(torch.cat([before, x, after], dim=2))
+    return y
+
+
+def joined(x: Tensor, like: Tensor) -> Tensor:
+    """x (B*M,C,W), like (B,S,...) -> (B,S,W): rows of blocks as the sequences that they were cut from."""
+    whole = x.reshape(like.shape[0], -1, x.shape[2])  # (B, M*C, W)
+    y = whole[:, : like.shape[1]]
+    return y
+
+
+def distances(q: Tensor, first: int, last: int) -> Tensor:
+    """How far keys at places first..last-1 stand after the queries q (R,N,C,H), at 0..C-1 -> (C,T)."""
+    keys = torch.arange(first, last, device=q.device)  # (T)
+    queries = torch.arange(q.shape[2], device=q.device)  # (C)
+    y = keys - queries[:, None]
+    return y
