@@ -1,0 +1,122 @@
+"""Multi-head attention within a sliding window, and between all tokens and a few global ones."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec_sparse import LongformerAttentionSpec
+from txgraphs import domain, op
+from txgraphs.attention import merge, split
+from txgraphs.blocks import blocks, distances, joined, rows, surrounded
+from txgraphs.linear import linear
+from txgraphs.mask import padding_mask
+
+
+@script(domain, default_opset=op)
+def marked_tokens(marks):
+    """marks (B,S) of 0 and 1 -> places (B,G) of each row's 1s in order, and which of them are true (B,G).
+
+    G is the largest number of marks in a row, or 1.
+    """
+    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+    length = op.Squeeze(op.Shape(marks, start=1, end=2))
+    most = op.ReduceMax(op.ReduceSum(marks, op.Constant(value_ints=[1]), keepdims=0), keepdims=1)
+    order = marks * length - op.Range(zero, length, one)  # (B, S), more than 0 where marked
+    top, places = op.TopK(order, op.Max(most, op.Constant(value_ints=[1])))  # (B, G)
+    true = op.Greater(top, zero)
+    return places, true
+
+
+@script(domain, default_opset=op)
+def picked(x, places):
+    """x (B,S,W), places (B,G) -> (B,G,W): row b's tokens at places[b]."""
+    y = op.GatherND(x, op.Unsqueeze(places, op.Constant(value_ints=[2])), batch_dims=1)
+    return y
+
+
+@script(domain, default_opset=op)
+def repeated(x, like):
+    """x (B,G,W), like (B,M,...) -> (B*M,G,W): a copy for every block."""
+    one = op.Constant(value_ints=[1])
+    shape = op.Concat(one, op.Shape(like, start=1, end=2), one, one, axis=0)
+    y = rows(op.Expand(op.Unsqueeze(x, one), shape))
+    return y
+
+
+@cache
+def _near(spec: LongformerAttentionSpec) -> OnnxFunction:
+    """q, k, v (B,S,N*H) -> (B,S,N*H): over a block's neighbourhood of 3C keys and the global ones."""
+    heads_shape, scale = [0, 0, spec.num_heads, -1], spec.head_dim**-0.5
+    reach, start, end = spec.window // 2, -(spec.window // 2), spec.window
+
+    @script(domain, default_opset=op)
+    def longformer_near(q, k, v, attention_mask, marks, places, true):
+        size, shape = op.Constant(value_ints=[reach]), op.Constant(value_ints=heads_shape)
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        whole = blocks(op.Unsqueeze(attention_mask, two), size)  # (B, M, C, 1)
+        local = blocks(op.Unsqueeze(attention_mask - marks, two), size)  # global keys stand apart
+        keys = op.Concat(surrounded(blocks(k, size)), repeated(picked(k, places), whole), axis=1)
+        values = op.Concat(surrounded(blocks(v, size)), repeated(picked(v, places), whole), axis=1)
+        heads = split(rows(blocks(q, size)), shape)  # (B*M, N, C, H)
+        apart = op.Abs(distances(heads, op.Constant(value_int=start), op.Constant(value_int=end)))
+        inside = op.LessOrEqual(apart, op.Constant(value_int=reach))  # (C, 3C)
+        near = op.Transpose(op.Cast(surrounded(local), to=9), perm=[0, 2, 1])  # (B*M, 1, 3C)
+        window = op.And(near, inside)  # (B*M, C, 3C)
+        far = op.Transpose(repeated(op.Unsqueeze(true, two), whole), perm=[0, 2, 1])  # (B*M, 1, G)
+        extra = op.Expand(far, op.Concat(one, size, one, axis=0))  # (B*M, C, G)
+        mask = op.And(op.Concat(window, extra, axis=2), op.Cast(rows(whole), to=9))  # (B*M, C, 3C+G)
+        keys, values = split(keys, shape), split(values, shape)  # (B*M, N, 3C+G, H)
+        mixed = joined(merge(op.Attention(heads, keys, values, op.Unsqueeze(mask, one), scale=scale)), q)
+        return mixed
+
+    return longformer_near
+
+
+@cache
+def longformer_attention(spec: LongformerAttentionSpec) -> OnnxFunction:
+    """Attention to neighbours and to global tokens, which see everything (Beltagy et al. 2020, 3.1).
+
+    x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query sees nothing.
+    """
+    heads, scale = [0, 0, spec.num_heads, -1], spec.head_dim**-0.5
+    project, mix_near = linear(spec.bias), _near(spec)
+
+    @script(domain, default_opset=op)
+    def longformer_attention(
+        x,
+        attention_mask,
+        global_attention_mask,
+        q_weight,
+        q_bias,
+        k_weight,
+        k_bias,
+        v_weight,
+        v_bias,
+        o_weight,
+        o_bias,
+        q_global_weight,
+        q_global_bias,
+        k_global_weight,
+        k_global_bias,
+        v_global_weight,
+        v_global_bias,
+    ):
+        shape = op.Constant(value_ints=heads)
+        marks = attention_mask * global_attention_mask  # (B, S)
+        places, true = marked_tokens(marks)  # (B, G)
+        q, k, v = project(x, q_weight, q_bias), project(x, k_weight, k_bias), project(x, v_weight, v_bias)
+        near = mix_near(q, k, v, attention_mask, marks, places, true)  # (B, S, N*H)
+        q = split(project(picked(x, places), q_global_weight, q_global_bias), shape)  # (B, N, G, H)
+        k = split(project(x, k_global_weight, k_global_bias), shape)  # (B, N, S, H)
+        v = split(project(x, v_global_weight, v_global_bias), shape)
+        mask = padding_mask(attention_mask, places)  # (B, 1, G, S)
+        far = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, G, N*H)
+        counts = op.CumSum(marks, op.Constant(value_int=1))
+        # (B, S), where `far` holds a global token
+        back = op.Max(counts - op.Constant(value_int=1), op.Constant(value_int=0))
+        chosen = op.Cast(op.Unsqueeze(marks, op.Constant(value_ints=[2])), to=9)
+        mixed = op.Where(chosen, picked(far, back), near)  # (B, S, N*H)
+        y = project(mixed, o_weight, o_bias)  # (B, S, W)
+        return y
+
+    return longformer_attention
