@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
+CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -35,7 +36,7 @@ LABELS = {"num_labels": 5}
 UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
 
 
-def encoder(model_type: str, name: str) -> list[Row]:
+def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
     """An encoder with every head that BERT and its children share."""
     return [
         Row(model_type, f"{name}Model", FEATURES),
@@ -44,11 +45,26 @@ def encoder(model_type: str, name: str) -> list[Row]:
         Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
         Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", LABELS),
         Row(model_type, f"{name}ForQuestionAnswering", ANSWER),
+        *([Row(model_type, f"{name}ForMultipleChoice", CHOOSE)] if choices else []),
     ]
 
 
+def decoder(model_type: str, name: str) -> list[Row]:
+    """A decoder-only model: its text, its hidden states, and labels of sequences."""
+    return [
+        Row(model_type, f"{name}ForCausalLM", GENERATE),
+        Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+        Row(model_type, f"{name}Model", FEATURES),
+    ]
+
+
+ESM1B = {"position_embedding_type": "absolute", "emb_layer_norm_before": True, "token_dropout": False}
+MEAN = {"classifier_pooling": "mean", "num_labels": 3}
+BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}
+
 ENCODERS = [
     *encoder("bert", "Bert"),
+    Row("bert", "BertForPreTraining", PRETRAIN),
     Row("bert", "BertForPreTraining", FEATURES, "from pretraining"),
     Row("bert", "BertForMaskedLM", FEATURES, "without pooler"),
     Row(
@@ -78,6 +94,16 @@ ENCODERS = [
     *encoder("electra", "Electra"),
     Row("electra", "ElectraForPreTraining", FEATURES, "from pretraining"),
     Row("electra", "ElectraForMaskedLM", FILL, "embeddings as wide", {"embedding_size": 48}),
+    *encoder("mpnet", "MPNet"),
+    Row("esm", "EsmModel", FEATURES),
+    Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),
+    Row("esm", "EsmForMaskedLM", FILL),
+    Row("esm", "EsmForMaskedLM", FILL, "untied", UNTIED),
+    Row("esm", "EsmForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("esm", "EsmForTokenClassification", TAG, "5 labels", LABELS),
+    *encoder("modernbert", "ModernBert", choices=False),
+    Row("modernbert", "ModernBertForSequenceClassification", CLASSIFY, "mean of tokens", MEAN),
+    Row("modernbert", "ModernBertForMaskedLM", FILL, "all biases", BIASES),
 ]
 
 LENGTH = {"original_max_position_embeddings": 16}
@@ -89,10 +115,20 @@ ROPE = {
     "yarn": {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4} | LENGTH,
 }
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
-LONG = {"head_dim": 64, "max_position_embeddings": 1024, "num_hidden_layers": 1}
+UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
 BIASED = {"attention_bias": True, "mlp_bias": True, "head_dim": 10}
 
+NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
+MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
+
 DECODERS = [
+    Row("openai-gpt", "OpenAIGPTLMHeadModel", GENERATE),
+    Row("openai-gpt", "OpenAIGPTLMHeadModel", GENERATE, "silu", {"afn": "silu"}),
+    Row("openai-gpt", "OpenAIGPTForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("openai-gpt", "OpenAIGPTModel", FEATURES),
+    Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    *decoder("gpt_neo", "GPTNeo"),
     Row("gpt2", "GPT2LMHeadModel", GENERATE),
     Row("gpt2", "GPT2LMHeadModel", GENERATE, "untied, 4 times as wide", UNTIED | {"n_inner": None}),
     Row(
@@ -104,9 +140,8 @@ DECODERS = [
     ),
     Row("gpt2", "GPT2Model", FEATURES),
     Row("gpt2", "GPT2LMHeadModel", FEATURES, "from a language model"),
-    Row("gptj", "GPTJForCausalLM", GENERATE),
-    Row("gptj", "GPTJModel", FEATURES),
-    Row("gpt_neox", "GPTNeoXForCausalLM", GENERATE),
+    *decoder("gptj", "GPTJ"),
+    *decoder("gpt_neox", "GPTNeoX"),
     Row(
         "gpt_neox",
         "GPTNeoXForCausalLM",
@@ -115,7 +150,6 @@ DECODERS = [
         {"use_parallel_residual": False} | HALF,
     ),
     Row("gpt_neox", "GPTNeoXForCausalLM", GENERATE, "no attention biases", {"attention_bias": False}),
-    Row("gpt_neox", "GPTNeoXModel", FEATURES),
     Row("opt", "OPTForCausalLM", GENERATE),
     Row(
         "opt",
@@ -125,22 +159,47 @@ DECODERS = [
         {"do_layer_norm_before": False, "enable_bias": False},
     ),
     Row("opt", "OPTForCausalLM", GENERATE, "untied", UNTIED),
-    Row("llama", "LlamaForCausalLM", GENERATE),
+    *decoder("bloom", "Bloom"),
+    Row("bloom", "BloomForCausalLM", GENERATE, "8 heads", {"n_head": 8}),
+    Row("mpt", "MptForCausalLM", GENERATE),
+    Row(
+        "mpt",
+        "MptForCausalLM",
+        GENERATE,
+        "4 heads, scale",
+        {"n_heads": 4, "attn_config": {"softmax_scale": 0.2}},
+    ),
+    *decoder("falcon", "Falcon"),
+    Row("falcon", "FalconForCausalLM", GENERATE, "new architecture", NEW_FALCON),
+    Row(
+        "falcon",
+        "FalconForCausalLM",
+        GENERATE,
+        "sequential, all heads",
+        {"parallel_attn": False, "multi_query": False},
+    ),
+    *decoder("llama", "Llama"),
     Row("llama", "LlamaForCausalLM", GENERATE, "biases, tied, own head_dim", BIASED | TIED),
     *(
         Row("llama", "LlamaForCausalLM", GENERATE, f"{kind} rope", {"rope_parameters": ROPE[kind]})
         for kind in ROPE
     ),
-    Row("llama", "LlamaModel", FEATURES),
     Row("mistral", "MistralForCausalLM", GENERATE, "window of 5"),
     Row("mistral", "MistralForCausalLM", GENERATE, "no window", {"sliding_window": None}),
+    Row("mistral", "MistralForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("mistral", "MistralModel", FEATURES, "window of 5"),
-    Row("qwen2", "Qwen2ForCausalLM", GENERATE),
+    *decoder("qwen2", "Qwen2"),
+    Row("qwen2", "Qwen2ForCausalLM", GENERATE, "window in later layers", MIXED),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
-    Row("qwen2", "Qwen2Model", FEATURES),
-    Row("qwen3", "Qwen3ForCausalLM", GENERATE),
+    *decoder("qwen3", "Qwen3"),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
-    Row("qwen3", "Qwen3Model", FEATURES),
+    *decoder("phi3", "Phi3"),
+    Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
+    Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
+    *decoder("gemma2", "Gemma2"),
+    Row("gemma2", "Gemma2ForCausalLM", GENERATE, "uncapped", UNCAPPED),
+    *decoder("mixtral", "Mixtral"),
+    Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
 ]
 
 FIRST = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}

@@ -23,6 +23,10 @@ def failures(report) -> list:
     return [(case.name, case.exception, case.worst) for case in report.cases if not case.ok]
 
 
+# Originals that keep no keys and values: their cached steps are held against one pass by their logits.
+CACHELESS = {"openai-gpt": {"logits"}}
+
+
 @pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)
 def test_equals_transformers(row: Row, cache, bundle_of):
     report = verify(bundle_of(row, cache), reference="transformers")
@@ -35,7 +39,7 @@ def test_equals_transformers(row: Row, cache, bundle_of):
     }
     for case in run:
         compared = {check.output for check in case.checks}
-        assert case.skipped or compared in (outputs, {"tokens"})
+        assert case.skipped or compared in (outputs, {"tokens"}, CACHELESS.get(row.model_type))
 
 
 @pytest.mark.parametrize(("row", "cache"), CASES, ids=IDS)

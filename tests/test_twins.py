@@ -287,8 +287,9 @@ def test_embedding(position, segments, scale, normed, factored):
     check(module, function, ids, places, types, ABSENT)
 
 
-def test_token_dropout():
-    spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=9)
+@pytest.mark.parametrize(("dropped", "masked"), [(9, False), (9, True), (None, True)])
+def test_token_dropout(dropped, masked):
+    spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=dropped, masked=masked)
     ids = torch.tensor([[9, 4, 5, 9, 7], [1, 2, 3, 4, 5], [8, 9, 9, 1, 2]])
     mask = torch.tensor([[1, 1, 1, 1, 0], [1] * 5, [0, 0, 1, 1, 1]])
     module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)

@@ -54,6 +54,40 @@ OPT = {
     **IDS,
 }
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
+ESM = BERT | {
+    "position_embedding_type": "rotary",
+    "emb_layer_norm_before": False,
+    "token_dropout": True,
+    "mask_token_id": 4,
+}
+MODERNBERT = BERT | {
+    "num_hidden_layers": 5,
+    "local_attention": 6,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "cls_token_id": 0,
+    "sep_token_id": 2,
+}
+GPT_NEO = {
+    "vocab_size": VOCAB,
+    "hidden_size": 48,
+    "num_layers": 3,
+    "num_heads": 3,
+    "intermediate_size": 100,
+    "attention_types": [[["global", "local"], 1], [["global"], 1]],
+    "window_size": 5,
+    "max_position_embeddings": 40,
+    **IDS,
+}
+MPT = {"vocab_size": VOCAB, "d_model": 48, "n_layers": 2, "n_heads": 3, "max_seq_len": 40, **IDS}
+GEMMA2 = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 10,
+    "sliding_window": 5,
+    "query_pre_attn_scalar": 13,
+    "attn_logit_softcapping": 1.5,
+    "final_logit_softcapping": 2.0,
+}
 BART = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -92,14 +126,25 @@ FAMILIES = {
     "distilbert": ("DistilBertModel", DISTILBERT),
     "albert": ("AlbertModel", BERT | {"embedding_size": 20}),
     "electra": ("ElectraModel", BERT | {"embedding_size": 20}),
+    "mpnet": ("MPNetModel", BERT),
+    "esm": ("EsmModel", ESM),
+    "modernbert": ("ModernBertModel", MODERNBERT),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
+    "gpt_neo": ("GPTNeoForCausalLM", GPT_NEO),
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "gptj": ("GPTJForCausalLM", GPT2 | {"rotary_dim": 10}),
     "gpt_neox": ("GPTNeoXForCausalLM", BERT | IDS),
     "opt": ("OPTForCausalLM", OPT),
+    "bloom": ("BloomForCausalLM", {"vocab_size": VOCAB, "hidden_size": 48, "n_layer": 2, "n_head": 3, **IDS}),
+    "mpt": ("MptForCausalLM", MPT),
+    "falcon": ("FalconForCausalLM", BERT | IDS),
     "llama": ("LlamaForCausalLM", LLAMA),
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
+    "phi3": ("Phi3ForCausalLM", LLAMA),
+    "gemma2": ("Gemma2ForCausalLM", GEMMA2),
+    "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "bart": ("BartForConditionalGeneration", BART),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (

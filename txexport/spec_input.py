@@ -49,7 +49,7 @@ class EmbeddingSpec:
 
     The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a
     `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
-    make up for it (Rives et al. 2021; ESM's token dropout).
+    make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0.
     """
 
     vocab_size: int
@@ -60,6 +60,7 @@ class EmbeddingSpec:
     scale: float = 1.0
     factored_size: int | None = None
     dropped: int | None = None
+    masked: bool = False
 
     @property
     def table_size(self) -> int:

@@ -22,9 +22,10 @@ class Take:
     """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
 
     `fallback` is read where there is none of those, and ignored elsewhere.
-    `transpose` reads a matrix stored (in, out). Part `part` of `parts` is cut from a tensor that holds
-    several parameters one after another along `out`; where it holds them in `groups`, one head's parts before
-    the next head's, from each group. `flatten` reads a vector stored as a matrix of one row.
+    `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
+    along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
+    `groups`, one head's parts before the next head's, from each group. `flatten` reads a vector stored as a
+    matrix of one row. `plus` is added to every number.
     """
 
     source: str
@@ -34,11 +35,13 @@ class Take:
     part: int = 0
     parts: int = 1
     groups: int = 1
+    width: int = 1
     flatten: bool = False
+    plus: float = 0.0
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
-        stored = (shape[0] * self.parts, *shape[1:])
+        stored = (shape[0] // self.width * self.parts, *shape[1:])
         if self.transpose:
             stored = stored[::-1]
         return (1, *stored) if self.flatten else stored
@@ -48,12 +51,14 @@ class Take:
         whole = stored.reshape(-1) if self.flatten else stored
         whole = whole.T if self.transpose else whole
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
-        return np.ascontiguousarray(grouped[:, self.part]).reshape(-1, *whole.shape[1:])
+        taken = grouped[:, self.part : self.part + self.width]
+        numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
+        return numbers + np.float32(self.plus) if self.plus else numbers
 
     @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""
-        return not self.transpose and self.parts == 1
+        return not self.transpose and self.parts == 1 and not self.flatten and not self.plus
 
 
 Rules = dict[str, str | Take]
@@ -96,11 +101,11 @@ class Weight:
     def key(self) -> tuple:
         """Equal for parameters whose numbers are the same, so that they are stored once."""
         take = self.take
-        return self.tensors[0], take.transpose, take.part, take.parts, take.groups
+        return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of whole rows."""
-        if self.take.plain and not self.take.flatten:
+        if self.take.plain:
             yield from checkpoint.rows(self.tensors[0])
         else:
             yield self.take.cut(checkpoint.read(self.tensors[0]))

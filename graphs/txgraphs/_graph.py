@@ -101,7 +101,7 @@ class Graph:
             ir_version=IR_VERSIONS[opset],
             producer_name="txexport",
             producer_version=producer_version,
-            functions=lower(self.functions.values(), opset),
+            functions=lower(map(_copy, self.functions.values()), opset),
         )
 
 
@@ -110,3 +110,7 @@ def _text(function: ir.Function) -> bytes:
     proto = ir.to_proto(function)
     proto.name = ""
     return proto.SerializeToString(deterministic=True)
+
+
+def _copy(function: ir.Function) -> ir.Function:
+    return ir.serde.deserialize_function(ir.to_proto(function))

@@ -20,7 +20,7 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
     """
     scale, scaled = spec.scale, spec.scale != 1
     table, offset = spec.position.table, spec.position.offset
-    drops, dropped_id = spec.dropped is not None, spec.dropped or 0
+    masked, drops, dropped_id = spec.masked, spec.dropped is not None, spec.dropped or 0
     segments, one_segment, normed = spec.segments > 1, spec.segments == 1, spec.norm is not None
     factored, project = spec.factored_size is not None, linear(True)
     normalise = norm(spec.norm or NormSpec(1, 1.0))
@@ -57,6 +57,8 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
             words = words + op.Gather(segment_weight, token_type_ids)
         if normed:
             words = normalise(words, norm_weight, norm_bias)
+        if masked:
+            words = words * op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))
         if factored:
             x = project(words, project_weight, project_bias)
         else:

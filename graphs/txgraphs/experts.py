@@ -57,7 +57,7 @@ def experts(spec: ExpertsSpec, graph: Graph, x: ir.Value, under: str) -> ir.Valu
     """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1): x (B,S,W) -> y (B,S,W)."""
     op = graph.builder.op
     share, choice = graph.call(router(spec), x, under=f"{under}.router")
-    total = op.Expand(0.0, op.Shape(op.Flatten(x, axis=2)))  # (B*S, W)
+    total = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)))  # (B*S, W): zeros
     for number in range(spec.count):
         index = graph.constant(f"expert.{number}", [number])
         total = graph.call(expert(spec), total, x, share, choice, index, under=f"{under}.experts.{number}")

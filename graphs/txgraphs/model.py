@@ -53,6 +53,9 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: st
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
+    # How far apart tokens are: linear biases do not count the padding between them.
+    linear = isinstance(spec.relative, AlibiSpec)
+    apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
     masks: dict[int | None, ir.Value] = {}
     for window in _windows(spec):
         name = _numbered("mask", masks)
@@ -64,7 +67,7 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: st
             mask = graph.call(near_mask(window), attention_mask, input_ids, order, name=name)
         else:
             mask = graph.call(padding_mask, attention_mask, input_ids, name=name)
-        masks[window] = _bias(spec, graph, "encoder", order, order, mask)
+        masks[window] = _bias(spec, graph, "encoder", apart, apart, mask)
     rotations = _rotations(spec, graph, order)
     x = _embed(spec, graph, "encoder", word, places, inputs)
     for layer, block in enumerate(spec.layers):
@@ -273,7 +276,8 @@ def _embed(
 ) -> ir.Value:
     """The embedding call; its word matrix may be another stack's."""
     segments = inputs.get("token_type_ids")
-    mask = inputs.get("attention_mask") if spec.embedding.dropped is not None else None
+    masked = spec.embedding.masked or spec.embedding.dropped is not None
+    mask = inputs.get("attention_mask") if masked else None
     tokens = inputs["input_ids"], places, segments, mask
     return graph.call(embedding(spec.embedding), *tokens, graph.weight(word), under=f"{stack}.embedding")
 

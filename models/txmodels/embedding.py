@@ -18,7 +18,7 @@ class Embedding(nn.Module):
     def __init__(self, spec: EmbeddingSpec):
         super().__init__()
         self.scale = spec.scale
-        self.table, self.dropped = spec.position.table, spec.dropped
+        self.table, self.dropped, self.masked = spec.position.table, spec.dropped, spec.masked
         self.offset = spec.position.offset
         self.segments = spec.segments
         size = spec.table_size
@@ -39,7 +39,7 @@ class Embedding(nn.Module):
     ) -> Tensor:
         """input_ids (B,S), positions (B,S) or (1,S), token_type_ids and attention_mask (B,S) -> x (B,S,W).
 
-        One segment needs no token_type_ids; only token dropout needs the mask.
+        One segment needs no token_type_ids; only token dropout and masked vectors need the mask.
         """
         words = self.word(input_ids)  # (B, S, W)
         if self.dropped is not None:
@@ -56,5 +56,8 @@ class Embedding(nn.Module):
         elif self.segments:
             words = words + self.segment(token_type_ids)
         words = self.norm(words)
+        if self.masked:
+            assert attention_mask is not None
+            words = words * attention_mask[:, :, None]
         x: Tensor = self.project(words)
         return x

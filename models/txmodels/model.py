@@ -64,8 +64,10 @@ class Encoder(_Stack):
         padding = self.spec.embedding.position.padding
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
+        # How far apart tokens are: linear biases do not count the padding between them.
+        apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
         masks = {
-            window: self.biased(self.mask(window, attention_mask, input_ids, order), order, order)
+            window: self.biased(self.mask(window, attention_mask, input_ids, order), apart, apart)
             for window in {block.attention.window for block in self.spec.blocks}
         }
         rotations = self.rotations(order)

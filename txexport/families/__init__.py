@@ -1,7 +1,7 @@
 """One file a family, named after its `model_type`: facts only, from config.json to Spec, and weight names.
 
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
-`spec(config, task, names)` and `table(spec)`; `names` are the checkpoint's tensor names without variation.
+`spec(config, task, names)` and `table(spec)`; `names` are a Stored of the checkpoint.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from types import ModuleType
 
 from txexport.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
-from txexport.families._config import Config
+from txexport.families._config import Config, Stored
 from txexport.parameters import model as parameters
 from txexport.spec import ModelSpec
 from txexport.weights import Weight, resolve
@@ -29,7 +29,7 @@ class Resolved:
 
 
 # Files of model types that are no Python names.
-HYPHENATED = {"xlm_roberta": "xlm-roberta"}
+HYPHENATED = {"openai_gpt": "openai-gpt", "xlm_roberta": "xlm-roberta"}
 
 
 def names() -> list[str]:
@@ -58,7 +58,7 @@ def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     config.refuse_foreign()
     task = _task(family, config, task)
     found = tensor_names(family.NAMING, checkpoint)
-    spec = family.spec(config, task, found.keys())
+    spec = family.spec(config, task, Stored(checkpoint, found))
     return Resolved(model_type, task, spec, resolve(family.table(spec), parameters(spec), checkpoint))
 
 

@@ -1,14 +1,16 @@
 """Reading config.json: typed values, and an error that names a value which changes the mathematics."""
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from txexport.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.spec import Activation
 
-T = TypeVar("T", bound=StrEnum)
+T = TypeVar("T")
 
 ACTIVATIONS = {
     "gelu": Activation.GELU,
@@ -21,6 +23,26 @@ ACTIVATIONS = {
     "swish": Activation.SILU,
     "tanh": Activation.TANH,
 }
+
+
+class Stored(Set[str]):
+    """The names of a checkpoint's tensors without variation, and the numbers of those that make a spec."""
+
+    def __init__(self, checkpoint: Checkpoint, names: Mapping[str, str]):
+        self.checkpoint, self.names = checkpoint, names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, name: str) -> np.ndarray:
+        """The tensor called `name`, as float32."""
+        return self.checkpoint.read(self.names[name])
 
 
 class Config:
@@ -77,6 +99,19 @@ class Config:
         given = self.values.get("id2label")
         return len(given) if isinstance(given, dict) else self.integer("num_labels", 2)
 
+    def local_layers(self, otherwise: Callable[[int], bool], layers: str = "num_hidden_layers") -> list[bool]:
+        """Which layers attend to a window only: as layer_types says, or `otherwise` where it is missing."""
+        count, kinds = self.integer(layers), self.strings("layer_types")
+        if not kinds:
+            return [otherwise(layer) for layer in range(count)]
+        unknown = set(kinds) - {"sliding_attention", "full_attention"}
+        if unknown or len(kinds) != count:
+            raise UnsupportedError(
+                f"{self.path}: layer_types {kinds} is not supported; expected sliding_attention or "
+                f"full_attention for each of {count} layers"
+            )
+        return [kind == "sliding_attention" for kind in kinds]
+
     def table(self, key: str) -> "Config":
         """A nested object, read in the same way."""
         return Config(self._get(key, dict, {}), self.path)
@@ -104,3 +139,12 @@ class Config:
             raise UnsupportedError(
                 f"{self.path}: quantization_config is not supported; export the float weights"
             )
+
+
+def shortest(layers: Iterable[T]) -> tuple[T, ...]:
+    """The shortest run of `layers` that gives them all when it is repeated."""
+    found = tuple(layers)
+    for size in range(1, len(found)):
+        if all(found[i] == found[i % size] for i in range(len(found))):
+            return found[:size]
+    return found

@@ -13,6 +13,7 @@ TASKS = {
     "text-classification": ("AlbertForSequenceClassification",),
     "token-classification": ("AlbertForTokenClassification",),
     "question-answering": ("AlbertForQuestionAnswering",),
+    "multiple-choice": ("AlbertForMultipleChoice",),
 }
 
 NAMING = Naming("albert.")
@@ -65,5 +66,6 @@ def _head_rules(spec: ModelSpec) -> Rules:
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "pooler.*", "head.*": "classifier.*"},
+        choices={"head.dense.*": "pooler.*", "head.*": "classifier.*"},
         masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "predictions.decoder", "predictions.bias"),
     )

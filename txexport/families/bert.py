@@ -21,12 +21,14 @@ from txexport.spec import (
 from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
-    "feature-extraction": ("BertModel", "BertForPreTraining"),
+    "feature-extraction": ("BertModel",),
     "fill-mask": ("BertForMaskedLM",),
+    "pretraining": ("BertForPreTraining",),
     "next-sentence-prediction": ("BertForNextSentencePrediction",),
     "text-classification": ("BertForSequenceClassification",),
     "token-classification": ("BertForTokenClassification",),
     "question-answering": ("BertForQuestionAnswering",),
+    "multiple-choice": ("BertForMultipleChoice",),
 }
 
 NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
@@ -50,6 +52,7 @@ def encoder_spec(
     activation: Activation | None = None,
     factored_size: int | None = None,
     sequence: Activation = Activation.TANH,
+    segments: int | None = None,
 ) -> ModelSpec:
     """BERT's architecture with what its children vary; the activations are those of their heads."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
@@ -59,7 +62,7 @@ def encoder_spec(
         vocab_size=config.integer("vocab_size"),
         hidden_size=width,
         position=position,
-        segments=config.integer("type_vocab_size", 2),
+        segments=config.integer("type_vocab_size", 2) if segments is None else segments,
         norm=NormSpec(factored_size or width, norm.eps),
         factored_size=factored_size,
     )
@@ -73,12 +76,13 @@ def encoder_spec(
     )
     stack = StackSpec(embedding, (block,), config.integer("num_hidden_layers"))
     if task == "feature-extraction":
-        pooler = bool({"pooler.dense.weight", "pooler.weight"} & names)
+        pooler = bool({"pooler.dense.weight", "pooler.weight"} & set(names))
         return ModelSpec(encoder=stack, pooler=pooler)
-    if task == "fill-mask":
+    if task in ("fill-mask", "pretraining"):
         tied = config.flag("tie_word_embeddings", True)
         head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=embedding.norm)
-        return ModelSpec(encoder=stack, head=head)
+        pair = label_head(config, "next-sentence-prediction", sequence) if task == "pretraining" else None
+        return ModelSpec(encoder=stack, head=head, next_sentence=pair)
     return ModelSpec(encoder=stack, head=label_head(config, task, sequence))
 
 
@@ -88,6 +92,8 @@ def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
         return HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=config.labels())
     if task == "question-answering":
         return HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=config.labels())
+    if task == "multiple-choice":
+        return HeadSpec(HeadKind.CHOICES, tied=False, bias=True, activation=activation, labels=1)
     labels = 2 if task == "next-sentence-prediction" else config.labels()
     return HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, activation=activation, labels=labels)
 
@@ -124,6 +130,11 @@ def _head_rules(spec: ModelSpec) -> Rules:
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
     }
     labels = Take("classifier.*", fallback="cls.seq_relationship.*")
+    if spec.next_sentence is not None:
+        masked_lm |= {
+            "next_sentence.dense.*": "pooler.dense.*",
+            "next_sentence.*": "cls.seq_relationship.*",
+        }
     return head_rules(
         spec,
         sequence={"head.dense.*": "pooler.dense.*", "head.*": labels},
@@ -131,12 +142,16 @@ def _head_rules(spec: ModelSpec) -> Rules:
     )
 
 
-def head_rules(spec: ModelSpec, *, sequence: Rules, masked_lm: Rules) -> Rules:
+POOLED: Rules = {"head.dense.*": "pooler.dense.*", "head.*": "classifier.*"}
+
+
+def head_rules(spec: ModelSpec, *, sequence: Rules, masked_lm: Rules, choices: Rules = POOLED) -> Rules:
     """The rules of the spec's head; the two that are kept alike in every one of BERT's children are here."""
     rules: dict[HeadKind, Rules] = {
         HeadKind.SPANS: {"head.*": "qa_outputs.*"},
         HeadKind.TOKENS: {"head.*": "classifier.*"},
         HeadKind.SEQUENCE: sequence,
+        HeadKind.CHOICES: choices,
         HeadKind.MASKED_LM: masked_lm,
     }
     return rules.get(spec.head.kind, {})

@@ -8,6 +8,7 @@ TASKS = {
     "text-classification": ("CamembertForSequenceClassification",),
     "token-classification": ("CamembertForTokenClassification",),
     "question-answering": ("CamembertForQuestionAnswering",),
+    "multiple-choice": ("CamembertForMultipleChoice",),
 }
 
 NAMING = roberta.NAMING

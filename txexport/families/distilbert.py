@@ -27,6 +27,7 @@ TASKS = {
     "text-classification": ("DistilBertForSequenceClassification",),
     "token-classification": ("DistilBertForTokenClassification",),
     "question-answering": ("DistilBertForQuestionAnswering",),
+    "multiple-choice": ("DistilBertForMultipleChoice",),
 }
 
 NAMING = Naming("distilbert.", {".gamma": ".weight", ".beta": ".bias"})
@@ -81,5 +82,6 @@ def _head_rules(spec: ModelSpec) -> Rules:
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"},
+        choices={"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"},
         masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "vocab_projector", "vocab_projector.bias"),
     )

@@ -13,6 +13,7 @@ TASKS = {
     "text-classification": ("ElectraForSequenceClassification",),
     "token-classification": ("ElectraForTokenClassification",),
     "question-answering": ("ElectraForQuestionAnswering",),
+    "multiple-choice": ("ElectraForMultipleChoice",),
 }
 
 NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
@@ -20,6 +21,8 @@ NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
+    if task == "multiple-choice":
+        config.expect(summary_type="first", summary_use_proj=True, summary_activation="gelu")
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     size = config.integer("embedding_size", 128)
     return bert.encoder_spec(
@@ -42,6 +45,7 @@ def table(spec: ModelSpec) -> Table:
         "generator_*",
         "classifier.*",
         "qa_outputs.*",
+        "sequence_summary.*",
     )
     return Table(rules, NAMING, drop)
 
@@ -55,6 +59,7 @@ def _head_rules(spec: ModelSpec) -> Rules:
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
+        choices={"head.dense.*": "sequence_summary.summary.*", "head.*": "classifier.*"},
         masked_lm=masked_lm
         | bert.masked_lm_rules(spec, words, "generator_lm_head", "generator_lm_head.bias"),
     )

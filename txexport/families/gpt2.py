@@ -2,14 +2,13 @@
 
 from collections.abc import Set
 
+from txexport.families import _causal
 from txexport.families._config import Config
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     ModelSpec,
     NormPlacement,
     NormSpec,
@@ -19,10 +18,7 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {
-    "text-generation": ("GPT2LMHeadModel", "GPT2DoubleHeadsModel"),
-    "feature-extraction": ("GPT2Model",),
-}
+TASKS = _causal.tasks("GPT2") | {"text-generation": ("GPT2LMHeadModel", "GPT2DoubleHeadsModel")}
 
 NAMING = Naming("transformer.")
 
@@ -49,19 +45,15 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormPlacement.PRE,
     )
     stack = StackSpec(embedding, (block,), config.integer("n_layer"), final_norm=norm)
-    if task == "feature-extraction":
-        return ModelSpec(encoder=stack)
-    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
-    return ModelSpec(decoder=stack, head=head)
+    return _causal.model(config, task, stack, tied=True)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter."""
-    stack = "decoder" if spec.decoder else "encoder"
+    stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
-    tied = spec.decoder is not None and spec.head.tied
     rules: Rules = {
-        f"{stack}.embedding.word.weight": Take("wte.weight", also=("lm_head.weight",) if tied else ()),
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=_causal.copies(spec)),
         f"{stack}.embedding.position.*": "wpe.*",
         f"{layer}.attention.q.*": Take("h.{i}.attn.c_attn.*", transpose=True, part=0, parts=3),
         f"{layer}.attention.k.*": Take("h.{i}.attn.c_attn.*", transpose=True, part=1, parts=3),
@@ -72,10 +64,7 @@ def table(spec: ModelSpec) -> Table:
         f"{layer}.feed_forward.down.*": Take("h.{i}.mlp.c_proj.*", transpose=True),
         f"{layer}.feed_forward_norm.*": "h.{i}.ln_2.*",
         f"{stack}.final_norm.*": "ln_f.*",
-        "head.weight": "lm_head.weight",
     }
     buffers = ("h.*.attn.bias", "h.*.attn.masked_bias")
-    other_heads = ["multiple_choice_head.*"]
-    if spec.decoder is None:
-        other_heads += ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*"]
-    return Table(rules, NAMING, drop=(*buffers, *other_heads))
+    drop = (*buffers, "multiple_choice_head.*", *_causal.other_heads(spec))
+    return Table(rules | _causal.head_rules(spec), NAMING, drop)

@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.families import _causal
 from txexport.families._config import Config
 from txexport.families._rope import rotary
 from txexport.spec import (
@@ -9,8 +10,6 @@ from txexport.spec import (
     BlockSpec,
     EmbeddingSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     ModelSpec,
     NormPlacement,
     NormSpec,
@@ -20,7 +19,7 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text-generation": ("GPTNeoXForCausalLM",), "feature-extraction": ("GPTNeoXModel",)}
+TASKS = _causal.tasks("GPTNeoX")
 
 NAMING = Naming("gpt_neox.")
 
@@ -58,20 +57,16 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         config.integer("num_hidden_layers"),
         final_norm=norm,
     )
-    if task == "feature-extraction":
-        return ModelSpec(encoder=stack)
-    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", False))
-    return ModelSpec(decoder=stack, head=head)
+    return _causal.model(config, task, stack, tied=False)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter; a head's query, key and value lie together."""
-    stack, heads = "decoder" if spec.decoder else "encoder", spec.stack.blocks[0].attention.num_heads
+    stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
     layer = f"{stack}.layers.{{i}}"
-    tied = spec.decoder is not None and spec.head.tied
     fused = "layers.{i}.attention.query_key_value.*"
     rules: Rules = {
-        f"{stack}.embedding.word.weight": Take("embed_in.weight", also=("embed_out.weight",) if tied else ()),
+        f"{stack}.embedding.word.weight": Take("embed_in.weight", also=_causal.copies(spec, "embed_out")),
         f"{layer}.attention.q.*": Take(fused, part=0, parts=3, groups=heads),
         f"{layer}.attention.k.*": Take(fused, part=1, parts=3, groups=heads),
         f"{layer}.attention.v.*": Take(fused, part=2, parts=3, groups=heads),
@@ -81,12 +76,11 @@ def table(spec: ModelSpec) -> Table:
         f"{layer}.feed_forward.down.*": "layers.{i}.mlp.dense_4h_to_h.*",
         f"{layer}.feed_forward_norm.*": "layers.{i}.post_attention_layernorm.*",
         f"{stack}.final_norm.*": "final_layer_norm.*",
-        "head.weight": "embed_out.weight",
     }
     buffers = (
         "layers.*.attention.bias",
         "layers.*.attention.masked_bias",
         "layers.*.attention.rotary_emb.inv_freq",
     )
-    other_heads = () if spec.decoder else ("embed_out.*", "score.*", "classifier.*", "qa_outputs.*")
-    return Table(rules, NAMING, drop=(*buffers, *other_heads))
+    drop = (*buffers, *_causal.other_heads(spec, "embed_out"))
+    return Table(rules | _causal.head_rules(spec, "embed_out"), NAMING, drop)

@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.families import _causal
 from txexport.families._config import Config
 from txexport.families._rope import plain_frequencies
 from txexport.spec import (
@@ -9,8 +10,6 @@ from txexport.spec import (
     BlockSpec,
     EmbeddingSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     ModelSpec,
     NormPlacement,
     NormSpec,
@@ -21,7 +20,7 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text-generation": ("GPTJForCausalLM",), "feature-extraction": ("GPTJModel",)}
+TASKS = _causal.tasks("GPTJ")
 
 NAMING = Naming("transformer.")
 
@@ -59,19 +58,15 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         config.integer("n_layer"),
         final_norm=norm,
     )
-    if task == "feature-extraction":
-        return ModelSpec(encoder=stack)
-    tied = config.flag("tie_word_embeddings", False)
-    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias=True))
+    return _causal.model(config, task, stack, tied=False, bias=True)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
-    stack = "decoder" if spec.decoder else "encoder"
+    stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
-    tied = spec.decoder is not None and spec.head.tied
     rules: Rules = {
-        f"{stack}.embedding.word.weight": Take("wte.weight", also=("lm_head.weight",) if tied else ()),
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=_causal.copies(spec)),
         f"{layer}.attention.q.*": "h.{i}.attn.q_proj.*",
         f"{layer}.attention.k.*": "h.{i}.attn.k_proj.*",
         f"{layer}.attention.v.*": "h.{i}.attn.v_proj.*",
@@ -81,8 +76,6 @@ def table(spec: ModelSpec) -> Table:
         f"{layer}.feed_forward.down.*": "h.{i}.mlp.fc_out.*",
         f"{layer}.feed_forward_norm.*": "h.{i}.ln_1.*",
         f"{stack}.final_norm.*": "ln_f.*",
-        "head.*": "lm_head.*",
     }
     buffers = ("h.*.attn.bias", "h.*.attn.masked_bias")
-    other_heads = () if spec.decoder else ("lm_head.*", "score.*", "qa_outputs.*")
-    return Table(rules, NAMING, drop=(*buffers, *other_heads))
+    return Table(rules | _causal.head_rules(spec), NAMING, drop=(*buffers, *_causal.other_heads(spec)))

@@ -1,16 +1,17 @@
 """LLaMA 1 to 3 (Touvron et al. 2023): pre-norm decoder, RMS norms, rotary positions, gated feed-forward."""
 
-from collections.abc import Set
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 
-from txexport.families._config import Config
+from txexport.families import _causal
+from txexport.families._config import Config, shortest
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -21,7 +22,7 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text-generation": ("LlamaForCausalLM",), "feature-extraction": ("LlamaModel",)}
+TASKS = _causal.tasks("Llama")
 
 NAMING = Naming("model.")
 
@@ -41,10 +42,16 @@ def decoder_spec(
     bias: bool = False,
     output_bias: bool = False,
     feed_forward_bias: bool = False,
-    window: int | None = None,
+    windows: Sequence[int | None] = (None,),
     head_norm: bool = False,
+    mixture: Callable[[FeedForwardSpec], ExpertsSpec] | None = None,
+    fraction: str | None = None,
 ) -> ModelSpec:
-    """LLaMA's architecture with what its descendants vary."""
+    """LLaMA's architecture with what its descendants vary; `windows` are the layers' in turn.
+
+    `mixture` makes a mixture of experts of the feed-forward network; `fraction` is a name for the part of a
+    head that rotates.
+    """
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     given = config.values.get("head_dim") is not None
     head_dim = config.integer("head_dim") if given else config.head_dim(width, heads)
@@ -58,8 +65,7 @@ def decoder_spec(
         causal=True,
         bias=bias,
         output_bias=output_bias,
-        rotary=rotary(config, head_dim),
-        window=window if window is not None and window < longest else None,
+        rotary=rotary(config, head_dim, fraction=fraction),
         head_norm=NormSpec(head_dim, eps, NormKind.RMS) if head_norm else None,
     )
     activation = config.activation("hidden_act", "silu")
@@ -69,23 +75,27 @@ def decoder_spec(
     position = PositionSpec(PositionKind.NONE, longest)
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
-        (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
+        shortest(
+            BlockSpec(
+                replace(attention, window=window if window is not None and window < longest else None),
+                mixture(feed_forward) if mixture is not None else feed_forward,
+                norm,
+                NormPlacement.PRE,
+            )
+            for window in windows
+        ),
         config.integer("num_hidden_layers"),
         final_norm=norm,
     )
-    if task == "feature-extraction":
-        return ModelSpec(encoder=stack)
-    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", False))
-    return ModelSpec(decoder=stack, head=head)
+    return _causal.model(config, task, stack, tied=False)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter."""
-    stack = "decoder" if spec.decoder else "encoder"
+    stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
-    tied = spec.decoder is not None and spec.head.tied
     rules: Rules = {
-        f"{stack}.embedding.word.*": Take("embed_tokens.*", also=("lm_head.*",) if tied else ()),
+        f"{stack}.embedding.word.weight": Take("embed_tokens.weight", also=_causal.copies(spec)),
         f"{layer}.attention.q.*": "layers.{i}.self_attn.q_proj.*",
         f"{layer}.attention.k.*": "layers.{i}.self_attn.k_proj.*",
         f"{layer}.attention.v.*": "layers.{i}.self_attn.v_proj.*",
@@ -98,7 +108,6 @@ def table(spec: ModelSpec) -> Table:
         f"{layer}.feed_forward.down.*": "layers.{i}.mlp.down_proj.*",
         f"{layer}.feed_forward_norm.*": "layers.{i}.post_attention_layernorm.*",
         f"{stack}.final_norm.*": "norm.*",
-        "head.weight": "lm_head.weight",
     }
-    other_heads = () if spec.decoder else ("lm_head.*", "score.*")
-    return Table(rules, NAMING, drop=("layers.*.self_attn.rotary_emb.inv_freq", *other_heads))
+    drop = ("layers.*.self_attn.rotary_emb.inv_freq", *_causal.other_heads(spec))
+    return Table(rules | _causal.head_rules(spec), NAMING, drop)

@@ -2,11 +2,11 @@
 
 from collections.abc import Set
 
-from txexport.families import llama
+from txexport.families import _causal, llama
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
 
-TASKS = {"text-generation": ("MistralForCausalLM",), "feature-extraction": ("MistralModel",)}
+TASKS = _causal.tasks("Mistral")
 
 NAMING = llama.NAMING
 table = llama.table
@@ -17,4 +17,4 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     config.expect(layer_types=None)
     window = config.integer("sliding_window", 4096)
     has_window = "sliding_window" not in config.values or config.values["sliding_window"] is not None
-    return llama.decoder_spec(config, task, window=window if has_window else None)
+    return llama.decoder_spec(config, task, windows=(window if has_window else None,))

@@ -2,14 +2,13 @@
 
 from collections.abc import Set
 
+from txexport.families import _causal
 from txexport.families._config import Config
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     ModelSpec,
     NormPlacement,
     NormSpec,
@@ -49,26 +48,24 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         config.integer("num_hidden_layers"),
         final_norm=norm if closed else None,
     )
-    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
-    return ModelSpec(decoder=stack, head=head)
+    return _causal.model(config, task, stack, tied=True)
 
 
 def table(spec: ModelSpec) -> Table:
     """Where transformers keeps each parameter."""
-    layer = "decoder.layers.{i}"
-    copies = ("lm_head.weight",) if spec.head.tied else ()
+    stack, source = _causal.stack_name(spec), "decoder.layers.{i}"
+    layer = f"{stack}.layers.{{i}}"
     rules: Rules = {
-        "decoder.embedding.word.weight": Take("decoder.embed_tokens.weight", also=copies),
-        "decoder.embedding.position.*": "decoder.embed_positions.*",
-        f"{layer}.attention.q.*": f"{layer}.self_attn.q_proj.*",
-        f"{layer}.attention.k.*": f"{layer}.self_attn.k_proj.*",
-        f"{layer}.attention.v.*": f"{layer}.self_attn.v_proj.*",
-        f"{layer}.attention.o.*": f"{layer}.self_attn.out_proj.*",
-        f"{layer}.attention_norm.*": f"{layer}.self_attn_layer_norm.*",
-        f"{layer}.feed_forward.up.*": f"{layer}.fc1.*",
-        f"{layer}.feed_forward.down.*": f"{layer}.fc2.*",
-        f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
-        "decoder.final_norm.*": "decoder.final_layer_norm.*",
-        "head.weight": "lm_head.weight",
+        f"{stack}.embedding.word.weight": Take("decoder.embed_tokens.weight", also=_causal.copies(spec)),
+        f"{stack}.embedding.position.*": "decoder.embed_positions.*",
+        f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
+        f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",
+        f"{layer}.attention.v.*": f"{source}.self_attn.v_proj.*",
+        f"{layer}.attention.o.*": f"{source}.self_attn.out_proj.*",
+        f"{layer}.attention_norm.*": f"{source}.self_attn_layer_norm.*",
+        f"{layer}.feed_forward.up.*": f"{source}.fc1.*",
+        f"{layer}.feed_forward.down.*": f"{source}.fc2.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.final_layer_norm.*",
+        f"{stack}.final_norm.*": "decoder.final_layer_norm.*",
     }
-    return Table(rules, NAMING)
+    return Table(rules | _causal.head_rules(spec), NAMING, drop=_causal.other_heads(spec))

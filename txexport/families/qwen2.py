@@ -2,11 +2,11 @@
 
 from collections.abc import Set
 
-from txexport.families import llama
+from txexport.families import _causal, llama
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
 
-TASKS = {"text-generation": ("Qwen2ForCausalLM",), "feature-extraction": ("Qwen2Model",)}
+TASKS = _causal.tasks("Qwen2")
 
 NAMING = llama.NAMING
 table = llama.table
@@ -14,13 +14,14 @@ table = llama.table
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
-    refuse_mixed_layers(config)
-    return llama.decoder_spec(config, task, bias=True)
+    return llama.decoder_spec(config, task, bias=True, windows=windows(config))
 
 
-def refuse_mixed_layers(config: Config) -> None:
-    """Raise UnsupportedError where a layer has a window: all layers of a stack are equal so far."""
+def windows(config: Config) -> list[int | None]:
+    """The window of every layer: by layer_types, or else of those from max_window_layers on."""
     layers = config.integer("num_hidden_layers")
-    config.expect(layer_types=["full_attention"] * layers)
-    if config.integer("max_window_layers", 28) < layers:
-        config.expect(use_sliding_window=False)
+    if not config.flag("use_sliding_window", False):
+        config.expect(layer_types=["full_attention"] * layers)
+        return [None] * layers
+    window, first = config.integer("sliding_window", 4096), config.integer("max_window_layers", 28)
+    return [window if local else None for local in config.local_layers(lambda layer: layer >= first)]

@@ -2,11 +2,11 @@
 
 from collections.abc import Set
 
-from txexport.families import llama, qwen2
+from txexport.families import _causal, llama, qwen2
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
 
-TASKS = {"text-generation": ("Qwen3ForCausalLM",), "feature-extraction": ("Qwen3Model",)}
+TASKS = _causal.tasks("Qwen3")
 
 NAMING = llama.NAMING
 table = llama.table
@@ -14,6 +14,6 @@ table = llama.table
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
-    qwen2.refuse_mixed_layers(config)
     bias = config.flag("attention_bias", False)
-    return llama.decoder_spec(config, task, bias=bias, output_bias=bias, head_norm=True)
+    windows = qwen2.windows(config)
+    return llama.decoder_spec(config, task, bias=bias, output_bias=bias, head_norm=True, windows=windows)

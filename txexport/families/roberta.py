@@ -13,6 +13,7 @@ TASKS = {
     "text-classification": ("RobertaForSequenceClassification",),
     "token-classification": ("RobertaForTokenClassification",),
     "question-answering": ("RobertaForQuestionAnswering",),
+    "multiple-choice": ("RobertaForMultipleChoice",),
 }
 
 NAMING = Naming("roberta.", {".gamma": ".weight", ".beta": ".bias"})

@@ -8,6 +8,7 @@ TASKS = {
     "text-classification": ("XLMRobertaForSequenceClassification",),
     "token-classification": ("XLMRobertaForTokenClassification",),
     "question-answering": ("XLMRobertaForQuestionAnswering",),
+    "multiple-choice": ("XLMRobertaForMultipleChoice",),
 }
 
 NAMING = roberta.NAMING

@@ -49,9 +49,17 @@ def _longest(limit: int | None, window: int | None) -> int:
 
 
 def encoder_cases(
-    vocab_size: int, segments: int, limit: int | None, window: int | None = None, seed: int = 0
+    vocab_size: int,
+    segments: int,
+    limit: int | None,
+    window: int | None = None,
+    padding: int | None = None,
+    seed: int = 0,
 ) -> list[EncoderCase]:
-    """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered."""
+    """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered.
+
+    What is masked is of the id `padding`, or of any id where a model looks at the mask only.
+    """
     random = np.random.default_rng(seed)
     longest = _longest(limit, window)
     cases = []
@@ -72,10 +80,11 @@ def encoder_cases(
         if side == "scattered":
             mask = random.random(shape) < 0.6
             mask[:, random.integers(shape[1])] = True
+        ids = random.integers(0, vocab_size, shape)
         cases.append(
             EncoderCase(
                 name,
-                random.integers(0, vocab_size, shape),
+                ids if padding is None else np.where(mask, ids, padding),
                 mask.astype(np.int64),
                 random.integers(0, max(1, segments), shape),
                 alone=side == "right",

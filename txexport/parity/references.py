@@ -1,5 +1,6 @@
 """The originals that a bundle is held against."""
 
+import inspect
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ class Reference(Protocol):
     """A model in PyTorch, float32, that knows nothing of the bundle."""
 
     name: str
+    caches: bool  # whether `decode` gives keys and values
 
     def encode(self, inputs: Arrays) -> Arrays:
         """A padded batch -> outputs by the names of an encoder graph."""
@@ -35,6 +37,7 @@ class Twin:
     """The PyTorch components of txmodels, filled from the checkpoint."""
 
     name = "twin"
+    caches = True
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
         self.model = Model(resolved.spec, Cache.DYNAMIC).eval()
@@ -77,6 +80,8 @@ class Twin:
 AUTO_CLASSES = {
     "feature-extraction": "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
+    "pretraining": "AutoModelForPreTraining",
+    "multiple-choice": "AutoModelForMultipleChoice",
     "next-sentence-prediction": "AutoModelForNextSentencePrediction",
     "text-classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
@@ -99,9 +104,12 @@ class Transformers:
                 "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
             ) from None
         self.pooler = resolved.spec.pooler
+        decoder = resolved.spec.decoder
+        self.kv_heads = [block.attention.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         auto = getattr(transformers, AUTO_CLASSES[resolved.task])
         self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()
+        self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
@@ -118,13 +126,11 @@ class Transformers:
         ids = torch.tensor([tokens])
         if source is None:
             # A cache made without the config keeps every token, where a window would drop the older ones.
-            outputs = self.model(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                past_key_values=self.new_cache(),
-                use_cache=True,
-            )
-            return {"logits": outputs.logits[0].numpy(), **_cache(outputs.past_key_values, "")}
+            cached = {"past_key_values": self.new_cache(), "use_cache": True}
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            outputs = self.model(**inputs, **(cached if self.caches else {}))
+            past = self._own_heads(_cache(outputs.past_key_values, "")) if self.caches else {}
+            return {"logits": outputs.logits[0].numpy(), **past}
         sources = torch.tensor([source])
         mask = torch.ones_like(sources)
         outputs = self.model(input_ids=sources, attention_mask=mask, decoder_input_ids=ids, use_cache=True)
@@ -135,6 +141,14 @@ class Transformers:
             **_cache(cache.self_attention_cache, ".decoder"),
             **_cache(cache.cross_attention_cache, ".encoder"),
         }
+
+    def _own_heads(self, caches: Arrays) -> Arrays:
+        """Caches (K,T,H) without the copies of key heads that some models make before they store them."""
+        own = {}
+        for name, array in caches.items():
+            heads = self.kv_heads[int(name.split(".")[1])]
+            own[name] = array[:: len(array) // heads]
+        return own
 
 
 def _cache(cache, part: str) -> Arrays:

@@ -17,13 +17,7 @@ SPARE = 3  # slots of a static cache beyond those that a case fills
 
 def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
     """Every output of an encoder-only graph over a padded batch."""
-    graph = model.manifest.graphs["model"]
-    inputs = {
-        "input_ids": case.input_ids,
-        "attention_mask": case.attention_mask,
-        "token_type_ids": case.token_type_ids,
-    }
-    inputs = {port.name: inputs[port.name] for port in graph.inputs}
+    graph, inputs = model.manifest.graphs["model"], _inputs(model, case)
     found = model.run(**inputs)
     by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
 
@@ -43,6 +37,30 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: fl
         for name, array in real(found, row, mask).items():
             pairs[name].append((array, expected[name]))
     return [compare(name, pairs[name], bound) for name in pairs]
+
+
+def run_choices(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
+    """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
+    inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(model, case).items()}
+    found = model.run(**inputs)["logits"]  # (2, B)
+    if not case.alone:
+        return [compare("logits", [(found, reference.encode(inputs)["logits"])], bound)]
+    pairs = []
+    for (item, choice), score in np.ndenumerate(found):
+        mask = inputs["attention_mask"][item, choice].astype(bool)
+        alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
+        pairs.append((np.array([[score]]), reference.encode(alone)["logits"]))
+    return [compare("logits", pairs, bound)]
+
+
+def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
+    """What the graph takes of the case."""
+    inputs = {
+        "input_ids": case.input_ids,
+        "attention_mask": case.attention_mask,
+        "token_type_ids": case.token_type_ids,
+    }
+    return {port.name: inputs[port.name] for port in model.manifest.graphs["model"].inputs}
 
 
 def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
@@ -70,7 +88,7 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: fl
     _check_owed([*pairs, *steps.present, "logits"], expected[0])
     for row, truth in enumerate(expected):
         pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
-        for name, cache in steps.present.items():
+        for name, cache in steps.present.items() if reference.caches else ():
             pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
     return [compare(name, pairs[name], bound) for name in pairs]
 

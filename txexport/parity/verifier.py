@@ -12,7 +12,7 @@ from txexport.errors import CheckpointError, InputError, TxexportError, Unsuppor
 from txexport.parity import cases, contents
 from txexport.parity.report import CaseReport, Report, TensorCheck, tolerance
 from txexport.runtime import Model, load
-from txexport.spec import ModelSpec, StackSpec
+from txexport.spec import HeadKind, ModelSpec, StackSpec
 
 Run = Callable[[], list[TensorCheck]]
 Progress = Callable[[str], None]
@@ -128,8 +128,9 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         embedding = spec.encoder.embedding
         segments, limit = embedding.segments, embedding.position.limit
         window = _widest(spec.encoder)
-        for batch in cases.encoder_cases(words, segments, limit, window):
-            yield bind(runs.run_encoder, batch)
+        run = runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder
+        for batch in cases.encoder_cases(words, segments, limit, window, spec.head.padding):
+            yield bind(run, batch)
         return
     static, crossed = manifest.cache == "static", spec.encoder is not None
     limit = spec.decoder.embedding.position.limit

@@ -1,0 +1,29 @@
+"""Slopes of linear biases, as families compute them."""
+
+import math
+
+import numpy as np
+
+
+def geometric(heads: int) -> tuple[float, ...]:
+    """2^(-8/n), 2^(-16/n), ... for n heads, and for other than powers of 2 those of twice as many between.
+
+    As Press et al. (2022, 3) and their code have them.
+    """
+    whole = 2 ** math.floor(math.log2(heads))
+    slopes = _powers(8 / whole, range(1, whole + 1))
+    if whole != heads:
+        slopes += _powers(4 / whole, range(1, 2 * (heads - whole) + 1, 2))
+    return tuple(slopes)
+
+
+def _powers(step: float, numbers: range) -> list[float]:
+    base = np.float32(2**-step)
+    return [float(np.float64(base) ** number) for number in numbers]
+
+
+def halving(heads: int, longest: float) -> tuple[float, ...]:
+    """2^(-m/n), 2^(-2m/n), ... for n heads, m = `longest`; other than powers of 2 pick as MPT's code does."""
+    whole = 2 ** math.ceil(math.log2(heads))
+    slopes = [2.0 ** (-longest * (i + 1) / whole) for i in range(whole)]
+    return tuple(slopes if whole == heads else [*slopes[1::2], *slopes[::2]][:heads])

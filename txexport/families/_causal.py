@@ -1,0 +1,63 @@
+"""What the families of decoder-only models share: tasks, and the head that a task asks for."""
+
+from txexport.errors import UnsupportedError
+from txexport.families._config import Config
+from txexport.spec import HeadKind, HeadSpec, ModelSpec, Pick, StackSpec
+from txexport.weights import Rules
+
+
+def tasks(name: str) -> dict[str, tuple[str, ...]]:
+    """The tasks of a decoder whose classes in transformers begin with `name`."""
+    return {
+        "text-generation": (f"{name}ForCausalLM",),
+        "text-classification": (f"{name}ForSequenceClassification",),
+        "feature-extraction": (f"{name}Model",),
+    }
+
+
+def model(
+    config: Config,
+    task: str,
+    stack: StackSpec,
+    *,
+    tied: bool,
+    bias: bool = False,
+    softcap: float | None = None,
+) -> ModelSpec:
+    """`stack` under the head of `task`; `tied` is what config.json means where it does not say."""
+    if task == "feature-extraction":
+        return ModelSpec(encoder=stack)
+    if task == "text-classification":
+        if config.values.get("pad_token_id") is None:
+            raise UnsupportedError(
+                f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told"
+            )
+        padding = config.integer("pad_token_id")
+        head = HeadSpec(
+            HeadKind.SEQUENCE, tied=False, labels=config.labels(), pick=Pick.LAST, padding=padding
+        )
+        return ModelSpec(encoder=stack, head=head)
+    tied = config.flag("tie_word_embeddings", tied)
+    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias=bias, softcap=softcap))
+
+
+def stack_name(spec: ModelSpec) -> str:
+    """What the parameters of the stack begin with."""
+    return "decoder" if spec.decoder else "encoder"
+
+
+def head_rules(spec: ModelSpec, projection: str = "lm_head") -> Rules:
+    """Where the head's parameters lie; a language model's in `projection`."""
+    return {"head.*": "score.*" if spec.head.kind == HeadKind.SEQUENCE else f"{projection}.*"}
+
+
+def copies(spec: ModelSpec, projection: str = "lm_head") -> tuple[str, ...]:
+    """Where a checkpoint may keep a tied word matrix again."""
+    return (f"{projection}.weight",) if spec.decoder is not None and spec.head.tied else ()
+
+
+def other_heads(spec: ModelSpec, projection: str = "lm_head") -> tuple[str, ...]:
+    """What a checkpoint may hold for other tasks."""
+    heads = {HeadKind.CAUSAL_LM: f"{projection}.*", HeadKind.SEQUENCE: "score.*"}
+    heads.pop(spec.head.kind, None)
+    return (*heads.values(), "classifier.*", "qa_outputs.*") if spec.decoder is None else ()

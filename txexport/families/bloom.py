@@ -1,0 +1,68 @@
+"""BLOOM (Le Scao et al. 2022): pre-norm decoder with linear biases, embeddings normalised."""
+
+from collections.abc import Set
+
+from txexport.families import _causal
+from txexport.families._alibi import geometric
+from txexport.families._config import Config
+from txexport.spec import (
+    Activation,
+    AlibiSpec,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = _causal.tasks("Bloom")
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; "n_embed" is the width's first name."""
+    config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
+    width = config.integer("n_embed" if "n_embed" in config.values else "hidden_size")
+    heads = config.integer("n_head", config.values.get("num_attention_heads"))
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, biased=True),
+        FeedForwardSpec(width, 4 * width, Activation.GELU_TANH),
+        norm,
+        NormPlacement.PRE,
+    )
+    stack = StackSpec(
+        EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE), norm=norm),
+        (block,),
+        config.integer("n_layer", config.values.get("num_hidden_layers")),
+        final_norm=norm,
+        relative=AlibiSpec(geometric(heads)),
+    )
+    return _causal.model(config, task, stack, tied=True)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter; a head's query, key and value lie together."""
+    stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
+    layer, fused = f"{stack}.layers.{{i}}", "h.{i}.self_attention.query_key_value.*"
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("word_embeddings.weight", also=_causal.copies(spec)),
+        f"{stack}.embedding.norm.*": "word_embeddings_layernorm.*",
+        f"{layer}.attention.q.*": Take(fused, part=0, parts=3, groups=heads),
+        f"{layer}.attention.k.*": Take(fused, part=1, parts=3, groups=heads),
+        f"{layer}.attention.v.*": Take(fused, part=2, parts=3, groups=heads),
+        f"{layer}.attention.o.*": "h.{i}.self_attention.dense.*",
+        f"{layer}.attention_norm.*": "h.{i}.input_layernorm.*",
+        f"{layer}.feed_forward.up.*": "h.{i}.mlp.dense_h_to_4h.*",
+        f"{layer}.feed_forward.down.*": "h.{i}.mlp.dense_4h_to_h.*",
+        f"{layer}.feed_forward_norm.*": "h.{i}.post_attention_layernorm.*",
+        f"{stack}.final_norm.*": "ln_f.*",
+    }
+    return Table(rules | _causal.head_rules(spec), NAMING, drop=_causal.other_heads(spec))

@@ -1,0 +1,107 @@
+"""Falcon (Almazrouei et al. 2023): parallel sublayers, few key heads, rotary positions."""
+
+from collections.abc import Set
+
+from txexport.families import _causal
+from txexport.families._config import Config
+from txexport.families._rope import rotary
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = _causal.tasks("Falcon")
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes.
+
+    Linear biases are refused: the original rounds them to bfloat16, whatever the weights are.
+    """
+    config.expect(alibi=False)
+    width = config.integer("n_embed" if "n_embed" in config.values else "hidden_size")
+    heads = config.integer("num_attention_heads", config.values.get("n_head"))
+    head_dim, bias = config.head_dim(width, heads), config.flag("bias", False)
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
+    parallel = config.flag("parallel_attn", True) or config.flag("new_decoder_architecture", False)
+    if config.flag("new_decoder_architecture", False):
+        config.expect(parallel_attn=True)
+    block = BlockSpec(
+        AttentionSpec(
+            *(width, heads, _key_heads(config, heads), head_dim),
+            causal=True,
+            bias=bias,
+            output_bias=bias,
+            rotary=rotary(config, head_dim),
+        ),
+        FeedForwardSpec(
+            width,
+            config.integer("ffn_hidden_size", 4 * width),
+            config.activation("activation", "gelu"),
+            bias,
+        ),
+        norm,
+        NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
+    )
+    stack = StackSpec(
+        EmbeddingSpec(
+            config.integer("vocab_size"),
+            width,
+            PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings", 2048)),
+        ),
+        (block,),
+        config.integer("num_hidden_layers", config.values.get("n_layer")),
+        final_norm=norm,
+    )
+    return _causal.model(config, task, stack, tied=True)
+
+
+def _key_heads(config: Config, heads: int) -> int:
+    if config.flag("new_decoder_architecture", False):
+        return config.integer("num_kv_heads", heads)
+    return 1 if config.flag("multi_query", True) else heads
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter.
+
+    The queries that share a key head lie together, then their key, then their value. Sublayers in parallel
+    may have a norm each, or one.
+    """
+    stack, attention = _causal.stack_name(spec), spec.stack.blocks[0].attention
+    layer, groups = f"{stack}.layers.{{i}}", attention.num_kv_heads
+    shared, fused = attention.num_heads // groups, "h.{i}.self_attention.query_key_value.*"
+
+    def cut(part: int, width: int = 1) -> Take:
+        return Take(fused, part=part, parts=shared + 2, width=width, groups=groups)
+
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("word_embeddings.weight", also=_causal.copies(spec)),
+        f"{layer}.attention.q.*": cut(0, shared),
+        f"{layer}.attention.k.*": cut(shared),
+        f"{layer}.attention.v.*": cut(shared + 1),
+        f"{layer}.attention.o.*": "h.{i}.self_attention.dense.*",
+        f"{layer}.attention_norm.*": Take("h.{i}.ln_attn.*", fallback="h.{i}.input_layernorm.*"),
+        f"{layer}.feed_forward.up.*": "h.{i}.mlp.dense_h_to_4h.*",
+        f"{layer}.feed_forward.down.*": "h.{i}.mlp.dense_4h_to_h.*",
+        f"{layer}.feed_forward_norm.*": _second_norm(spec),
+        f"{stack}.final_norm.*": "ln_f.*",
+    }
+    return Table(rules | _causal.head_rules(spec), NAMING, drop=_causal.other_heads(spec))
+
+
+def _second_norm(spec: ModelSpec) -> str | Take:
+    if spec.stack.blocks[0].placement == NormPlacement.PARALLEL:
+        return Take("h.{i}.ln_mlp.*", fallback="h.{i}.input_layernorm.*")
+    return "h.{i}.post_attention_layernorm.*"

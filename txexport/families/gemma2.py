@@ -1,0 +1,84 @@
+"""Gemma 2 (Gemma Team 2024): sandwiched norms, capped scores, every other layer in a window."""
+
+from collections.abc import Set
+
+from txexport.families import _causal, llama
+from txexport.families._config import Config, shortest
+from txexport.families._rope import rotary
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Rules, Table, Take
+
+TASKS = _causal.tasks("Gemma2")
+
+NAMING = llama.NAMING
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(use_bidirectional_attention=False)
+    width, heads, head_dim = (
+        config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")
+    )
+    norm = NormSpec(width, config.number("rms_norm_eps", 1e-6), NormKind.RMS)
+    bias, window = config.flag("attention_bias", False), config.integer("sliding_window", 4096)
+    longest, turns = config.integer("max_position_embeddings"), rotary(config, head_dim)
+    activation = config.activation("hidden_activation", config.text("hidden_act", "gelu_pytorch_tanh"))
+    blocks = [
+        BlockSpec(
+            AttentionSpec(
+                *(width, heads, config.integer("num_key_value_heads", heads), head_dim),
+                causal=True,
+                bias=bias,
+                output_bias=bias,
+                scale=config.number("query_pre_attn_scalar", 256) ** -0.5,
+                rotary=turns,
+                window=window if local and window < longest else None,
+                softcap=_cap(config, "attn_logit_softcapping", 50.0),
+            ),
+            FeedForwardSpec(width, config.integer("intermediate_size"), activation, bias=False, gated=True),
+            norm,
+            NormPlacement.SANDWICH,
+        )
+        for local in config.local_layers(lambda layer: layer % 2 == 0)
+    ]
+    stack = StackSpec(
+        EmbeddingSpec(
+            config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, longest), scale=width**0.5
+        ),
+        shortest(blocks),
+        len(blocks),
+        final_norm=norm,
+    )
+    cap = _cap(config, "final_logit_softcapping", 30.0)
+    return _causal.model(config, task, stack, tied=True, softcap=cap)
+
+
+def _cap(config: Config, key: str, default: float) -> float | None:
+    """A cap on scores; null is none, and a missing one the default."""
+    return None if key in config.values and config.values[key] is None else config.number(key, default)
+
+
+def table(spec: ModelSpec) -> Table:
+    """As LLaMA's, with the norms under other names; their scales are stored less 1."""
+    stack, found = _causal.stack_name(spec), llama.table(spec)
+    layer, source = f"{stack}.layers.{{i}}", "layers.{i}"
+    rules: Rules = {
+        f"{layer}.attention_norm.*": Take(f"{source}.input_layernorm.*", plus=1.0),
+        f"{layer}.attention_post_norm.*": Take(f"{source}.post_attention_layernorm.*", plus=1.0),
+        f"{layer}.feed_forward_norm.*": Take(f"{source}.pre_feedforward_layernorm.*", plus=1.0),
+        f"{layer}.feed_forward_post_norm.*": Take(f"{source}.post_feedforward_layernorm.*", plus=1.0),
+        f"{stack}.final_norm.*": Take("norm.*", plus=1.0),
+    }
+    return Table(found.rules | rules, NAMING, found.drop)

@@ -1,0 +1,94 @@
+"""GPT-Neo (Black et al. 2021): GPT-3's pattern of full and local attention, unscaled."""
+
+from collections.abc import Set
+
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.families import _causal
+from txexport.families._config import Config, shortest
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = _causal.tasks("GPTNeo")
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    width, heads = config.integer("hidden_size"), config.integer("num_heads")
+    norm, head_dim = NormSpec(width, config.number("layer_norm_epsilon", 1e-5)), config.head_dim(width, heads)
+    feed_forward = FeedForwardSpec(
+        width,
+        config.integer("intermediate_size", 4 * width),
+        config.activation("activation_function", "gelu_new"),
+    )
+    layers, window = _layers(config), config.integer("window_size", 256)
+    blocks = [
+        BlockSpec(
+            AttentionSpec(
+                *(width, heads, heads, head_dim),
+                causal=True,
+                bias=False,
+                scale=1.0,
+                window=window if kind == "local" else None,
+            ),
+            feed_forward,
+            norm,
+            NormPlacement.PRE,
+        )
+        for kind in layers
+    ]
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
+    embedding = EmbeddingSpec(config.integer("vocab_size"), width, position)
+    stack = StackSpec(embedding, shortest(blocks), len(layers), final_norm=norm)
+    return _causal.model(config, task, stack, tied=True)
+
+
+def _layers(config: Config) -> list[str]:
+    """ "global" or "local" for each layer; attention_types lists runs of kinds and how often each comes."""
+    runs = config.values.get("attention_types") or [[["global", "local"], 12]]
+    try:
+        layers = [kind for kinds, times in runs for kind in list(kinds) * times]
+    except (TypeError, ValueError):
+        raise CheckpointError(
+            f"{config.path}: attention_types is {runs!r}, expected pairs of kinds and how often"
+        ) from None
+    count = config.integer("num_layers")
+    if len(layers) != count or set(layers) - {"global", "local"}:
+        raise UnsupportedError(
+            f"{config.path}: attention_types {runs!r} is not supported; expected global or local for each "
+            f"of {count} layers"
+        )
+    return layers
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    stack = _causal.stack_name(spec)
+    layer = f"{stack}.layers.{{i}}"
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=_causal.copies(spec)),
+        f"{stack}.embedding.position.*": "wpe.*",
+        f"{layer}.attention.q.*": "h.{i}.attn.attention.q_proj.*",
+        f"{layer}.attention.k.*": "h.{i}.attn.attention.k_proj.*",
+        f"{layer}.attention.v.*": "h.{i}.attn.attention.v_proj.*",
+        f"{layer}.attention.o.*": "h.{i}.attn.attention.out_proj.*",
+        f"{layer}.attention_norm.*": "h.{i}.ln_1.*",
+        f"{layer}.feed_forward.up.*": "h.{i}.mlp.c_fc.*",
+        f"{layer}.feed_forward.down.*": "h.{i}.mlp.c_proj.*",
+        f"{layer}.feed_forward_norm.*": "h.{i}.ln_2.*",
+        f"{stack}.final_norm.*": "ln_f.*",
+    }
+    buffers = ("h.*.attn.attention.bias", "h.*.attn.attention.masked_bias")
+    return Table(rules | _causal.head_rules(spec), NAMING, drop=(*buffers, *_causal.other_heads(spec)))

@@ -1,0 +1,36 @@
+"""Mixtral (Jiang et al. 2024): Mistral with a mixture of experts in every layer."""
+
+from collections.abc import Set
+
+from txexport.families import _causal, llama
+from txexport.families._config import Config
+from txexport.spec import ExpertsSpec, FeedForwardSpec, ModelSpec
+from txexport.weights import Rules, Table
+
+TASKS = _causal.tasks("Mixtral")
+
+NAMING = llama.NAMING
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    count, chosen = config.integer("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
+
+    def mixture(expert: FeedForwardSpec) -> ExpertsSpec:
+        return ExpertsSpec(expert, count, chosen)
+
+    given = config.values.get("sliding_window") is not None
+    window = config.integer("sliding_window") if given else None
+    return llama.decoder_spec(config, task, windows=(window,), mixture=mixture)
+
+
+def table(spec: ModelSpec) -> Table:
+    """As LLaMA's, with experts."""
+    found, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
+    layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward", "layers.{i}.block_sparse_moe"
+    rules: Rules = {f"{layer}.router.*": f"{source}.gate.*"}
+    assert isinstance(mixed, ExpertsSpec)
+    for number in range(mixed.count):
+        for ours, theirs in (("gate", "w1"), ("down", "w2"), ("up", "w3")):
+            rules[f"{layer}.experts.{number}.{ours}.*"] = f"{source}.experts.{number}.{theirs}.*"
+    return Table(found.rules | rules, NAMING, found.drop)

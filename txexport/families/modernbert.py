@@ -1,0 +1,129 @@
+"""ModernBERT (Warner et al. 2024): pre-norm encoder, rotary positions, most layers in a window."""
+
+from collections.abc import Set
+from typing import Any
+
+from txexport.families._config import Config, shortest
+from txexport.families._rope import rotary
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    Pick,
+    PositionKind,
+    PositionSpec,
+    RotarySpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {
+    "feature-extraction": ("ModernBertModel",),
+    "fill-mask": ("ModernBertForMaskedLM",),
+    "text-classification": ("ModernBertForSequenceClassification",),
+    "token-classification": ("ModernBertForTokenClassification",),
+    "question-answering": ("ModernBertForQuestionAnswering",),
+}
+
+NAMING = Naming("model.")
+PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")
+    norm = NormSpec(width, config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
+    every = config.integer("global_attn_every_n_layers", 3)
+    local = config.local_layers(lambda layer: layer % every != 0)
+    blocks = [_block(config, norm, windowed, first=layer == 0) for layer, windowed in enumerate(local)]
+    position = PositionSpec(PositionKind.NONE, longest)
+    embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
+    stack = StackSpec(embedding, shortest(blocks), len(blocks), final_norm=norm)
+    return ModelSpec(encoder=stack, head=_head(config, task, norm))
+
+
+def _block(config: Config, norm: NormSpec, windowed: bool, first: bool) -> BlockSpec:
+    """A layer; the first one's attention reads the embedding, which is normalised already."""
+    width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    head_dim, bias = config.head_dim(width, heads), config.flag("attention_bias", False)
+    attention = AttentionSpec(
+        *(width, heads, heads, head_dim),
+        causal=False,
+        bias=bias,
+        output_bias=bias,
+        rotary=_rotary(config, head_dim, windowed),
+        window=config.integer("local_attention", 128) // 2 + 1 if windowed else None,
+    )
+    feed_forward = FeedForwardSpec(
+        width,
+        config.integer("intermediate_size"),
+        config.activation("hidden_activation", "gelu"),
+        bias=config.flag("mlp_bias", False),
+        gated=True,
+    )
+    return BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, bare=first)
+
+
+def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
+    """Rotation of a kind of layers: newer files have a table for each kind, older ones a theta."""
+    kind, old = ("sliding_attention", "local") if windowed else ("full_attention", "global")
+    default = 10_000.0 if windowed else 160_000.0
+    theta = config.number(f"{old}_rope_theta", default)
+    values = config.table("rope_parameters").table(kind).values
+    own = {"rope_theta": theta} | {key: value for key, value in values.items() if value is not None}
+    return rotary(
+        Config(dict(config.values) | {"rope_parameters": own, "rope_scaling": None}, config.path), head_dim
+    )
+
+
+def _head(config: Config, task: str, norm: NormSpec) -> HeadSpec:
+    if task == "feature-extraction":
+        return HeadSpec()
+    shape: dict[str, Any] = {
+        "activation": config.activation("classifier_activation", "gelu"),
+        "norm": norm,
+        "dense_bias": config.flag("classifier_bias", False),
+    }
+    if task == "fill-mask":
+        tied, bias = config.flag("tie_word_embeddings", True), config.flag("decoder_bias", True)
+        return HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=bias, **shape)
+    if task == "text-classification":
+        pooling = config.text("classifier_pooling", "cls")
+        if pooling not in PICKS:
+            config.expect(classifier_pooling="cls")
+        shape["pick"] = PICKS[pooling]
+    kinds = {"token-classification": HeadKind.TOKENS, "question-answering": HeadKind.SPANS}
+    kind = kinds.get(task, HeadKind.SEQUENCE)
+    return HeadSpec(kind, tied=False, bias=True, labels=config.labels(), **shape)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    layer, fused, words = "encoder.layers.{i}", "layers.{i}.attn.Wqkv.*", "embeddings.tok_embeddings.weight"
+    masked = spec.head.kind == HeadKind.MASKED_LM
+    projection = "decoder" if masked else "classifier"
+    copies = ("decoder.weight",) if masked and spec.head.tied else ()
+    rules: Rules = {
+        "encoder.embedding.word.weight": Take(words, also=copies),
+        "encoder.embedding.norm.*": "embeddings.norm.*",
+        f"{layer}.attention.q.*": Take(fused, part=0, parts=3),
+        f"{layer}.attention.k.*": Take(fused, part=1, parts=3),
+        f"{layer}.attention.v.*": Take(fused, part=2, parts=3),
+        f"{layer}.attention.o.*": "layers.{i}.attn.Wo.*",
+        f"{layer}.attention_norm.*": "layers.{i}.attn_norm.*",
+        f"{layer}.feed_forward.gate.*": Take("layers.{i}.mlp.Wi.*", part=0, parts=2),
+        f"{layer}.feed_forward.up.*": Take("layers.{i}.mlp.Wi.*", part=1, parts=2),
+        f"{layer}.feed_forward.down.*": "layers.{i}.mlp.Wo.*",
+        f"{layer}.feed_forward_norm.*": "layers.{i}.mlp_norm.*",
+        "encoder.final_norm.*": "final_norm.*",
+        "head.dense.*": "head.dense.*",
+        "head.norm.*": "head.norm.*",
+        "head.*": f"{projection}.*",
+    }
+    return Table(rules, NAMING, drop=("head.*", "decoder.*", "classifier.*"))

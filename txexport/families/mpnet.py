@@ -1,0 +1,56 @@
+"""MPNet (Song et al. 2020): RoBERTa without segments, with a relative bias that all layers share."""
+
+from collections.abc import Set
+from dataclasses import replace
+
+from txexport.families import bert
+from txexport.families._config import Config
+from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec, RelativeSpec
+from txexport.weights import Naming, Rules, Table
+
+TASKS = {
+    "feature-extraction": ("MPNetModel",),
+    "fill-mask": ("MPNetForMaskedLM",),
+    "text-classification": ("MPNetForSequenceClassification",),
+    "token-classification": ("MPNetForTokenClassification",),
+    "question-answering": ("MPNetForQuestionAnswering",),
+    "multiple-choice": ("MPNetForMultipleChoice",),
+}
+
+NAMING = Naming("mpnet.", {".gamma": ".weight", ".beta": ".bias"})
+PADDING, BUCKETS, REACH = 1, 32, 128  # fixed in the original, whatever config.json says
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(relative_attention_num_buckets=BUCKETS)
+    size = config.integer("max_position_embeddings")
+    position = PositionSpec(PositionKind.LEARNED, size, offset=PADDING, padding=PADDING)
+    found = bert.encoder_spec(config, task, names, position, Activation.GELU, segments=0)
+    assert found.encoder is not None
+    block = found.encoder.blocks[0]
+    biased = replace(block, attention=replace(block.attention, biased=True))
+    relative = RelativeSpec(BUCKETS, REACH, bidirectional=True)
+    return replace(found, encoder=replace(found.encoder, blocks=(biased,), relative=relative))
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    layer, source = bert.LAYER, bert.SOURCE
+    rules: Rules = bert.stack_rules() | {
+        f"{layer}.attention.q.*": f"{source}.attention.attn.q.*",
+        f"{layer}.attention.k.*": f"{source}.attention.attn.k.*",
+        f"{layer}.attention.v.*": f"{source}.attention.attn.v.*",
+        f"{layer}.attention.o.*": f"{source}.attention.attn.o.*",
+        f"{layer}.attention_norm.*": f"{source}.attention.LayerNorm.*",
+        "encoder.relative.*": "encoder.relative_attention_bias.*",
+    }
+    masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
+    words = "embeddings.word_embeddings.weight"
+    rules |= bert.head_rules(
+        spec,
+        sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias"),
+    )
+    drop = ("embeddings.position_ids", "pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*")
+    return Table(rules, NAMING, drop)

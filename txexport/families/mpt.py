@@ -1,0 +1,81 @@
+"""MPT (MosaicML 2023): pre-norm decoder with linear biases and no other biases at all."""
+
+from collections.abc import Set
+
+from txexport.families import _causal
+from txexport.families._alibi import halving
+from txexport.families._config import Config
+from txexport.spec import (
+    Activation,
+    AlibiSpec,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"text-generation": ("MptForCausalLM", "MptModel")}
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(no_bias=True, norm_type="low_precision_layernorm", embedding_fraction=1.0)
+    attention = config.table("attn_config")
+    attention.expect(attn_type="multihead_attention", clip_qkv=None, prefix_lm=False, qk_ln=False, alibi=True)
+    attention.expect(attn_uses_sequence_id=False)
+    width, heads = config.integer("d_model"), config.integer("n_heads")
+    norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5), bias=False)
+    scale = attention.values.get("softmax_scale")
+    block = BlockSpec(
+        AttentionSpec(
+            *(width, heads, heads, config.head_dim(width, heads)),
+            causal=True,
+            bias=False,
+            output_bias=False,
+            scale=None if scale is None else attention.number("softmax_scale"),
+            biased=True,
+        ),
+        FeedForwardSpec(width, config.integer("expansion_ratio", 4) * width, Activation.GELU, bias=False),
+        norm,
+        NormPlacement.PRE,
+    )
+    stack = StackSpec(
+        EmbeddingSpec(
+            config.integer("vocab_size"),
+            width,
+            PositionSpec(PositionKind.NONE, config.integer("max_seq_len", 2048)),
+        ),
+        (block,),
+        config.integer("n_layers"),
+        final_norm=norm,
+        relative=AlibiSpec(halving(heads, attention.number("alibi_bias_max", 8))),
+    )
+    return _causal.model(config, task, stack, tied=True)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    stack = _causal.stack_name(spec)
+    layer, fused = f"{stack}.layers.{{i}}", "blocks.{i}.attn.Wqkv.*"
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("wte.weight", also=_causal.copies(spec)),
+        f"{layer}.attention.q.*": Take(fused, part=0, parts=3),
+        f"{layer}.attention.k.*": Take(fused, part=1, parts=3),
+        f"{layer}.attention.v.*": Take(fused, part=2, parts=3),
+        f"{layer}.attention.o.*": "blocks.{i}.attn.out_proj.*",
+        f"{layer}.attention_norm.*": "blocks.{i}.norm_1.*",
+        f"{layer}.feed_forward.up.*": "blocks.{i}.ffn.up_proj.*",
+        f"{layer}.feed_forward.down.*": "blocks.{i}.ffn.down_proj.*",
+        f"{layer}.feed_forward_norm.*": "blocks.{i}.norm_2.*",
+        f"{stack}.final_norm.*": "norm_f.*",
+    }
+    return Table(rules | _causal.head_rules(spec), NAMING)

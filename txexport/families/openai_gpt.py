@@ -1,0 +1,59 @@
+"""GPT-1 (Radford et al. 2018): post-norm decoder, learned positions."""
+
+from collections.abc import Set
+
+from txexport.families import _causal, gpt2
+from txexport.families._config import Config
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {
+    "text-generation": ("OpenAIGPTLMHeadModel", "OpenAIGPTDoubleHeadsModel"),
+    "text-classification": ("OpenAIGPTForSequenceClassification",),
+    "feature-extraction": ("OpenAIGPTModel",),
+}
+
+NAMING = Naming("transformer.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; here "gelu" means the tanh form."""
+    width, heads = config.integer("n_embd"), config.integer("n_head")
+    activation = config.activation("afn", "gelu")
+    if activation == Activation.GELU:
+        activation = Activation.GELU_TANH
+    embedding = EmbeddingSpec(
+        config.integer("vocab_size"),
+        width,
+        PositionSpec(PositionKind.LEARNED, config.integer("n_positions")),
+    )
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True),
+        FeedForwardSpec(width, 4 * width, activation),
+        NormSpec(width, config.number("layer_norm_epsilon", 1e-5)),
+        NormPlacement.POST,
+    )
+    stack = StackSpec(embedding, (block,), config.integer("n_layer"))
+    return _causal.model(config, task, stack, tied=True)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter: as GPT-2's, but for the embeddings."""
+    stack, found = _causal.stack_name(spec), gpt2.table(spec)
+    rules: Rules = {
+        f"{stack}.embedding.word.weight": Take("tokens_embed.weight", also=_causal.copies(spec)),
+        f"{stack}.embedding.position.*": "positions_embed.*",
+    }
+    return Table(found.rules | rules, NAMING, drop=(*found.drop, "position_ids"))

@@ -1,0 +1,36 @@
+"""Phi-3 (Abdin et al. 2024): LLaMA with fused projections."""
+
+from collections.abc import Set
+
+from txexport.families import _causal, llama
+from txexport.families._config import Config
+from txexport.spec import ModelSpec
+from txexport.weights import Rules, Table, Take
+
+TASKS = _causal.tasks("Phi3")
+
+NAMING = llama.NAMING
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(attention_bias=False)
+    given = config.values.get("sliding_window") is not None
+    window = config.integer("sliding_window") if given else None
+    return llama.decoder_spec(config, task, windows=(window,), fraction="partial_rotary_factor")
+
+
+def table(spec: ModelSpec) -> Table:
+    """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
+    attention, found = spec.stack.blocks[0].attention, llama.table(spec)
+    layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"
+    heads, keys = attention.num_heads, attention.num_kv_heads
+    parts = heads + 2 * keys
+    rules: Rules = {
+        f"{layer}.attention.q.*": Take(fused, part=0, parts=parts, width=heads),
+        f"{layer}.attention.k.*": Take(fused, part=heads, parts=parts, width=keys),
+        f"{layer}.attention.v.*": Take(fused, part=heads + keys, parts=parts, width=keys),
+        f"{layer}.feed_forward.gate.*": Take("layers.{i}.mlp.gate_up_proj.*", part=0, parts=2),
+        f"{layer}.feed_forward.up.*": Take("layers.{i}.mlp.gate_up_proj.*", part=1, parts=2),
+    }
+    return Table(found.rules | rules, NAMING, found.drop)
