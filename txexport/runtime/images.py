@@ -85,7 +85,7 @@ class Images:
         the settings have do_convert_rgb, and the alpha channel of a file is dropped.
         Raises InputError for what is no image, and for images that come out at different sizes.
         """
-        if isinstance(images, str) or not isinstance(images, Sequence):
+        if isinstance(images, str | bytes) or not isinstance(images, Sequence):
             images = [images]
         if not images:
             raise InputError("no image was given")
