@@ -13,6 +13,7 @@ from onnxscript import OnnxFunction
 ROOT = Path(__file__).parent.parent
 OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
+    "PIL",
     "click",
     "numpy",
     "onnx",
@@ -44,7 +45,7 @@ ALLOWED = {
     "models/txmodels": "torch txmodels",
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
     "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",
-    "txexport/runtime": "numpy onnxruntime tokenizers bundle runtime",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
     "txexport/parity": (
         "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
     ),
@@ -107,7 +108,7 @@ def test_import_takes_no_heavy_library_along():
 def test_runtime_takes_numpy_onnxruntime_and_tokenizers_along_and_no_more():
     loaded = loaded_after("import txexport.runtime")
     assert {"onnxruntime", "tokenizers", "numpy"} <= loaded
-    assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "click", "rich"}
+    assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "click", "rich", "PIL"}
 
 
 def test_exporter_takes_no_pytorch_along():

@@ -1,0 +1,305 @@
+"""Pixel values against transformers' Pillow processors: what a model sees of an image, to the last bit."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import transformers
+from PIL import Image
+
+from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.runtime.images import DEFAULTS, Images
+
+KINDS = list(DEFAULTS)
+SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
+FILE = "preprocessor_config.json"
+
+
+def seeded(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:
+    """Noise on a gradient, so that a filter, an offset and a swap of axes all show."""
+    rng = np.random.default_rng(seed)
+    slope = np.linspace(0, 150, height)[:, None, None] + np.linspace(0, 40, channels)
+    noise = rng.integers(0, 60, (height, width, channels))
+    return (slope + noise).astype(np.uint8)
+
+
+def judge(kind: str, folder, **settings):
+    """transformers' own processor of that kind, its file saved in `folder`."""
+    processor = getattr(transformers, f"{kind}Pil")(**settings)
+    processor.save_pretrained(folder)
+    return processor
+
+
+def assert_same(processor, folder, image, **how) -> None:
+    wanted = processor(image, return_tensors="np", **how).pixel_values
+    found = Images(folder).pixels(image)
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, wanted)
+
+
+def write(folder, **settings):
+    (folder / FILE).write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
+    write(tmp_path, image_processor_type=kind, size=None, valid_processor_keys=["images", "do_resize"])
+    processor = getattr(transformers, f"{kind}Pil")()
+    for size in SIZES:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+MEAN = {"image_mean": [0.1, 0.4, 0.8], "image_std": [0.2, 0.3, 0.9]}
+CROP = {"do_center_crop": True, "crop_size": {"height": 40, "width": 41}}
+SETTINGS = {
+    **{f"filter {number}": {"resample": number} for number in range(6)},
+    "wide": {"size": {"height": 30, "width": 70}},
+    "an edge": {"size": {"shortest_edge": 33}, **CROP},
+    "one number": {"size": 35, "do_center_crop": False},
+    "one number a square": {"size": 35, "default_to_square": True, "do_center_crop": False},
+    "one number an edge": {"size": 35, "default_to_square": False, "do_center_crop": False},
+    "odd crop": {"do_resize": False, **CROP},
+    "even crop": {"do_resize": False, "do_center_crop": True, "crop_size": 52},
+    "large crop": {"do_resize": False, "do_center_crop": True, "crop_size": {"height": 301, "width": 230}},
+    "mean of each channel": MEAN,
+    "one mean": {"image_mean": 0.3, "image_std": 0.7},
+    "other scale": {"rescale_factor": 1 / 127.5},
+    "bytes": {"do_rescale": False, "do_normalize": False},
+    "rescaled": {"do_normalize": False},
+    "normalized": {"do_rescale": False, **MEAN},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings(kind, name, tmp_path):
+    processor = judge(kind, tmp_path, **SETTINGS[name])
+    for size in SIZES[:5]:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+def test_sizes_as_older_files_write_them(tmp_path):
+    for kind, said in (
+        ("CLIPFeatureExtractor", 64),
+        ("ViTFeatureExtractor", 64),
+        ("ViTFeatureExtractor", [48, 64]),
+    ):
+        name = kind.replace("FeatureExtractor", "ImageProcessorPil")
+        processor = getattr(transformers, name)(size=said, crop_size=50)
+        write(tmp_path, feature_extractor_type=kind, size=said, crop_size=50)
+        assert_same(processor, tmp_path, seeded(90, 101), input_data_format="channels_last")
+
+
+@pytest.mark.parametrize("name", ["DeiTImageProcessorFast", "DeiTImageProcessorPil", "DeiTFeatureExtractor"])
+def test_other_names_of_a_processor(name, tmp_path):
+    images = Images(write(tmp_path, image_processor_type=name))
+    processor = transformers.DeiTImageProcessorPil()
+    image = Image.fromarray(seeded(90, 101))
+    np.testing.assert_array_equal(images.pixels(image), processor(image, return_tensors="np").pixel_values)
+
+
+def test_the_file_of_all_processors_counts(tmp_path):
+    processor = transformers.CLIPImageProcessorPil(size={"shortest_edge": 60}, crop_size=48)
+    tokenizer = transformers.CLIPTokenizer(vocab={"<|startoftext|>": 0, "<|endoftext|>": 1}, merges=[])
+    transformers.CLIPProcessor(processor, tokenizer).save_pretrained(tmp_path)
+    assert not (tmp_path / FILE).exists()
+    write(tmp_path, image_processor_type="ViTImageProcessor")
+    assert_same(processor, tmp_path, Image.fromarray(seeded(90, 101)))
+
+
+def in_mode(mode: str, size=(90, 101)) -> Image.Image:
+    """A PIL image of that mode; "P+" and "L+" have one transparent colour."""
+    rgb = Image.fromarray(seeded(*size))
+    if mode in ("RGBA", "LA", "PA"):
+        rgb.putalpha(Image.fromarray(seeded(*size, seed=1)[..., 0]))
+        return rgb if mode == "RGBA" else rgb.convert("LA").convert(mode)
+    if mode == "I;16":
+        return Image.fromarray(seeded(*size)[..., 0].astype(np.uint16) * 200)
+    image = rgb.convert(mode[0] if mode.endswith("+") else mode)
+    if mode.endswith("+"):
+        image.info["transparency"] = int(np.asarray(image)[5, 5])
+    return image
+
+
+MODES = [
+    "1",
+    "L",
+    "L+",
+    "LA",
+    "P",
+    "P+",
+    "PA",
+    "RGB",
+    "RGBA",
+    "CMYK",
+    "YCbCr",
+    "HSV",
+    "LAB",
+    "I",
+    "I;16",
+    "F",
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["CLIPImageProcessor", "BitImageProcessor"])
+def test_modes_of_pil_images(kind, mode, tmp_path):
+    assert_same(judge(kind, tmp_path, size=64, crop_size=50), tmp_path, in_mode(mode))
+
+
+@pytest.mark.parametrize("mode", ["L", "P+", "RGBA", "CMYK"])
+def test_a_processor_without_do_convert_rgb_sees_an_image_as_its_file(mode, tmp_path):
+    """transformers refuses such an image; its path it takes."""
+    judge("ViTImageProcessor", tmp_path)
+    image, path = in_mode(mode), tmp_path / "image.tiff"
+    image.save(path)
+    images = Images(tmp_path)
+    if mode != "P+":  # TIFF keeps no transparent colour, which is ignored here
+        np.testing.assert_array_equal(images.pixels(image), images.pixels(path))
+    plain = np.asarray(image.convert("RGB"))
+    np.testing.assert_array_equal(images.pixels(image), images.pixels(plain))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "P+", "RGB", "RGBA", "I;16"])
+@pytest.mark.parametrize("kind", ["ViTImageProcessor", "CLIPImageProcessor"])
+def test_files(kind, mode, tmp_path):
+    processor, path = judge(kind, tmp_path), tmp_path / "image.png"
+    in_mode(mode).save(path)
+    wanted = processor(str(path), return_tensors="np").pixel_values
+    np.testing.assert_array_equal(Images(tmp_path).pixels(path), wanted)
+    np.testing.assert_array_equal(Images(tmp_path).pixels(str(path)), wanted)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photograph_is_turned_upright(orientation, tmp_path):
+    processor = judge("CLIPImageProcessor", tmp_path)
+    exif, path = Image.Exif(), str(tmp_path / "image.jpg")
+    exif[0x0112] = orientation
+    Image.fromarray(seeded(90, 131)).save(path, exif=exif)
+    assert_same(processor, tmp_path, path)
+
+
+def test_a_batch_is_its_images(tmp_path):
+    processor = judge("DeiTImageProcessor", tmp_path)
+    path = str(tmp_path / "image.png")
+    in_mode("P").save(path)
+    batch = [path, in_mode("RGB", (50, 60)), Image.fromarray(seeded(70, 40, seed=3))]
+    assert_same(processor, tmp_path, batch)
+    images = Images(tmp_path)
+    found = images.pixels([*batch, seeded(31, 30)])
+    assert found.shape == (4, 3, 224, 224)
+    np.testing.assert_array_equal(found[3:], images.pixels(seeded(31, 30)))
+    np.testing.assert_array_equal(found[:1], images.pixels(path))
+
+
+def test_an_array_is_height_width_channels_whatever_its_sizes(tmp_path):
+    processor = judge("ViTImageProcessor", tmp_path)
+    assert_same(processor, tmp_path, seeded(3, 3), input_data_format="channels_last")
+    turned = seeded(40, 50).transpose(1, 0, 2)
+    assert_same(processor, tmp_path, turned, input_data_format="channels_last")
+
+
+def test_images_of_different_sizes_are_no_batch(tmp_path):
+    judge("ViTImageProcessor", tmp_path, size={"shortest_edge": 20})
+    with pytest.raises(
+        InputError, match=r"come out \(20, 25\) and \(40, 20\) high and wide; give them one by"
+    ):
+        Images(tmp_path).pixels([seeded(40, 50), seeded(80, 40)])
+
+
+def damaged(folder):
+    whole = folder / "whole.png"
+    Image.fromarray(seeded(90, 101)).save(whole)
+    (folder / "half.png").write_bytes(whole.read_bytes()[:9000])
+    (folder / "text.png").write_text("no image")
+    (folder / "none.png").write_bytes(b"")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("half.png", r"image .*half.png cannot be read: .*truncated"),
+        ("text.png", r"image .*text.png cannot be read: cannot identify"),
+        ("none.png", r"image .*none.png cannot be read: cannot identify"),
+        ("gone.png", r"image .*gone.png cannot be read: .*No such file"),
+        (".", r"cannot be read: .*"),
+        (np.zeros((4, 4, 3)), r"an image is float64 \(4, 4, 3\), expected uint8 \(H, W, 3\)"),
+        (np.zeros((4, 4), np.uint8), r"an image is uint8 \(4, 4\), expected"),
+        (np.zeros((3, 4, 4), np.uint8), r"an image is uint8 \(3, 4, 4\), expected"),
+        (np.zeros((0, 4, 3), np.uint8), r"an image is uint8 \(0, 4, 3\), expected"),
+        (b"bytes", "an image is bytes, expected a path, a PIL image or an array"),
+        ([], "no image was given"),
+    ],
+)
+def test_what_is_no_image(given, said, tmp_path):
+    judge("ViTImageProcessor", damaged(tmp_path))
+    with pytest.raises(InputError, match=said) as caught:
+        Images(tmp_path).pixels(tmp_path / given if isinstance(given, str) else given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pil_image_whose_file_is_cut_short(tmp_path):
+    judge("CLIPImageProcessor", damaged(tmp_path))
+    with Image.open(tmp_path / "half.png") as image, pytest.raises(InputError, match="truncated"):
+        Images(tmp_path).pixels(image)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        (
+            {"image_processor_type": "SamImageProcessor"},
+            UnsupportedError,
+            "SamImageProcessor is not supported",
+        ),
+        ({"do_pad": True}, UnsupportedError, "do_pad is not supported"),
+        ({"use_square_size": True}, UnsupportedError, "use_square_size is not supported"),
+        ({"resample": 6}, UnsupportedError, "resample 6 is not supported"),
+        ({"resample": "bicubic"}, UnsupportedError, "resample 'bicubic' is not supported"),
+        ({"size": {"longest_edge": 20}}, UnsupportedError, "size {'longest_edge': 20} is not supported"),
+        (
+            {"size": {"shortest_edge": 9, "longest_edge": 20}},
+            UnsupportedError,
+            "is not supported; expected height",
+        ),
+        ({"size": {"height": 0, "width": 20}}, UnsupportedError, "size {'height': 0, 'width': 20} is not"),
+        ({"size": "large"}, UnsupportedError, "size 'large' is not supported"),
+        (
+            {"crop_size": {"shortest_edge": 9}},
+            UnsupportedError,
+            "crop_size by shortest_edge is not supported",
+        ),
+        ({"do_resize": "no"}, BundleError, "do_resize is 'no', expected true or false"),
+        ({"image_mean": [0.5, 0.5]}, BundleError, r"image_mean \[0.5, 0.5\], .*; expected a number"),
+        ({"image_std": {"red": 1}}, BundleError, "image_std {'red': 1}"),
+        ({"rescale_factor": [1]}, BundleError, r"rescale_factor \[1\]"),
+        ({"image_processor_type": None}, BundleError, "image_processor_type is missing"),
+    ],
+)
+def test_settings_that_are_refused(settings, error, said, tmp_path):
+    write(tmp_path, **{"image_processor_type": "CLIPImageProcessor"} | settings)
+    with pytest.raises(error, match=said):
+        Images(tmp_path)
+
+
+def test_a_folder_without_settings(tmp_path):
+    with pytest.raises(BundleError, match=r"has no preprocessor_config\.json; save the image_processor with"):
+        Images(tmp_path)
+    (tmp_path / FILE).write_text("[]")
+    with pytest.raises(BundleError, match="holds a list, expected a dict"):
+        Images(tmp_path)
+    (tmp_path / "processor_config.json").write_text('{"image_processor": "CLIP"}')
+    with pytest.raises(BundleError, match="image_processor is a str, expected an object"):
+        Images(tmp_path)
+
+
+def test_without_pillow(tmp_path, monkeypatch):
+    judge("ViTImageProcessor", tmp_path)
+    images = Images(tmp_path)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(InputError, match=r"pip install 'txexport\[image\]'"):
+        images.pixels("image.png")

@@ -1,0 +1,22 @@
+"""What a checkpoint says of the step before the model, for images or for audio."""
+
+from pathlib import Path
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError
+
+ALONE = "preprocessor_config.json"
+TOGETHER = "processor_config.json"  # transformers 5 writes all of a model's processors into this one
+
+
+def read_settings(folder: Path, part: str) -> dict:
+    """The settings of `part`, "image_processor" or "feature_extractor", from the one file or the other.
+
+    Where both have it, the file of all processors counts, as in transformers. Raises BundleError.
+    """
+    found = read_json(folder / TOGETHER, missing={}).get(part) or read_json(folder / ALONE, missing={})
+    if not found:
+        raise BundleError(f"{folder} has no {ALONE}; save the {part} with the model and export again")
+    if not isinstance(found, dict):
+        raise BundleError(f"{folder / TOGETHER}: {part} is a {type(found).__name__}, expected an object")
+    return found
