@@ -204,6 +204,9 @@ DECODERS = [
 
 FIRST = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
 SCALED = {"scale_embedding": True}
+RELU = {"activation_function": "relu"}
+UNSCALED = {"scale_embedding": False, "pad_token_id": 7}
+TWO_VOCABULARIES = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 307}
 
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
@@ -223,6 +226,12 @@ ENCODER_DECODERS = [
     Row("bart", "BartModel", TRANSLATE, "without head"),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE, "untied, scaled", UNTIED | SCALED),
+    Row("marian", "MarianMTModel", TRANSLATE),
+    Row("marian", "MarianMTModel", TRANSLATE, "two vocabularies", TWO_VOCABULARIES),
+    Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE),
+    Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE),
+    Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE, "unscaled, padding 7", UNSCALED),
 ]
 
 ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS]

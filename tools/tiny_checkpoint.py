@@ -103,6 +103,7 @@ BART = {
     **IDS,
 }
 
+MARIAN = BART | {"decoder_start_token_id": 1, "activation_function": "swish", "scale_embedding": True}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -146,6 +147,9 @@ FAMILIES = {
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "bart": ("BartForConditionalGeneration", BART),
+    "marian": ("MarianMTModel", MARIAN),
+    "pegasus": ("PegasusForConditionalGeneration", BART),
+    "m2m_100": ("M2M100ForConditionalGeneration", BART),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

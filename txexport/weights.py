@@ -7,7 +7,7 @@ or dropped by name.
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,8 @@ from txexport.parameters import Shapes
 class Take:
     """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
 
-    `fallback` is read where there is none of those, and ignored elsewhere.
+    `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
+    all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
     `groups`, one head's parts before the next head's, from each group. `flatten` reads a vector stored as a
@@ -38,6 +39,7 @@ class Take:
     width: int = 1
     flatten: bool = False
     plus: float = 0.0
+    computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
@@ -91,7 +93,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Weight:
-    """A parameter and the tensors of a checkpoint, at least one, that hold it."""
+    """A parameter and the tensors of a checkpoint that hold it; none where it is computed."""
 
     shape: tuple[int, ...]
     tensors: tuple[str, ...]
@@ -101,11 +103,16 @@ class Weight:
     def key(self) -> tuple:
         """Equal for parameters whose numbers are the same, so that they are stored once."""
         take = self.take
+        if not self.tensors:
+            return take.computed, self.shape
         return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of whole rows."""
-        if self.take.plain:
+        if not self.tensors:
+            assert self.take.computed is not None
+            yield self.take.computed(self.shape)
+        elif self.take.plain:
             yield from checkpoint.rows(self.tensors[0])
         else:
             yield self.take.cut(checkpoint.read(self.tensors[0]))
@@ -140,13 +147,13 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             used.add(spare)
             present = present or [spare]
         used |= set(present)
-        if not present:
+        if not present and take.computed is None:
             missing.append(sources[0])
         expected = take.stored_shape(shape)
         for name in present:
             if checkpoint.tensors[name].shape != expected:
                 disagreeing.append(_disagreement(name, expected, checkpoint))
-        if present:
+        if present or take.computed is not None:
             weights[parameter] = Weight(shape, tuple(present), take)
     unused = [
         name
@@ -189,8 +196,8 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
 def _compare_copies(weights: Mapping[str, Weight], checkpoint: Checkpoint) -> None:
     """Tensors that config.json ties are one matrix; where a checkpoint keeps copies, they must agree."""
     for weight in weights.values():
-        first, *others = weight.tensors
-        for other in others:
+        for other in weight.tensors[1:]:
+            first = weight.tensors[0]
             pairs = zip(checkpoint.rows(first), checkpoint.rows(other), strict=True)
             if not all(np.array_equal(a, b) for a, b in pairs):
                 raise CheckpointError(

@@ -102,12 +102,14 @@ def decoder_cases(
     window: int | None = None,
     source_limit: int | None = None,
     sources: bool = False,
+    padding: int | None = None,
     seed: int = 0,
 ) -> list[DecoderCase]:
     """Prompts and steps over a growing past.
 
-    `ragged` includes rows of different lengths, `left` left padding; `sources` gives each row an encoder
-    input, of ragged lengths up to `source_limit`.
+    No row holds the id `padding`, which some originals count as no token. `ragged` includes rows of different
+    lengths, `left` left padding; `sources` gives each row an encoder input, of ragged lengths up to
+    `source_limit`.
     """
     random = np.random.default_rng(seed)
     longest = _longest(limit, window)
@@ -132,7 +134,7 @@ def decoder_cases(
     return [
         DecoderCase(
             name,
-            [random.integers(0, vocab_size, n).tolist() for n in steps.sum(axis=0)],
+            [_tokens(random, vocab_size, n, padding) for n in steps.sum(axis=0)],
             steps,
             padded_left,
             [random.integers(0, vocab_size, next(lengths)).tolist() for _ in steps[0]] if sources else None,
@@ -140,6 +142,11 @@ def decoder_cases(
         for name, steps, padded_left in plans
         if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1
     ]
+
+
+def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: int | None) -> list[int]:
+    ids = random.integers(0, vocab_size, count)
+    return np.where(ids == padding, (ids + 1) % vocab_size, ids).tolist()
 
 
 def greedy_cases(vocab_size: int, limit: int | None, seed: int = 0) -> list[GreedyCase]:

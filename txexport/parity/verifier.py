@@ -141,6 +141,7 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
         left=not static and not crossed,
         window=_widest(spec.decoder),
         sources=crossed,
+        padding=spec.encoder.embedding.position.padding if spec.encoder else None,
         source_limit=spec.encoder.embedding.position.limit if spec.encoder else None,
     ):
         yield bind(runs.run_decoder, rows)
