@@ -5,9 +5,13 @@ A family is supported when each of its tasks has a row here; the README's table 
 
 from dataclasses import dataclass, field
 
+from tiny_checkpoint import CLIP
+
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
+SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
+HEAR = "automatic-speech-recognition"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -29,7 +33,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE) else [None]
+        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR) else [None]
 
 
 LABELS = {"num_labels": 5}
@@ -234,7 +238,26 @@ ENCODER_DECODERS = [
     Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE, "unscaled, padding 7", UNSCALED),
 ]
 
-ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS]
+OBLONG = {"image_size": [18, 31]}
+FIRST_MARK = {"text_config": CLIP["text_config"] | {"eos_token_id": 2, "hidden_act": "gelu"}}
+
+OTHERS = [
+    Row("whisper", "WhisperForConditionalGeneration", HEAR),
+    Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU),
+    Row("vit", "ViTModel", SEE),
+    Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
+    Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),
+    Row("deit", "DeiTModel", SEE),
+    Row("deit", "DeiTForImageClassification", LABEL, "5 labels", LABELS),
+    Row("deit", "DeiTForImageClassificationWithTeacher", LABEL, "with teacher", LABELS),
+    Row("dinov2", "Dinov2Model", SEE),
+    Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
+    Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
+    Row("clip", "CLIPModel", MATCH),
+    Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
+]
+
+ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS]
 
 
 def readme_table() -> str:

@@ -1,4 +1,4 @@
-"""Rotary frequencies against transformers', to the last bit or the one before."""
+"""Computed positions against transformers', to the last bit or the one before."""
 
 from pathlib import Path
 
@@ -8,10 +8,13 @@ import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config
 from txexport.families._rope import rotary
+from txexport.families._sinusoid import halves, stretched
 
 LENGTH = {"original_max_position_embeddings": 2048}
 KINDS = {
@@ -78,7 +81,7 @@ def test_marian_sinusoids_are_the_originals_bits(shape):
 
 @pytest.mark.parametrize("shape", [(1026, 1024), (1026, 2048), (42, 48)])
 def test_m2m_sinusoids_differ_by_last_bits_of_frequencies_only(shape):
-    """PyTorch's float32 exponential is not always the nearest number; a bit at place 1000 turns 6e-5 of it."""
+    """PyTorch's float32 exponential is not always the nearest number, and place 1000 multiplies its bit."""
     original = M2M100SinusoidalPositionalEmbedding.get_embedding(*shape, 1).numpy()
     table = stretched(shape, 1)
     assert np.abs(table - original).max() < 2e-5

@@ -104,6 +104,25 @@ BART = {
 }
 
 MARIAN = BART | {"decoder_start_token_id": 1, "activation_function": "swish", "scale_embedding": True}
+WHISPER = BART | {
+    "num_mel_bins": 11,
+    "max_source_positions": 21,
+    "max_target_positions": 40,
+    "decoder_start_token_id": 3,
+}
+VIT = {
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 100,
+    "image_size": 30,
+    "patch_size": 6,
+}
+CLIP = {
+    "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
+    "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
+    "projection_dim": 36,
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -150,6 +169,11 @@ FAMILIES = {
     "marian": ("MarianMTModel", MARIAN),
     "pegasus": ("PegasusForConditionalGeneration", BART),
     "m2m_100": ("M2M100ForConditionalGeneration", BART),
+    "whisper": ("WhisperForConditionalGeneration", WHISPER),
+    "vit": ("ViTModel", VIT),
+    "deit": ("DeiTModel", VIT),
+    "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
+    "clip": ("CLIPModel", CLIP),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

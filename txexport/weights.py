@@ -25,8 +25,8 @@ class Take:
     all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
-    `groups`, one head's parts before the next head's, from each group. `flatten` reads a vector stored as a
-    matrix of one row. `plus` is added to every number.
+    `groups`, one head's parts before the next head's, from each group. `boxed` reads numbers stored
+    with a leading axis of 1 more than ours, `bare` with one less. `plus` is added to every number.
     """
 
     source: str
@@ -37,7 +37,8 @@ class Take:
     parts: int = 1
     groups: int = 1
     width: int = 1
-    flatten: bool = False
+    boxed: bool = False
+    bare: bool = False
     plus: float = 0.0
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
@@ -46,11 +47,12 @@ class Take:
         stored = (shape[0] // self.width * self.parts, *shape[1:])
         if self.transpose:
             stored = stored[::-1]
-        return (1, *stored) if self.flatten else stored
+        stored = stored[1:] if self.bare else stored
+        return (1, *stored) if self.boxed else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
         """The parameter, from the tensor that holds it."""
-        whole = stored.reshape(-1) if self.flatten else stored
+        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
         whole = whole.T if self.transpose else whole
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
@@ -60,7 +62,7 @@ class Take:
     @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""
-        return not self.transpose and self.parts == 1 and not self.flatten and not self.plus
+        return not self.transpose and self.parts == 1 and not self.boxed and not self.bare and not self.plus
 
 
 Rules = dict[str, str | Take]

@@ -102,7 +102,7 @@ def table(spec: ModelSpec) -> Table:
         "decoder.layers.{i}.cross_attention.o.*": "decoder.layers.{i}.encoder_attn.out_proj.*",
         "decoder.layers.{i}.cross_attention_norm.*": "decoder.layers.{i}.encoder_attn_layer_norm.*",
         "head.weight": "lm_head.weight",
-        "head.bias": Take("final_logits_bias", flatten=True),
+        "head.bias": Take("final_logits_bias", boxed=True),
     }
     for side in SIDES:
         layer = f"{side}.layers.{{i}}"

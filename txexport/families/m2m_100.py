@@ -29,8 +29,8 @@ def table(spec: ModelSpec) -> Table:
     """As BART's, with computed positions."""
     found = bart.table(spec)
     assert spec.encoder is not None
-    assert spec.encoder.embedding.position.padding is not None
-    sinusoids = partial(stretched, padding=spec.encoder.embedding.position.padding)
+    assert spec.encoder.words.position.padding is not None
+    sinusoids = partial(stretched, padding=spec.encoder.words.position.padding)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.weights", computed=sinusoids)
         for side in bart.SIDES
