@@ -8,7 +8,6 @@ import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 from txmodels.model import Model
 from txmodels.towers import Towers
-from txmodels.towers import Towers
 
 from txexport import parameters
 from txexport.errors import SpecError
@@ -27,16 +26,13 @@ from txexport.spec import (
     NormPlacement,
     NormSpec,
     PatchSpec,
-    PatchSpec,
     Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
     RotarySpec,
     SoundSpec,
-    SoundSpec,
     StackSpec,
-    TowersSpec,
     TowersSpec,
 )
 from txexport.spec_json import from_dict, to_dict
@@ -54,8 +50,6 @@ ENCODER = StackSpec(EMBEDDING, (BLOCK,), 2)
 DECODER = StackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
-WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, whole=True))
-VISION = StackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, whole=True))
 VISION = StackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
@@ -86,20 +80,6 @@ CONTRADICTIONS = {
     ),
     "sees everything has no window": lambda: dataclasses.replace(SELF, whole=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
-    "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
-    "are seen as a whole": lambda: dataclasses.replace(DECODER, embedding=PatchSpec(12, (9, 9), 5)),
-    "one tower reads text, the other images": lambda: TowersSpec(ENCODER, ENCODER, 6, Pick.HIGHEST),
-    "picked by its mark, not 'first'": lambda: TowersSpec(ENCODER, VISION, 6, Pick.FIRST),
-    "picked by its mark, not 'mark' None": lambda: TowersSpec(ENCODER, VISION, 6, Pick.MARK),
-    "two towers stand alone": lambda: ModelSpec(
-        encoder=ENCODER, towers=TowersSpec(ENCODER, VISION, 6, Pick.HIGHEST)
-    ),
-    "beside one that scores sequences": lambda: ModelSpec(encoder=VISION, distilled=True),
-    "two vectors side by side": lambda: dataclasses.replace(
-        LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
-    ),
-    "sees everything has no window": lambda: dataclasses.replace(SELF, whole=True, window=3),
-    "(9, 4) pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
     "are seen as a whole": lambda: dataclasses.replace(DECODER, embedding=PatchSpec(12, (9, 9), 5)),
     "one tower reads text, the other images": lambda: TowersSpec(ENCODER, ENCODER, 6, Pick.HIGHEST),
@@ -225,14 +205,7 @@ BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, bare=True, layer_
 LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, padding=1)
 LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
 HEARING = dataclasses.replace(ENCODER, embedding=SoundSpec(12, 5, 7, Activation.GELU))
-LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
-HEARING = dataclasses.replace(ENCODER, embedding=SoundSpec(12, 5, 7, Activation.GELU))
 MODELS = {
-    "vision": ModelSpec(encoder=VISION, head=LABELLED, distilled=True),
-    "two vectors": ModelSpec(
-        encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)
-    ),
-    "hearing": ModelSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
     "vision": ModelSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": ModelSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
     "hearing": ModelSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
@@ -288,14 +261,6 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
     original = T5Attention._relative_position_bucket(before, bidirectional, buckets, reach)
     table = spec.bucket_of_distance()
     assert [table[min(-int(distance), reach)] for distance in before] == original.tolist()
-
-
-def test_towers_survive_json_and_have_the_modules_parameters():
-    towers = TowersSpec(ENCODER, VISION, 6, Pick.MARK, 30)
-    spec = ModelSpec(towers=towers)
-    assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
-    declared = {key: tuple(value.shape) for key, value in Towers(towers).named_parameters()}
-    assert declared == parameters.model(spec)
 
 
 def test_towers_survive_json_and_have_the_modules_parameters():

@@ -186,7 +186,8 @@ FAMILIES = {
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
     """A random transformers model of `architecture`, with its family's sizes changed by `config`."""
     default, sizes = FAMILIES[model_type]
-    settings = transformers.AutoConfig.for_model(model_type, **sizes | config)
+    parts = {key: sizes[key] | value for key, value in config.items() if isinstance(sizes.get(key), dict)}
+    settings = transformers.AutoConfig.for_model(model_type, **sizes | config | parts)
     torch.manual_seed(seed)
     model = getattr(transformers, architecture or default)(settings).eval()
     # T5's attention does not scale its scores: with wide weights it enlarges float32's own rounding.
