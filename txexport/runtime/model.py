@@ -8,8 +8,10 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
+from txexport.runtime.audio import Audio
 from txexport.runtime.cache import CROSS, open_cache
 from txexport.runtime.generation import DEFAULT_NEW_TOKENS, GenerationConfig, greedy, read_config
+from txexport.runtime.images import Images
 from txexport.runtime.pooling import Pooling, check_method, read_pooling
 from txexport.runtime.session import Session, open_sessions
 from txexport.runtime.text import Text, as_rows, as_texts, pad
@@ -58,6 +60,16 @@ class Model:
     def text(self) -> Text:
         """The tokenizer. Raises BundleError where the bundle has none."""
         return Text(self.folder)
+
+    @cached_property
+    def images(self) -> Images:
+        """What makes pixel values of images, as the checkpoint's preprocessor file says."""
+        return Images(self.folder)
+
+    @cached_property
+    def audio(self) -> Audio:
+        """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
+        return Audio(self.folder)
 
     @cached_property
     def generation_config(self) -> GenerationConfig:
