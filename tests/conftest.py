@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import tiny_checkpoint
+import torch
 from rows import Row
 
 from txexport.exporter import export
+
+torch.set_num_threads(1)  # there is a worker a core, and threads would wait for each other
 
 
 @pytest.fixture(scope="session")
