@@ -105,7 +105,7 @@ class Model:
             raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
         config, seq2seq = self.generation_config, "encoder_model" in self.sessions
         session = self.sessions["decoder_model" if seq2seq else "model"]
-        if not len(rows):
+        if isinstance(rows, Sequence | np.ndarray) and not len(rows):
             return []
         cross: dict = {}
         if seq2seq:
