@@ -27,7 +27,7 @@ from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
 
-from txexport import parameters_sparse
+from txexport import parameters
 from txexport.errors import SpecError
 from txexport.spec import AttentionSpec
 from txexport.spec_json import from_dict, to_dict
@@ -141,7 +141,7 @@ def test_one_graph_equals_its_module_at_every_length(name, opset):
     spec = SPECS[name]
     module, function = twins(spec)
     shapes = {key: tuple(p.shape) for key, p in module.named_parameters()}
-    assert shapes == getattr(parameters_sparse, FILES[type(spec)][0])(spec)
+    assert shapes == getattr(parameters, FILES[type(spec)][0])(spec)
     model = model_of(module, function, arguments(spec, 5), opset)
     used = {node.op_type for f in model.functions for node in f.node}
     assert not used & {operator for operator, first in NEWER.items() if first > opset}

@@ -18,6 +18,7 @@ from txexport.spec_block import (
     positive,
 )
 from txexport.spec_input import AlibiSpec, EmbeddingSpec, PositionSpec, RelativeSpec
+from txexport.spec_sparse import LinformerAttentionSpec
 
 __all__ = [
     "Activation",
@@ -73,11 +74,19 @@ class StackSpec:
                 raise SpecError("StackSpec: either every layer has cross attention or none")
             if block.attention.causal != first.attention.causal:
                 raise SpecError("StackSpec: either every layer is causal or none")
+            self._check_length(block)
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
             raise SpecError(f"StackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
         if self.final_norm is not None and self.final_norm.size != width:
             raise SpecError(f"StackSpec: final norm is {self.final_norm.size} wide, the stack {width}")
+
+    def _check_length(self, block: BlockSpec) -> None:
+        kind, limit = block.attention, self.embedding.position.limit
+        if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
+            raise SpecError(
+                f"StackSpec: attention projects up to {kind.max_length} tokens, the embedding takes {limit}"
+            )
 
     @property
     def hidden_size(self) -> int:
@@ -98,6 +107,11 @@ class StackSpec:
     def crossed(self) -> bool:
         """Whether layers attend to an encoder's output."""
         return self.blocks[0].cross_attention is not None
+
+    @property
+    def global_tokens(self) -> bool:
+        """Whether a layer takes a mask of tokens that every token sees."""
+        return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
 
 
 @dataclass(frozen=True)
@@ -170,6 +184,8 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if self.encoder is None and self.decoder is None:
             raise SpecError("ModelSpec: neither encoder nor decoder")
+        if self.decoder is not None and any(block.sparse for block in self.decoder.blocks):
+            raise SpecError("ModelSpec: sparse attention has no cache, so it stands in an encoder only")
         if self.decoder is not None:
             if self.decoder.embedding.position.padding is not None:
                 raise SpecError(
