@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import tiny_checkpoint
+import torch
 from rows import Row
 
 from txexport.exporter import export
@@ -38,3 +39,12 @@ def bundle_of(tmp_path_factory, checkpoint_of):
         return made[key]
 
     return get
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """On small tensors, more threads spend their time waiting for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -41,6 +41,7 @@ from txexport.spec_sparse import (
     StridedAttentionSpec,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 W, N, H, L = 24, 4, 6, 40
 SIZES = W, N, H
 LENGTHS = [1, 2, 3, 4, 5, 13, 21, 40]
@@ -71,15 +72,6 @@ FILES = {
     LowRankAttentionSpec: ("low_rank_attention", "LowRankAttention"),
     AttentionSpec: ("attention", "Attention"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """On tensors as small as these, more threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def twins(spec):
