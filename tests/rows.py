@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
+SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
+HEAR = "automatic-speech-recognition"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -29,7 +31,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE) else [None]
+        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR) else [None]
 
 
 LABELS = {"num_labels": 5}
@@ -208,6 +210,9 @@ DECODERS = [
 
 FIRST = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
 SCALED = {"scale_embedding": True}
+RELU = {"activation_function": "relu"}
+UNSCALED = {"scale_embedding": False, "pad_token_id": 7}
+TWO_VOCABULARIES = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 307}
 
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
@@ -227,9 +232,34 @@ ENCODER_DECODERS = [
     Row("bart", "BartModel", TRANSLATE, "without head"),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE, "untied, scaled", UNTIED | SCALED),
+    Row("marian", "MarianMTModel", TRANSLATE),
+    Row("marian", "MarianMTModel", TRANSLATE, "two vocabularies", TWO_VOCABULARIES),
+    Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE),
+    Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE),
+    Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE, "unscaled, padding 7", UNSCALED),
 ]
 
-ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS]
+OBLONG = {"image_size": [18, 31]}
+FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
+
+OTHERS = [
+    Row("whisper", "WhisperForConditionalGeneration", HEAR),
+    Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU),
+    Row("vit", "ViTModel", SEE),
+    Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
+    Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),
+    Row("deit", "DeiTModel", SEE),
+    Row("deit", "DeiTForImageClassification", LABEL, "5 labels", LABELS),
+    Row("deit", "DeiTForImageClassificationWithTeacher", LABEL, "with teacher", LABELS),
+    Row("dinov2", "Dinov2Model", SEE),
+    Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
+    Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
+    Row("clip", "CLIPModel", MATCH),
+    Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
+]
+
+ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS]
 
 
 def readme_table() -> str:

@@ -1,4 +1,4 @@
-"""Rotary frequencies against transformers', to the last bit or the one before."""
+"""Computed positions against transformers', to the last bit or the one before."""
 
 from pathlib import Path
 
@@ -8,10 +8,13 @@ import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config
 from txexport.families._rope import rotary
+from txexport.families._sinusoid import halves, stretched
 
 LENGTH = {"original_max_position_embeddings": 2048}
 KINDS = {
@@ -68,3 +71,18 @@ def test_scaling_of_transformers_4_wins_over_that_of_5():
 def test_part_of_a_head_is_refused_where_a_family_has_none(config):
     with pytest.raises(UnsupportedError, match=r"partial_rotary_factor=0\.5"):
         rotary(Config(config, Path("config.json")), 8)
+
+
+@pytest.mark.parametrize("shape", [(512, 512), (40, 47)])
+def test_marian_sinusoids_are_the_originals_bits(shape):
+    table = MarianSinusoidalPositionalEmbedding(*shape).create_weight().numpy()
+    assert np.array_equal(halves(shape), table)
+
+
+@pytest.mark.parametrize("shape", [(1026, 1024), (1026, 2048), (42, 48)])
+def test_m2m_sinusoids_differ_by_last_bits_of_frequencies_only(shape):
+    """PyTorch's float32 exponential is not always the nearest number, and place 1000 multiplies its bit."""
+    original = M2M100SinusoidalPositionalEmbedding.get_embedding(*shape, 1).numpy()
+    table = stretched(shape, 1)
+    assert np.abs(table - original).max() < 2e-5
+    assert (np.abs(table - original).max(axis=0) > 1e-6).mean() < 0.01

@@ -43,10 +43,13 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    PatchSpec,
+    Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
     StackSpec,
+    TowersSpec,
 )
 from txexport.spec_json import from_dict, to_dict
 from txexport.spec_sparse import (
@@ -250,16 +253,25 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
         "has no cache, so it stands in an encoder only": lambda: ModelSpec(
             decoder=StackSpec(WORDS, (CAUSAL,), 2), head=HeadSpec(HeadKind.CAUSAL_LM)
         ),
-        "projects up to 30 tokens, the embedding takes 40": lambda: masked_lm(
+        "attention takes up to 30 tokens, positions 40": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, 30, 5)
         ),
-        "projects up to 40 tokens, the embedding takes None": lambda: masked_lm(
+        "attention takes up to 40 tokens, positions None": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, L, 5),
             embedding=EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE)),
         ),
         "either every layer is causal or none": lambda: masked_lm(FULL, StridedAttentionSpec(*SIZES, 4)),
         "biased exactly when positions give a relative bias": lambda: masked_lm(
             LocalAttentionSpec(*SIZES, 4), relative=RelativeSpec(8, 20, True)
+        ),
+        "images and sounds are seen as a whole": lambda: StackSpec(
+            PatchSpec(W, (8, 8), 4), (dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4)),), 2
+        ),
+        "no tower takes global tokens": lambda: TowersSpec(
+            masked_lm(LongformerAttentionSpec(*SIZES, 4)).stack,
+            StackSpec(PatchSpec(W, (8, 8), 4), (BLOCK,), 2),
+            12,
+            Pick.HIGHEST,
         ),
         "FeedForwardSpec is 24 wide, attention 12": lambda: masked_lm(LocalAttentionSpec(12, N, H, 4)),
     }.items(),

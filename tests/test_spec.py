@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 from txmodels.model import Model
+from txmodels.towers import Towers
 
 from txexport import parameters
 from txexport.errors import SpecError
@@ -24,12 +25,15 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    PatchSpec,
     Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
     RotarySpec,
+    SoundSpec,
     StackSpec,
+    TowersSpec,
 )
 from txexport.spec_json import from_dict, to_dict
 
@@ -46,6 +50,8 @@ ENCODER = StackSpec(EMBEDDING, (BLOCK,), 2)
 DECODER = StackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
+WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, whole=True))
+VISION = StackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -58,7 +64,7 @@ CONTRADICTIONS = {
     "a choice has 1 score, not 3": lambda: HeadSpec(HeadKind.CHOICES, tied=False, labels=3),
     "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
     "only a causal LM caps": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, softcap=30.0),
-    "stands beside a masked LM's": lambda: ModelSpec(encoder=ENCODER, next_sentence=MASKED_LM),
+    "a next-sentence head stands beside": lambda: ModelSpec(encoder=ENCODER, next_sentence=MASKED_LM),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
@@ -71,6 +77,20 @@ CONTRADICTIONS = {
     "either every layer is causal": lambda: dataclasses.replace(DECODER, blocks=(*DECODER.blocks, BLOCK)),
     "2 slopes for 3 heads": lambda: dataclasses.replace(
         ENCODER, blocks=(BIASED,), relative=AlibiSpec((0.5, 0.25))
+    ),
+    "sees everything has no window": lambda: dataclasses.replace(SELF, whole=True, window=3),
+    "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
+    "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
+    "are seen as a whole": lambda: dataclasses.replace(DECODER, embedding=PatchSpec(12, (9, 9), 5)),
+    "one tower reads text, the other images": lambda: TowersSpec(ENCODER, ENCODER, 6, Pick.HIGHEST),
+    "picked by its mark, not 'first'": lambda: TowersSpec(ENCODER, VISION, 6, Pick.FIRST),
+    "picked by its mark, not 'mark' None": lambda: TowersSpec(ENCODER, VISION, 6, Pick.MARK),
+    "two towers stand alone": lambda: ModelSpec(
+        encoder=ENCODER, towers=TowersSpec(ENCODER, VISION, 6, Pick.HIGHEST)
+    ),
+    "beside one that scores sequences": lambda: ModelSpec(encoder=VISION, distilled=True),
+    "two vectors side by side": lambda: dataclasses.replace(
+        LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
     "no slopes": lambda: AlibiSpec(()),
     "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, biased=True),
@@ -183,7 +203,12 @@ GEMMA = dataclasses.replace(
 MIXTRAL = dataclasses.replace(LLAMA, blocks=(dataclasses.replace(LLAMA.blocks[0], feed_forward=EXPERTS),))
 BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, bare=True, layer_scale=True)
 LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, padding=1)
+LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
+HEARING = dataclasses.replace(ENCODER, embedding=SoundSpec(12, 5, 7, Activation.GELU))
 MODELS = {
+    "vision": ModelSpec(encoder=VISION, head=LABELLED, distilled=True),
+    "two vectors": ModelSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
+    "hearing": ModelSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
     "relative": ModelSpec(encoder=RELATIVE),
     "alibi": ModelSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
     "gemma": ModelSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
@@ -236,3 +261,11 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
     original = T5Attention._relative_position_bucket(before, bidirectional, buckets, reach)
     table = spec.bucket_of_distance()
     assert [table[min(-int(distance), reach)] for distance in before] == original.tolist()
+
+
+def test_towers_survive_json_and_have_the_modules_parameters():
+    towers = TowersSpec(ENCODER, VISION, 6, Pick.MARK, 30)
+    spec = ModelSpec(towers=towers)
+    assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
+    declared = {key: tuple(value.shape) for key, value in Towers(towers).named_parameters()}
+    assert declared == parameters.model(spec)

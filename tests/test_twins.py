@@ -18,6 +18,8 @@ import txgraphs.linear
 import txgraphs.mask
 import txgraphs.norm
 import txgraphs.position
+import txgraphs.signal
+import txgraphs.towers
 import txmodels.activation
 import txmodels.attention
 import txmodels.block
@@ -29,6 +31,8 @@ import txmodels.linear
 import txmodels.mask
 import txmodels.norm
 import txmodels.position
+import txmodels.signal
+import txmodels.towers
 from txgraphs._graph import Graph
 
 from txexport import parameters
@@ -46,11 +50,13 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    PatchSpec,
     Pick,
     PositionKind,
     PositionSpec,
     RelativeSpec,
     RotarySpec,
+    SoundSpec,
 )
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
@@ -148,11 +154,12 @@ ATTENTIONS = {
     "head norm": attention_spec(2, head_norm=HEAD_NORM),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
     "window": attention_spec(2, window=3),
+    "whole": attention_spec(2, causal=False, whole=True),
     "softcap": attention_spec(2, softcap=1.5),
     "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
     "biased": attention_spec(scale=1.0, biased=True, bias=False, output_bias=False),
 }
-CROSSING = ["plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
+CROSSING = ["whole", "plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
 
 
 def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
@@ -301,13 +308,17 @@ def test_attention(name):
     spec = ATTENTIONS[name]
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[1, 0, 2] = False  # a query that sees nothing
+    mask = ABSENT if spec.whole else mask
     module, function = txmodels.attention.Attention(spec), txgraphs.attention.attention(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
     check(module, function, random(B, S, W), carried(spec, mask), *turns(spec))
 
 
+CACHED = [name for name, spec in ATTENTIONS.items() if spec.causal]
+
+
 @pytest.mark.parametrize("past", [0, P])
-@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize("name", CACHED)
 def test_dynamic_attention(name, past):
     spec = ATTENTIONS[name]
     shape = (B, spec.num_kv_heads, past, H)
@@ -319,7 +330,7 @@ def test_dynamic_attention(name, past):
 
 
 @pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
-@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize("name", CACHED)
 def test_static_attention(name, lengths):
     spec = ATTENTIONS[name]
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
@@ -351,7 +362,11 @@ def test_cross_attention(name):
     encoded = random(B, E, W)
     keys = txmodels.attention.CrossKeyValue(spec)
     k, v = check(keys, txgraphs.attention.cross_key_value(spec), encoded)
-    mask = (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
+    mask = (
+        ABSENT
+        if spec.whole
+        else (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
+    )
     arguments = (random(B, S, W), mask, torch.from_numpy(k), torch.from_numpy(v))
     check(txmodels.attention.CrossAttention(spec), txgraphs.attention.cross_attention(spec), *arguments)
 
@@ -468,6 +483,59 @@ def test_causal_lm_head(tied, bias, indexed):
 
 
 ZERO = torch.tensor([0])
+PATCHES = [
+    PatchSpec(W, (12, 19), 4, tokens=tokens, bias=bias, norm=NORM if bias else None)
+    for tokens, bias in ((0, True), (1, False), (2, True))
+]
+
+
+@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens")
+def test_patch_embedding(spec):
+    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    found = check(module, function, random(B, *spec.input[1]))
+    assert found[0].shape == (B, spec.length, W)
+
+
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
+def test_sound_embedding(kind):
+    spec = SoundSpec(W, 7, 11, kind)
+    module, function = txmodels.signal.SoundEmbedding(spec), txgraphs.signal.sound_embedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    found = check(module, function, random(B, *spec.input[1]))
+    assert found[0].shape == (B, 11, W)
+
+
+PICKS = {
+    "first": (None, [0, 0, 0]),
+    "last": (9, [2, 0, 4]),
+    "mark": (5, [2, 0, 0]),
+    "highest": (None, [0, 0, 0]),
+    "mean": (None, None),
+    "first_and_mean": (None, None),
+}
+
+
+@pytest.mark.parametrize("kind", PICKS)
+def test_pick(kind):
+    token, places = PICKS[kind]
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    x, mask = random(B, S, W), (ids != 9).long().index_fill(1, ZERO, 1)
+    module = partial(txmodels.heads.pick, Pick(kind), token)
+    found = check(module, txgraphs.heads.pick(Pick(kind), token), x, ids, mask)[0]
+    if places is not None:
+        assert np.array_equal(found, x[torch.arange(B), torch.tensor(places)].numpy())
+
+
+def test_unit():
+    found = check(txmodels.towers.unit, txgraphs.towers.unit, random(B, W))
+    assert np.allclose(np.linalg.norm(found[0], axis=1), 1)
+
+
+def test_similarity():
+    check(txmodels.towers.Similarity(), txgraphs.towers.similarity, random(B, W), random(5, W))
+
+
 LABELS = {"tied": False, "labels": 7}
 
 

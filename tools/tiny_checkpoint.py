@@ -104,6 +104,26 @@ BART = {
     **IDS,
 }
 
+MARIAN = BART | {"decoder_start_token_id": 1, "activation_function": "swish", "scale_embedding": True}
+WHISPER = BART | {
+    "num_mel_bins": 11,
+    "max_source_positions": 21,
+    "max_target_positions": 40,
+    "decoder_start_token_id": 3,
+}
+VIT = {
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 100,
+    "image_size": 30,
+    "patch_size": 6,
+}
+CLIP = {
+    "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
+    "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
+    "projection_dim": 36,
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -148,6 +168,14 @@ FAMILIES = {
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "bart": ("BartForConditionalGeneration", BART),
+    "marian": ("MarianMTModel", MARIAN),
+    "pegasus": ("PegasusForConditionalGeneration", BART),
+    "m2m_100": ("M2M100ForConditionalGeneration", BART),
+    "whisper": ("WhisperForConditionalGeneration", WHISPER),
+    "vit": ("ViTModel", VIT),
+    "deit": ("DeiTModel", VIT),
+    "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
+    "clip": ("CLIPModel", CLIP),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",
@@ -160,7 +188,8 @@ FAMILIES = {
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
     """A random transformers model of `architecture`, with its family's sizes changed by `config`."""
     default, sizes = FAMILIES[model_type]
-    settings = transformers.AutoConfig.for_model(model_type, **sizes | config)
+    parts = {key: sizes[key] | value for key, value in config.items() if isinstance(sizes.get(key), dict)}
+    settings = transformers.AutoConfig.for_model(model_type, **sizes | config | parts)
     torch.manual_seed(seed)
     model = getattr(transformers, architecture or default)(settings).eval()
     # T5's attention does not scale its scores: with wide weights it enlarges float32's own rounding.

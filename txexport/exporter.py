@@ -88,7 +88,9 @@ def export(
 
 def _limits(spec: ModelSpec) -> dict[str, int | None]:
     stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
-    return {name: stack.embedding.position.limit for name, stack in stacks.items() if stack is not None}
+    if spec.towers is not None:
+        stacks = {"text": spec.towers.text}
+    return {name: stack.limit for name, stack in stacks.items() if stack is not None}
 
 
 def _silent(done: int, total: int) -> None:

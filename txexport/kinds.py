@@ -60,6 +60,9 @@ class Pick(StrEnum):
     FIRST = "first"  # Devlin et al. 2019, 3.2
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
     MEAN = "mean"  # of the tokens that are no padding
+    FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
+    MARK = "mark"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
+    HIGHEST = "highest"  # the one of the highest id, which such a mark had at first
 
 
 class Cache(StrEnum):

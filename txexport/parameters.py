@@ -18,8 +18,12 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    PatchSpec,
+    Pick,
     RelativeSpec,
+    SoundSpec,
     StackSpec,
+    TowersSpec,
 )
 from txexport.spec_sparse import (
     Factored,
@@ -178,7 +182,39 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def embedding(spec: EmbeddingSpec) -> Shapes:
+def embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> Shapes:
+    """What comes before a stack's first layer."""
+    if isinstance(spec, PatchSpec):
+        return patches(spec)
+    if isinstance(spec, SoundSpec):
+        return sound(spec)
+    return words(spec)
+
+
+def patches(spec: PatchSpec) -> Shapes:
+    """The learned tokens, the table of positions, the projection of patches, and the norm."""
+    width, size = spec.hidden_size, spec.patch_size
+    shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(spec.tokens)}
+    shapes["position.weight"] = (spec.length, width)
+    shapes["project.weight"] = (width, spec.channels, size, size)
+    if spec.bias:
+        shapes["project.bias"] = (width,)
+    return shapes | (under("norm", norm(spec.norm)) if spec.norm is not None else {})
+
+
+def sound(spec: SoundSpec) -> Shapes:
+    """Two convolutions over time, and the table of positions."""
+    width = spec.hidden_size
+    return {
+        "first.weight": (width, spec.bands, 3),
+        "first.bias": (width,),
+        "second.weight": (width, width, 3),
+        "second.bias": (width,),
+        "position.weight": (spec.length, width),
+    }
+
+
+def words(spec: EmbeddingSpec) -> Shapes:
     """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
     size = spec.table_size
     shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
@@ -216,6 +252,8 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     if spec.kind == HeadKind.NONE:
         return shapes
     outputs, inner = spec.labels or vocab_size, spec.norm.size if spec.norm else hidden_size
+    if spec.pick == Pick.FIRST_AND_MEAN:
+        inner *= 2
     if not spec.tied:
         shapes["weight"] = (outputs, inner)
     if spec.bias:
@@ -230,6 +268,8 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
 def model(spec: ModelSpec) -> Shapes:
     """Every parameter of a model, each tied one once."""
     shapes: Shapes = {}
+    if spec.towers is not None:
+        return towers(spec.towers)
     if spec.encoder is not None:
         shapes |= under("encoder", stack(spec.encoder))
     if spec.decoder is not None:
@@ -241,11 +281,22 @@ def model(spec: ModelSpec) -> Shapes:
             del shapes["decoder.embedding.word.weight"]
     if spec.pooler:
         shapes |= under("pooler", pooler(spec.stack.hidden_size))
-    words = spec.stack.embedding.vocab_size
-    shapes |= under("head", head(spec.head, spec.stack.hidden_size, words))
+    size = 0 if spec.head.kind == HeadKind.NONE or spec.head.labels else spec.stack.words.vocab_size
+    shapes |= under("head", head(spec.head, spec.stack.hidden_size, size))
     if spec.next_sentence is not None:
-        shapes |= under("next_sentence", head(spec.next_sentence, spec.stack.hidden_size, words))
+        shapes |= under("next_sentence", head(spec.next_sentence, spec.stack.hidden_size, size))
+    if spec.distilled:
+        shapes |= under("distilled", head(spec.head, spec.stack.hidden_size, size))
     return shapes
+
+
+def towers(spec: TowersSpec) -> Shapes:
+    """Both encoders with their projections, and the scale of their products."""
+    shapes: Shapes = {}
+    for name, tower in (("text", spec.text), ("vision", spec.vision)):
+        shapes |= under(name, stack(tower))
+        shapes |= under(f"{name}_projection", linear(tower.hidden_size, spec.size, False))
+    return shapes | {"similarity.scale": (1,)}
 
 
 def word_matrix(spec: ModelSpec, stack_name: str) -> str:

@@ -17,7 +17,14 @@ from txexport.spec_block import (
     RotarySpec,
     positive,
 )
-from txexport.spec_input import AlibiSpec, EmbeddingSpec, PositionSpec, RelativeSpec
+from txexport.spec_input import (
+    AlibiSpec,
+    EmbeddingSpec,
+    PatchSpec,
+    PositionSpec,
+    RelativeSpec,
+    SoundSpec,
+)
 from txexport.spec_sparse import LinformerAttentionSpec
 
 __all__ = [
@@ -35,12 +42,15 @@ __all__ = [
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "PatchSpec",
     "Pick",
     "PositionKind",
     "PositionSpec",
     "RelativeSpec",
     "RotarySpec",
+    "SoundSpec",
     "StackSpec",
+    "TowersSpec",
 ]
 
 
@@ -52,7 +62,7 @@ class StackSpec:
     layers. `relative` is the bias that all layers share.
     """
 
-    embedding: EmbeddingSpec
+    embedding: EmbeddingSpec | PatchSpec | SoundSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
@@ -74,24 +84,38 @@ class StackSpec:
                 raise SpecError("StackSpec: either every layer has cross attention or none")
             if block.attention.causal != first.attention.causal:
                 raise SpecError("StackSpec: either every layer is causal or none")
-            self._check_length(block)
+            kind, limit = block.attention, self.limit
+            if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
+                raise SpecError(
+                    f"StackSpec: attention takes up to {kind.max_length} tokens, positions {limit}"
+                )
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
             raise SpecError(f"StackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
+        if not isinstance(self.embedding, EmbeddingSpec) and (
+            self.causal
+            or self.relative is not None
+            or any(b.sparse or b.attention.window for b in self.blocks)
+        ):
+            raise SpecError("StackSpec: images and sounds are seen as a whole")
         if self.final_norm is not None and self.final_norm.size != width:
             raise SpecError(f"StackSpec: final norm is {self.final_norm.size} wide, the stack {width}")
-
-    def _check_length(self, block: BlockSpec) -> None:
-        kind, limit = block.attention, self.embedding.position.limit
-        if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
-            raise SpecError(
-                f"StackSpec: attention projects up to {kind.max_length} tokens, the embedding takes {limit}"
-            )
 
     @property
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         return self.embedding.hidden_size
+
+    @property
+    def words(self) -> EmbeddingSpec:
+        """The embedding of a stack that reads tokens."""
+        assert isinstance(self.embedding, EmbeddingSpec)
+        return self.embedding
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence, in tokens; None where there is no limit, or where no tokens come in."""
+        return self.embedding.position.limit if isinstance(self.embedding, EmbeddingSpec) else None
 
     @property
     def layers(self) -> tuple[BlockSpec, ...]:
@@ -153,6 +177,8 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: a head of kind '{self.kind}' has no dense layer")
         if not self.whole and (self.pick != Pick.FIRST or self.padding is not None):
             raise SpecError(f"HeadSpec: a head of kind '{self.kind}' picks no token")
+        if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
+            raise SpecError("HeadSpec: two vectors side by side go straight to the projection")
         if self.softcap is not None:
             positive(self, "softcap")
             if self.kind != HeadKind.CAUSAL_LM:
@@ -165,13 +191,43 @@ class HeadSpec:
 
 
 @dataclass(frozen=True)
+class TowersSpec:
+    """Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3).
+
+    Each picks one vector of its sequence, projected to `size` numbers and made 1 long: the images' first, the
+    texts' by `pick`, where `mark` is the id that ends a text. A learned scale multiplies their products.
+    """
+
+    text: StackSpec
+    vision: StackSpec
+    size: int
+    pick: Pick
+    mark: int | None = None
+
+    def __post_init__(self) -> None:
+        positive(self, "size")
+        if not (
+            isinstance(self.text.embedding, EmbeddingSpec) and isinstance(self.vision.embedding, PatchSpec)
+        ):
+            raise SpecError("TowersSpec: one tower reads text, the other images")
+        if self.text.global_tokens:
+            raise SpecError("TowersSpec: no tower takes global tokens")
+        if self.pick not in (Pick.MARK, Pick.HIGHEST) or (self.pick == Pick.MARK) != (self.mark is not None):
+            raise SpecError(
+                f"TowersSpec: a text's vector is picked by its mark, not '{self.pick}' {self.mark}"
+            )
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """A whole model.
 
     `encoder` reads a whole sequence at once; `decoder` reads new tokens over a cache of past ones.
     Both together are sequence-to-sequence, and `shared_embedding` then says that one word matrix
     serves both. A causal stack may stand in `encoder`: hidden states of a decoder-only model need
-    no cache. `next_sentence` is a second head, beside a masked LM's, for pretraining.
+    no cache. `next_sentence` is a second head, beside a masked LM's, for pretraining; `distilled` one that
+    scores the second token, and both are averaged (Touvron et al. 2021, 4). `towers` are two encoders of
+    their own instead.
     """
 
     encoder: StackSpec | None = None
@@ -180,23 +236,18 @@ class ModelSpec:
     pooler: bool = False
     shared_embedding: bool = False
     next_sentence: HeadSpec | None = None
+    distilled: bool = False
+    towers: TowersSpec | None = None
 
     def __post_init__(self) -> None:
+        if self.towers is not None:
+            if (self.encoder, self.decoder, self.head) != (None, None, HeadSpec()):
+                raise SpecError("ModelSpec: two towers stand alone, with no other stack and no head")
+            return
         if self.encoder is None and self.decoder is None:
             raise SpecError("ModelSpec: neither encoder nor decoder")
-        if self.decoder is not None and any(block.sparse for block in self.decoder.blocks):
-            raise SpecError("ModelSpec: sparse attention has no cache, so it stands in an encoder only")
         if self.decoder is not None:
-            if self.decoder.embedding.position.padding is not None:
-                raise SpecError(
-                    "ModelSpec: a decoder's positions continue a cache, so they cannot skip padding"
-                )
-            if self.decoder.crossed != (self.encoder is not None):
-                raise SpecError("ModelSpec: a decoder has cross attention exactly when there is an encoder")
-            if not self.decoder.causal:
-                raise SpecError("ModelSpec: a decoder's attention must be causal")
-            if self.head.kind != HeadKind.CAUSAL_LM:
-                raise SpecError(f"ModelSpec: a decoder needs a causal LM head, not '{self.head.kind}'")
+            self._check_decoder(self.decoder)
         elif self.head.kind == HeadKind.CAUSAL_LM:
             raise SpecError("ModelSpec: a causal LM head needs a decoder")
         elif self.encoder is not None and self.encoder.crossed:
@@ -206,22 +257,39 @@ class ModelSpec:
         second = self.next_sentence
         if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.whole):
             raise SpecError(
-                "ModelSpec: a next-sentence head stands beside a masked LM's and scores a sequence"
+                "ModelSpec: a next-sentence head stands beside a masked LM's, and scores sequences"
             )
-        words = self.stack.embedding.table_size
-        projected = self.head.norm.size if self.head.norm is not None else self.stack.hidden_size
-        if (
-            self.head.kind in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
-            and self.head.tied
-            and projected != words
-        ):
-            raise SpecError(f"ModelSpec: a head of {projected} numbers is tied to word vectors of {words}")
+        if self.distilled and self.head.kind != HeadKind.SEQUENCE:
+            raise SpecError("ModelSpec: a distilled head stands beside one that scores sequences")
+        if self.head.kind in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM) and self.head.tied:
+            self._check_tied()
         if self.shared_embedding:
-            if self.encoder is None or self.decoder is None:
-                raise SpecError("ModelSpec: a shared embedding needs an encoder and a decoder")
-            ours, theirs = self.encoder.embedding, self.decoder.embedding
-            if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
-                raise SpecError("ModelSpec: encoder and decoder cannot share word matrices of two shapes")
+            self._check_shared()
+
+    def _check_decoder(self, decoder: StackSpec) -> None:
+        if any(block.sparse for block in decoder.blocks):
+            raise SpecError("ModelSpec: sparse attention has no cache, so it stands in an encoder only")
+        if decoder.words.position.padding is not None:
+            raise SpecError("ModelSpec: a decoder's positions continue a cache, so they cannot skip padding")
+        if decoder.crossed != (self.encoder is not None):
+            raise SpecError("ModelSpec: a decoder has cross attention exactly when there is an encoder")
+        if not decoder.causal:
+            raise SpecError("ModelSpec: a decoder's attention must be causal")
+        if self.head.kind != HeadKind.CAUSAL_LM:
+            raise SpecError(f"ModelSpec: a decoder needs a causal LM head, not '{self.head.kind}'")
+
+    def _check_tied(self) -> None:
+        words = self.stack.words.table_size
+        projected = self.head.norm.size if self.head.norm is not None else self.stack.hidden_size
+        if projected != words:
+            raise SpecError(f"ModelSpec: a head of {projected} numbers is tied to word vectors of {words}")
+
+    def _check_shared(self) -> None:
+        if self.encoder is None or self.decoder is None:
+            raise SpecError("ModelSpec: a shared embedding needs an encoder and a decoder")
+        ours, theirs = self.encoder.words, self.decoder.words
+        if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
+            raise SpecError("ModelSpec: encoder and decoder cannot share word matrices of two shapes")
 
     @property
     def stack(self) -> StackSpec:

@@ -48,7 +48,7 @@ class AttentionSpec:
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
     before it is rotated. Scores s become softcap * tanh(s / softcap). Where `biased`, the mask is numbers to
-    add to the scores.
+    add to the scores; where attention is `whole`, every query sees every key and there is no mask.
     """
 
     hidden_size: int
@@ -64,11 +64,14 @@ class AttentionSpec:
     head_norm: NormSpec | None = None
     biased: bool = False
     softcap: float | None = None
+    whole: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
+        if self.whole and not (self.by_length and not self.causal):
+            raise SpecError("AttentionSpec: what sees everything has no window, no cap and no bias")
         if self.window is not None:
             positive(self, "window")
         if self.softcap is not None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from txexport.errors import SpecError
-from txexport.kinds import PositionKind
+from txexport.kinds import Activation, PositionKind
 from txexport.spec_block import NormSpec, positive
 
 
@@ -119,3 +119,59 @@ class AlibiSpec:
     def __post_init__(self) -> None:
         if not self.slopes:
             raise SpecError("AlibiSpec: no slopes, so nothing is biased")
+
+
+@dataclass(frozen=True)
+class PatchSpec:
+    """Images in squares of `patch_size` pixels, each projected to a vector (Dosovitskiy et al. 2021, 3.1).
+
+    `tokens` learned vectors stand before them, then a table of positions is added, then a norm follows where
+    there is one. `image_size` is height and width in pixels; `bias` is the projection's.
+    """
+
+    hidden_size: int
+    image_size: tuple[int, int]
+    patch_size: int
+    channels: int = 3
+    tokens: int = 1
+    bias: bool = True
+    norm: NormSpec | None = None
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "patch_size", "channels")
+        if self.tokens not in (0, 1, 2):
+            raise SpecError(f"PatchSpec: tokens is {self.tokens}, expected 0, 1 or 2")
+        if min(self.image_size) < self.patch_size:
+            raise SpecError(f"PatchSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
+
+    @property
+    def length(self) -> int:
+        """How many vectors come out."""
+        height, width = self.image_size
+        return self.tokens + (height // self.patch_size) * (width // self.patch_size)
+
+    @property
+    def input(self) -> tuple[str, tuple[int, ...]]:
+        """Name and shape, without the batch, of what a graph takes."""
+        return "pixel_values", (self.channels, *self.image_size)
+
+
+@dataclass(frozen=True)
+class SoundSpec:
+    """`length` * 2 frames of a spectrogram of `bands`, through two convolutions (Radford et al. 2022, 2.2).
+
+    The second one halves the frames; then a table of positions is added.
+    """
+
+    hidden_size: int
+    bands: int
+    length: int
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "bands", "length")
+
+    @property
+    def input(self) -> tuple[str, tuple[int, ...]]:
+        """Name and shape, without the batch, of what a graph takes."""
+        return "input_features", (self.bands, 2 * self.length)

@@ -7,7 +7,7 @@ or dropped by name.
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +21,12 @@ from txexport.parameters import Shapes
 class Take:
     """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
 
-    `fallback` is read where there is none of those, and ignored elsewhere.
+    `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
+    all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
-    `groups`, one head's parts before the next head's, from each group. `flatten` reads a vector stored as a
-    matrix of one row. `plus` is added to every number.
+    `groups`, one head's parts before the next head's, from each group. `boxed` reads numbers stored
+    with a leading axis of 1 more than ours, `bare` with one less. `plus` is added to every number.
     """
 
     source: str
@@ -36,19 +37,22 @@ class Take:
     parts: int = 1
     groups: int = 1
     width: int = 1
-    flatten: bool = False
+    boxed: bool = False
+    bare: bool = False
     plus: float = 0.0
+    computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
         stored = (shape[0] // self.width * self.parts, *shape[1:])
         if self.transpose:
             stored = stored[::-1]
-        return (1, *stored) if self.flatten else stored
+        stored = stored[1:] if self.bare else stored
+        return (1, *stored) if self.boxed else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
         """The parameter, from the tensor that holds it."""
-        whole = stored.reshape(-1) if self.flatten else stored
+        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
         whole = whole.T if self.transpose else whole
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
@@ -58,7 +62,7 @@ class Take:
     @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""
-        return not self.transpose and self.parts == 1 and not self.flatten and not self.plus
+        return not self.transpose and self.parts == 1 and not self.boxed and not self.bare and not self.plus
 
 
 Rules = dict[str, str | Take]
@@ -91,7 +95,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Weight:
-    """A parameter and the tensors of a checkpoint, at least one, that hold it."""
+    """A parameter and the tensors of a checkpoint that hold it; none where it is computed."""
 
     shape: tuple[int, ...]
     tensors: tuple[str, ...]
@@ -101,11 +105,16 @@ class Weight:
     def key(self) -> tuple:
         """Equal for parameters whose numbers are the same, so that they are stored once."""
         take = self.take
+        if not self.tensors:
+            return take.computed, self.shape
         return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of whole rows."""
-        if self.take.plain:
+        if not self.tensors:
+            assert self.take.computed is not None
+            yield self.take.computed(self.shape)
+        elif self.take.plain:
             yield from checkpoint.rows(self.tensors[0])
         else:
             yield self.take.cut(checkpoint.read(self.tensors[0]))
@@ -140,13 +149,13 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             used.add(spare)
             present = present or [spare]
         used |= set(present)
-        if not present:
+        if not present and take.computed is None:
             missing.append(sources[0])
         expected = take.stored_shape(shape)
         for name in present:
             if checkpoint.tensors[name].shape != expected:
                 disagreeing.append(_disagreement(name, expected, checkpoint))
-        if present:
+        if present or take.computed is not None:
             weights[parameter] = Weight(shape, tuple(present), take)
     unused = [
         name
@@ -189,8 +198,8 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
 def _compare_copies(weights: Mapping[str, Weight], checkpoint: Checkpoint) -> None:
     """Tensors that config.json ties are one matrix; where a checkpoint keeps copies, they must agree."""
     for weight in weights.values():
-        first, *others = weight.tensors
-        for other in others:
+        for other in weight.tensors[1:]:
+            first = weight.tensors[0]
             pairs = zip(checkpoint.rows(first), checkpoint.rows(other), strict=True)
             if not all(np.array_equal(a, b) for a, b in pairs):
                 raise CheckpointError(

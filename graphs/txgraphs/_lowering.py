@@ -126,6 +126,24 @@ def biased_mix(q, k, v, bias, scale: float):
 
 
 @script(domain, default_opset=old)
+def unmasked_attention(q, k, v, scale: float):
+    """As `spelled_attention`, where every query sees every key."""
+    group = old.Constant(value_ints=[2])
+    shape = old.Concat(
+        old.Shape(q, end=1),
+        old.Shape(k, start=1, end=2),
+        old.Constant(value_ints=[-1]),
+        old.Shape(q, start=2),
+        axis=0,
+    )
+    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
+    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
+    shares = old.Softmax(old.MatMul(grouped, keys), axis=-1)
+    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
+    return mixed
+
+
+@script(domain, default_opset=old)
 def capped_mix(q, k, v, mask, scale: float, softcap: float):
     """As `spelled_attention`, with scores s that become softcap * tanh(s / softcap)."""
     group = old.Constant(value_ints=[2])
@@ -185,6 +203,8 @@ def spelling(node: ir.Node) -> tuple[OnnxFunction, list[ir.Value | None], list[s
         return scattered, inputs, []
     if node.op_type == "Swish":
         return sigmoid_swish, inputs, []
+    if len(inputs) == 3:
+        return unmasked_attention, inputs, ["scale"]
     if len(inputs) > 4:
         return spelled_cached_attention, [*inputs[:3], inputs[6]], ["scale"]
     return spelled_attention, inputs, ["scale"]

@@ -58,6 +58,7 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
     biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
+    whole = spec.whole
 
     @script(domain, default_opset=op)
     def attention(
@@ -90,8 +91,10 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
             mixed = merge(biased_mix(q, k, v, mask, scale=scale))  # (B, S, N*H)
         elif capped:
             mixed = merge(capped_mix(q, k, v, mask, scale=scale, softcap=softcap))
+        elif whole:
+            mixed = merge(op.Attention(q, k, v, scale=scale))
         else:
-            mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
+            mixed = merge(op.Attention(q, k, v, mask, scale=scale))
         y = output(mixed, o_weight, o_bias)  # (B, S, W)
         return y
 
@@ -179,12 +182,15 @@ def cross_key_value(spec: AttentionSpec) -> OnnxFunction:
 def cross_attention(spec: AttentionSpec) -> OnnxFunction:
     """Attention of a decoder's tokens over an encoder's keys and values: mask (B,1,S,E), k, v (B,K,E,H)."""
     heads, scale = [0, 0, spec.num_heads, -1], _scale(spec)
-    project, output = linear(spec.bias), linear(spec.output_bias)
+    project, output, whole = linear(spec.bias), linear(spec.output_bias), spec.whole
 
     @script(domain, default_opset=op)
     def cross_attention(x, mask, k, v, q_weight, q_bias, o_weight, o_bias):
         q = split(project(x, q_weight, q_bias), op.Constant(value_ints=heads))  # (B, N, S, H)
-        mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
+        if whole:
+            mixed = merge(op.Attention(q, k, v, scale=scale))  # (B, S, N*H)
+        else:
+            mixed = merge(op.Attention(q, k, v, mask, scale=scale))
         y = output(mixed, o_weight, o_bias)  # (B, S, W)
         return y
 

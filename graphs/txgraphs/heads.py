@@ -12,6 +12,50 @@ from txgraphs.norm import norm
 
 
 @cache
+def pick(kind: Pick, token: int | None) -> OnnxFunction:
+    """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
+
+    `token` is the id of padding for LAST, of the mark for MARK; only the kinds that read ids or the mask need
+    them. FIRST_AND_MEAN gives (B,2W).
+    """
+    first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
+    last, mark, skips, number = kind == Pick.LAST, kind == Pick.MARK, token is not None, token or 0
+
+    @script(domain, default_opset=op)
+    def pick(x, input_ids, attention_mask):
+        one = op.Constant(value_ints=[1])
+        if first:
+            picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        elif both:
+            rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
+            picked = op.Concat(
+                op.Gather(x, op.Constant(value_int=0), axis=1),
+                op.ReduceSum(rest, one, keepdims=0) / op.Cast(op.Shape(rest, start=1, end=2), to=1),
+                axis=1,
+            )  # (B, 2W)
+        elif mean:
+            weights = op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))  # (B, S, 1)
+            picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
+        else:
+            if last:
+                length = op.Squeeze(op.Shape(input_ids, start=1, end=2))
+                places = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))  # (S)
+                score = op.Expand(places, op.Shape(input_ids))  # (B, S)
+                if skips:
+                    real = op.Not(op.Equal(input_ids, op.Constant(value_int=number)))
+                    score = score * op.Cast(real, to=7)
+            elif mark:
+                score = op.Cast(op.Equal(input_ids, op.Constant(value_int=number)), to=7)
+            else:
+                score = op.Identity(input_ids)
+            place = op.ArgMax(op.Cast(score, to=1), axis=1, keepdims=1)  # (B, 1)
+            picked = op.GatherND(x, place, batch_dims=1)  # (B, W)
+        return picked
+
+    return pick
+
+
+@cache
 def pooler() -> OnnxFunction:
     """Dense and tanh over the first token (Devlin et al. 2019, 3.1): x (B,S,W) -> pooled (B,W)."""
     project = linear(True)
@@ -97,28 +141,13 @@ def sequence_head(spec: HeadSpec) -> OnnxFunction:
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """
-    shape, project, padding = _shaped(spec), linear(spec.bias), spec.padding or 0
-    first, mean, skips = spec.pick == Pick.FIRST, spec.pick == Pick.MEAN, spec.padding is not None
+    take, shape, project = pick(spec.pick, spec.padding), _shaped(spec), linear(spec.bias)
 
     @script(domain, default_opset=op)
     def sequence_head(
         x, input_ids, attention_mask, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias
     ):
-        one = op.Constant(value_ints=[1])
-        if first:
-            picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
-        elif mean:
-            weights = op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))  # (B, S, 1)
-            picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
-        else:
-            length = op.Squeeze(op.Shape(input_ids, start=1, end=2))
-            places = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))  # (S)
-            places = op.Expand(places, op.Shape(input_ids))  # (B, S)
-            if skips:
-                real = op.Not(op.Equal(input_ids, op.Constant(value_int=padding)))
-                places = places * op.Cast(real, to=7)
-            last, _ = op.TopK(places, one)  # (B, 1)
-            picked = op.GatherND(x, last, batch_dims=1)  # (B, W)
+        picked = take(x, input_ids, attention_mask)  # (B, W)
         shaped = shape(picked, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, W)
         logits = project(shaped, weight, bias)  # (B, labels)
         return logits

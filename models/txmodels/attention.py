@@ -81,7 +81,7 @@ class Attention(nn.Module):
             self.q_norm = Norm(spec.head_norm)
             self.k_norm = Norm(spec.head_norm)
 
-    def forward(self, x: Tensor, mask: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
@@ -168,7 +168,7 @@ class CrossAttention(nn.Module):
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
 
-    def forward(self, x: Tensor, mask: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, k: Tensor, v: Tensor) -> Tensor:
         """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W)."""
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)

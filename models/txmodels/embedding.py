@@ -1,8 +1,9 @@
 """Token ids to vectors."""
 
+import torch
 from torch import Tensor, nn
 
-from txexport.spec import EmbeddingSpec
+from txexport.spec import EmbeddingSpec, PositionKind
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
@@ -25,6 +26,9 @@ class Embedding(nn.Module):
         self.word = nn.Embedding(spec.vocab_size, size)
         if self.table:
             self.position = nn.Embedding(spec.position.size, size)
+            if spec.position.kind == PositionKind.FIXED:
+                self.position.weight.requires_grad_(False)
+                self.position.weight.copy_(_sinusoids(spec.position.size, size))
         if self.segments:
             self.segment = nn.Embedding(spec.segments, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
@@ -61,3 +65,11 @@ class Embedding(nn.Module):
             words = words * attention_mask[:, :, None]
         x: Tensor = self.project(words)
         return x
+
+
+def _sinusoids(size: int, width: int) -> Tensor:
+    """Positions 0 to size - 1 as sines and cosines by turns (size,width) (Vaswani et al. 2017, 3.5)."""
+    powers = torch.arange(0, width, 2, dtype=torch.float64) / width
+    angles = torch.arange(size, dtype=torch.float64)[:, None] / 10000**powers  # (size, width / 2)
+    table = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]
+    return table.float()

@@ -9,6 +9,36 @@ from txmodels.linear import Linear
 from txmodels.norm import Norm
 
 
+def pick(
+    kind: Pick, token: int | None, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+) -> Tensor:
+    """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
+
+    `token` is the id of padding for LAST, of the mark for MARK; only the kinds that read ids or the mask need
+    them. FIRST_AND_MEAN gives (B,2W).
+    """
+    if kind == Pick.FIRST:
+        return x[:, 0]
+    if kind == Pick.FIRST_AND_MEAN:
+        return torch.cat([x[:, 0], x[:, 1:].mean(dim=1)], dim=1)
+    if kind == Pick.MEAN:
+        assert attention_mask is not None
+        weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
+        return (x * weights).sum(dim=1) / weights.sum(dim=1)
+    assert input_ids is not None
+    if kind == Pick.LAST:
+        places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
+        if token is not None:
+            places = places * input_ids.ne(token)
+        place = places.max(dim=1).values  # (B)
+    elif kind == Pick.MARK:
+        assert token is not None
+        place = input_ids.eq(token).int().argmax(dim=1)
+    else:
+        place = input_ids.argmax(dim=1)
+    return x[torch.arange(len(x), device=x.device), place]
+
+
 class Pooler(nn.Module):
     """Dense and tanh over the first token (Devlin et al. 2019, 3.1)."""
 
@@ -29,6 +59,8 @@ class _Transform(nn.Module):
     def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
         super().__init__()
         size = spec.norm.size if spec.norm is not None else hidden_size
+        if spec.pick == Pick.FIRST_AND_MEAN:
+            size *= 2
         self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size))
         self.bias = nn.Parameter(torch.zeros(outputs)) if spec.bias else None
         self.dense = None
@@ -90,25 +122,12 @@ class SequenceHead(_Transform):
         super().__init__(spec, hidden_size, spec.labels)
         self.pick, self.padding = spec.pick, spec.padding
 
-    def forward(self, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         """x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels)."""
-        picked = self.picked(x, input_ids, attention_mask)  # (B, W)
+        picked = pick(self.pick, self.padding, x, input_ids, attention_mask)  # (B, W)
         shaped = self.shape(picked)  # (B, W)
         logits = self.project(shaped)  # (B, labels)
         return logits
-
-    def picked(self, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The vector of each sequence (B,W)."""
-        if self.pick == Pick.FIRST:
-            return x[:, 0]
-        if self.pick == Pick.MEAN:
-            weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
-            return (x * weights).sum(dim=1) / weights.sum(dim=1)
-        places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
-        if self.padding is not None:
-            places = places * (input_ids != self.padding)
-        last = places.max(dim=1).values  # (B)
-        return x[torch.arange(len(x), device=x.device), last]
 
 
 class TokenHead(_Transform):

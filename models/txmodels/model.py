@@ -9,10 +9,13 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
+    EmbeddingSpec,
     HeadKind,
     ModelSpec,
+    PatchSpec,
     RelativeSpec,
     RotarySpec,
+    SoundSpec,
     StackSpec,
 )
 from txmodels.attention import CrossKeyValue
@@ -22,6 +25,7 @@ from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, Spa
 from txmodels.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
 from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
+from txmodels.signal import PatchEmbedding, SoundEmbedding
 from txmodels.sparse_block import SparseEncoderBlock
 
 KeyValues = list[tuple[Tensor, Tensor]]
@@ -41,11 +45,17 @@ class _Stack(nn.Module):
     def __init__(self, spec: StackSpec, blocks: Iterable[nn.Module]):
         super().__init__()
         self.spec = spec
-        self.embedding = Embedding(spec.embedding)
+        self.embedding = _embedding(spec.embedding)
         if isinstance(spec.relative, RelativeSpec):
             self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
         self.layers = nn.ModuleList(blocks)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
+
+    @property
+    def words(self) -> Tensor:
+        """The word matrix (V,W) of a stack that reads tokens."""
+        assert isinstance(self.embedding, Embedding)
+        return self.embedding.word.weight
 
     def biased(self, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """The mask (B,1,S,T), with the bias of relative positions (B,N,S,T) where there is one."""
@@ -76,7 +86,7 @@ class Encoder(_Stack):
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
         tokens = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
-        padding = self.spec.embedding.position.padding
+        padding = self.spec.words.position.padding
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
@@ -102,6 +112,21 @@ class Encoder(_Stack):
         if window is not None:
             return near_mask(window, attention_mask, input_ids, order)
         return padding_mask(attention_mask, input_ids)
+
+
+class SignalEncoder(_Stack):
+    """A stack that reads a whole image or sound at once."""
+
+    def __init__(self, spec: StackSpec):
+        super().__init__(spec, map(EncoderBlock, spec.layers))
+
+    def forward(self, signal: Tensor) -> Tensor:
+        """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W)."""
+        x = self.embedding(signal)  # (B, S, W)
+        for layer in self.layers:
+            x = layer(x, None, None, None)
+        x = self.final_norm(x)
+        return x
 
 
 class Decoder(_Stack):
@@ -163,32 +188,41 @@ class Decoder(_Stack):
         return x, present
 
 
+def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
+    if isinstance(spec, PatchSpec):
+        return PatchEmbedding(spec)
+    return SoundEmbedding(spec) if isinstance(spec, SoundSpec) else Embedding(spec)
+
+
 class Model(nn.Module):
     """Encoder, decoder or both, and the head."""
 
     def __init__(self, spec: ModelSpec, cache: Cache = Cache.STATIC):
         super().__init__()
         self.spec = spec
-        width, words = spec.stack.hidden_size, spec.stack.embedding.vocab_size
+        width = spec.stack.hidden_size
+        self.reads_tokens = spec.encoder is None or isinstance(spec.encoder.embedding, EmbeddingSpec)
         if spec.encoder is not None:
-            self.encoder = Encoder(spec.encoder)
+            self.encoder = Encoder(spec.encoder) if self.reads_tokens else SignalEncoder(spec.encoder)
         if spec.decoder is not None:
             crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
             if crossed:
                 self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
             self.decoder = Decoder(spec.decoder, cache)
             if spec.shared_embedding:
-                self.decoder.embedding.word.weight = self.encoder.embedding.word.weight
+                self.decoder.embedding.word = self.encoder.embedding.word
         if spec.pooler:
             self.pooler = Pooler(width)
         if spec.head.kind == HeadKind.MASKED_LM:
-            self.head: nn.Module = MaskedLMHead(spec.head, width, words)
+            self.head: nn.Module = MaskedLMHead(spec.head, width, spec.stack.words.vocab_size)
         elif spec.head.kind == HeadKind.CAUSAL_LM:
-            self.head = CausalLMHead(spec.head, width, words)
+            self.head = CausalLMHead(spec.head, width, spec.stack.words.vocab_size)
         elif spec.head.kind != HeadKind.NONE:
             self.head = LABEL_HEADS[spec.head.kind](spec.head, width)
         if spec.next_sentence is not None:
             self.next_sentence = SequenceHead(spec.next_sentence, width)
+        if spec.distilled:
+            self.distilled = SequenceHead(spec.head, width)
 
     def encode(
         self,
@@ -204,8 +238,21 @@ class Model(nn.Module):
             x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
             return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
+        return self._outputs(x, input_ids, attention_mask)
+
+    def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
+        """Pixels or a spectrogram -> what an encoder graph puts out, by its names."""
+        x = self.encoder(signal)
+        if not self.spec.distilled:
+            return self._outputs(x, None, None)
+        first, second = self.head(x, None, None), self.distilled(x[:, 1:], None, None)  # (B, labels)
+        return {"logits": (first + second) / 2, "cls_logits": first, "distillation_logits": second}
+
+    def _outputs(
+        self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> dict[str, Tensor]:
         if self.spec.head.kind == HeadKind.MASKED_LM:
-            logits = self.head(x, self.encoder.embedding.word.weight)
+            logits = self.head(x, self.encoder.words)
             if self.spec.next_sentence is None:
                 return {"logits": logits}
             pair = self.next_sentence(x, input_ids, attention_mask)
@@ -231,7 +278,7 @@ class Model(nn.Module):
     ) -> tuple[Tensor, KeyValues]:
         """As `Decoder`, and logits_indices (B,L) -> logits (B,L,V), present."""
         x, present = self.decoder(input_ids, past, **inputs)
-        return self.head(x, logits_indices, self.decoder.embedding.word.weight), present
+        return self.head(x, logits_indices, self.decoder.words), present
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""

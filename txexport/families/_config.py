@@ -19,6 +19,7 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": Activation.GELU_TANH,
     "gelu_fast": Activation.GELU_TANH,
     "relu": Activation.RELU,
+    "quick_gelu": Activation.QUICK_GELU,
     "silu": Activation.SILU,
     "swish": Activation.SILU,
     "tanh": Activation.TANH,

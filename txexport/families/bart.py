@@ -1,6 +1,6 @@
 """BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from txexport.families._config import Config
 from txexport.spec import (
@@ -23,6 +23,7 @@ TASKS = {"text2text-generation": ("BartForConditionalGeneration", "BartModel")}
 
 NAMING = Naming("model.")
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
+SIDES = ("encoder", "decoder")
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -39,26 +40,44 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return encoder_decoder_spec(config, names, NormPlacement.POST)
 
 
-def encoder_decoder_spec(config: Config, names: Set[str], placement: NormPlacement) -> ModelSpec:
-    """BART's architecture with its descendants' placement of norms."""
+def encoder_decoder_spec(
+    config: Config,
+    names: Set[str],
+    placement: NormPlacement,
+    *,
+    positions: Mapping[str, PositionSpec] | None = None,
+    normed: bool = True,
+    shared: bool = True,
+) -> ModelSpec:
+    """BART's architecture with what its descendants vary.
+
+    `positions` are of "encoder" and "decoder"; `normed` is whether embeddings are; `shared` whether one word
+    matrix serves both where it is tied.
+    """
     tied = config.flag("tie_word_embeddings", True)
+    if positions is None:
+        size = config.integer("max_position_embeddings") + OFFSET
+        positions = dict.fromkeys(SIDES, PositionSpec(PositionKind.LEARNED, size, OFFSET))
+    encoder, decoder = (_stack(config, side, placement, positions[side], normed) for side in SIDES)
     return ModelSpec(
-        encoder=_stack(config, "encoder", placement),
-        decoder=_stack(config, "decoder", placement),
+        encoder=encoder,
+        decoder=decoder,
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias="final_logits_bias" in names),
-        shared_embedding=tied,
+        shared_embedding=tied and shared,
     )
 
 
-def _stack(config: Config, side: str, placement: NormPlacement) -> StackSpec:
+def _stack(
+    config: Config, side: str, placement: NormPlacement, position: PositionSpec, normed: bool
+) -> StackSpec:
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
-    size = config.integer("max_position_embeddings") + OFFSET
+    words = config.integer("vocab_size")
     embedding = EmbeddingSpec(
-        vocab_size=config.integer("vocab_size"),
+        vocab_size=config.integer("decoder_vocab_size", words) if side == "decoder" else words,
         hidden_size=width,
-        position=PositionSpec(PositionKind.LEARNED, size, OFFSET),
-        norm=norm,
+        position=position,
+        norm=norm if normed else None,
         scale=width**0.5 if config.flag("scale_embedding", False) else 1.0,
     )
     decodes, activation = side == "decoder", config.activation("activation_function", "gelu")
@@ -83,9 +102,9 @@ def table(spec: ModelSpec) -> Table:
         "decoder.layers.{i}.cross_attention.o.*": "decoder.layers.{i}.encoder_attn.out_proj.*",
         "decoder.layers.{i}.cross_attention_norm.*": "decoder.layers.{i}.encoder_attn_layer_norm.*",
         "head.weight": "lm_head.weight",
-        "head.bias": Take("final_logits_bias", flatten=True),
+        "head.bias": Take("final_logits_bias", boxed=True),
     }
-    for side in ("encoder", "decoder"):
+    for side in SIDES:
         layer = f"{side}.layers.{{i}}"
         rules |= {
             f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),

@@ -1,11 +1,35 @@
 """The seeded cases: which rows, how padded, in which steps."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from txexport.spec import EmbeddingSpec, PatchSpec, StackSpec, TowersSpec
+
 LONGEST = 1024  # tokens of the longest case; shorter where the model's limit is
+
+
+Sources = Sequence[list[int] | np.ndarray]
+
+
+@dataclass(frozen=True)
+class SignalCase:
+    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames)."""
+
+    name: str
+    signals: np.ndarray
+
+
+@dataclass(frozen=True)
+class TowerCase:
+    """Texts and images to compare, each with each. Ids are ended by the mark and padded after it."""
+
+    name: str
+    input_ids: np.ndarray  # (T, S)
+    attention_mask: np.ndarray  # (T, S)
+    pixel_values: np.ndarray  # (I, channels, height, width)
 
 
 @dataclass(frozen=True)
@@ -24,14 +48,15 @@ class EncoderCase:
 class DecoderCase:
     """Rows of tokens, read in steps: `steps` (number of steps, B) says how many tokens of each row.
 
-    `left` pads the steps on the left. `sources` are the encoder's rows where there is one.
+    `left` pads the steps on the left. `sources` are the encoder's where there is one: rows of tokens, or
+    spectrograms (bands,frames).
     """
 
     name: str
     rows: list[list[int]]
     steps: np.ndarray
     left: bool = False
-    sources: list[list[int]] | None = None
+    sources: Sources | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +64,7 @@ class GreedyCase:
     """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`."""
 
     name: str
-    rows: list[list[int]]
+    rows: Sources
     new_tokens: int
 
 
@@ -115,14 +140,14 @@ def decoder_cases(
     ragged: bool,
     left: bool,
     window: int | None = None,
-    source_limit: int | None = None,
-    sources: bool = False,
+    source: StackSpec | None = None,
     seed: int = 0,
 ) -> list[DecoderCase]:
     """Prompts and steps over a growing past.
 
-    `ragged` includes rows of different lengths, `left` left padding; `sources` gives each row an encoder
-    input, of ragged lengths up to `source_limit`.
+    `ragged` includes rows of different lengths, `left` left padding; for each row there is a source where an
+    encoder `source` reads one. No row holds the id that the encoder takes for padding: some originals count
+    it as no token in the decoder either.
     """
     random = np.random.default_rng(seed)
     longest = _longest(limit, window)
@@ -143,23 +168,81 @@ def decoder_cases(
         ]
     if left:
         plans.append(("three ragged rows, left padding", np.array([[5, 11, 1], [1, 1, 1], [1, 1, 1]]), True))
-    lengths = itertools.cycle([9, 4, 1, 13, min(source_limit or LONGEST, LONGEST)])
+    padding = source.words.position.padding if source is not None and _reads_tokens(source) else None
+    lengths = itertools.cycle([9, 4, 1, 13, min((source.limit if source else None) or LONGEST, LONGEST)])
     return [
         DecoderCase(
             name,
-            [random.integers(0, vocab_size, n).tolist() for n in steps.sum(axis=0)],
+            [_tokens(random, vocab_size, n, padding) for n in steps.sum(axis=0)],
             steps,
             padded_left,
-            [random.integers(0, vocab_size, next(lengths)).tolist() for _ in steps[0]] if sources else None,
+            _sources(random, source, [next(lengths) for _ in steps[0]]) if source else None,
         )
         for name, steps, padded_left in plans
         if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1
     ]
 
 
-def greedy_cases(vocab_size: int, limit: int | None, seed: int = 0) -> list[GreedyCase]:
-    """Ragged rows to extend by tokens of the model's own choice."""
+def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: int | None) -> list[int]:
+    ids = random.integers(0, vocab_size, count)
+    return np.where(ids == padding, (ids + 1) % vocab_size, ids).tolist()
+
+
+def _reads_tokens(stack: StackSpec) -> bool:
+    return isinstance(stack.embedding, EmbeddingSpec)
+
+
+def _sources(random: np.random.Generator, encoder: StackSpec, lengths: list[int]) -> Sources:
+    """Rows of tokens of those lengths, or as many spectrograms."""
+    if isinstance(encoder.embedding, EmbeddingSpec):
+        words = encoder.words.vocab_size
+        return [random.integers(0, words, length).tolist() for length in lengths]
+    shape = encoder.embedding.input[1]
+    return [random.standard_normal(shape, np.float32) for _ in lengths]
+
+
+def greedy_cases(
+    vocab_size: int, limit: int | None, source: StackSpec | None, seed: int = 0
+) -> list[GreedyCase]:
+    """Ragged prompts, or what an encoder `source` reads, to extend by tokens of the model's own choice."""
     random = np.random.default_rng(seed)
     new_tokens = min(12, (limit or LONGEST) - 9)
-    rows = [random.integers(0, vocab_size, n).tolist() for n in (4, 9, 1)]
+    lengths = [4, 9, 1]
+    rows: Sources = [random.integers(0, vocab_size, n).tolist() for n in lengths]
+    if source is not None:
+        rows = _sources(random, source, lengths)
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
+
+
+def signal_cases(shape: tuple[int, ...], seed: int = 0) -> list[SignalCase]:
+    """Batches of 1 and 3 of what an encoder of images or sounds reads; one of them dark or silent."""
+    random = np.random.default_rng(seed)
+    signals = random.standard_normal((3, *shape), np.float32)
+    return [
+        SignalCase("one", signals[:1]),
+        SignalCase("three", signals),
+        SignalCase("one of zeros", np.zeros((1, *shape), np.float32)),
+    ]
+
+
+def tower_cases(spec: TowersSpec, seed: int = 0) -> list[TowerCase]:
+    """One and three texts with one and two images; padding right, whose ids are the mark again."""
+    random = np.random.default_rng(seed)
+    words, longest = spec.text.words.vocab_size, min(spec.text.limit or LONGEST, LONGEST)
+    mark = words - 1 if spec.mark is None else spec.mark
+    assert isinstance(spec.vision.embedding, PatchSpec)
+    found = []
+    for name, lengths, images in [
+        ("one text of one token, one image", [1], 1),
+        ("three ragged texts, two images", [5, 11, 2], 2),
+        ("longest and short text, one image", [longest, 3], 1),
+    ]:
+        lengths = [min(length, longest) for length in lengths]
+        mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+        ids = np.where(mask, random.integers(0, words - 1, mask.shape), mark)
+        ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
+        ids[~mask] = mark
+        ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
+        pixels = random.standard_normal((images, *spec.vision.embedding.input[1]), np.float32)
+        found.append(TowerCase(name, ids, mask.astype(np.int64), pixels))
+    return found

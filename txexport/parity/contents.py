@@ -69,7 +69,9 @@ def _contradictions(model: Model, checkpoint: Checkpoint, resolved: Resolved) ->
     if sha256(model.folder / WEIGHTS) != manifest.weights_sha256:
         yield f"{WEIGHTS} is not the file that was exported"
     stacks = {"encoder": resolved.spec.encoder, "decoder": resolved.spec.decoder}
-    limits = {name: stack.embedding.position.limit for name, stack in stacks.items() if stack is not None}
+    if resolved.spec.towers is not None:
+        stacks = {"text": resolved.spec.towers.text}
+    limits = {name: stack.limit for name, stack in stacks.items() if stack is not None}
     if manifest.limits != limits:
         yield f"txexport.json: limits are {manifest.limits}, expected {limits}"
     for role, session in model.sessions.items():

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from txmodels.model import Model
+from txmodels.towers import Towers
 
 from txexport.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
@@ -13,6 +14,7 @@ from txexport.families import Resolved
 from txexport.spec import Cache
 
 Arrays = dict[str, np.ndarray]
+Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
 
 
 class Reference(Protocol):
@@ -25,7 +27,7 @@ class Reference(Protocol):
         """A padded batch -> outputs by the names of an encoder graph."""
         ...
 
-    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
         """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
 
         No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches.
@@ -40,7 +42,9 @@ class Twin:
     caches = True
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
-        self.model = Model(resolved.spec, Cache.DYNAMIC).eval()
+        towers = resolved.spec.towers
+        model = Model(resolved.spec, Cache.DYNAMIC) if towers is None else Towers(towers)
+        self.model: Model | Towers = model.eval()
         state = {}
         for name, weight in resolved.weights.items():
             rows = list(weight.rows(checkpoint))
@@ -53,20 +57,30 @@ class Twin:
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = self.model.encode(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        if isinstance(self.model, Towers):
+            outputs = self.model.compare(**tensors)
+        elif "input_ids" in tensors:
+            outputs = self.model.encode(**tensors)
+        else:
+            outputs = self.model.encode_signal(*tensors.values())
         return {name: value.numpy() for name, value in outputs.items()}
 
     @torch.inference_mode()
-    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         inputs: dict = {}
         found, own = {}, ""
+        assert isinstance(self.model, Model)
         if source is not None:
-            ids = torch.tensor([source])
-            encoded = self.model.encode(ids, torch.ones_like(ids))
+            if isinstance(source, np.ndarray):
+                encoded = self.model.encode_signal(torch.from_numpy(source[None]))
+            else:
+                ids = torch.tensor([source])
+                encoded = self.model.encode(ids, torch.ones_like(ids))
+                inputs["encoder_attention_mask"] = torch.ones_like(ids)
             found = {name: value[0].numpy() for name, value in encoded.items()}
             layers = range(len(self.model.cross))
-            inputs["encoder_attention_mask"] = torch.ones_like(ids)
             inputs["cross"] = [
                 (encoded[f"present.{i}.encoder.key"], encoded[f"present.{i}.encoder.value"]) for i in layers
             ]
@@ -86,6 +100,10 @@ AUTO_CLASSES = {
     "text-classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
     "question-answering": "AutoModelForQuestionAnswering",
+    "image-feature-extraction": "AutoModel",
+    "image-classification": "AutoModelForImageClassification",
+    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
+    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
     "text-generation": "AutoModelForCausalLM",
     "text2text-generation": "AutoModelForSeq2SeqLM",
 }
@@ -121,7 +139,7 @@ class Transformers:
         return {name: value.numpy() for name, value in named.items()}
 
     @torch.inference_mode()
-    def decode(self, tokens: list[int], source: list[int] | None) -> Arrays:
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         ids = torch.tensor([tokens])
         if source is None:
@@ -131,9 +149,12 @@ class Transformers:
             outputs = self.model(**inputs, **(cached if self.caches else {}))
             past = self._own_heads(_cache(outputs.past_key_values, "")) if self.caches else {}
             return {"logits": outputs.logits[0].numpy(), **past}
-        sources = torch.tensor([source])
-        mask = torch.ones_like(sources)
-        outputs = self.model(input_ids=sources, attention_mask=mask, decoder_input_ids=ids, use_cache=True)
+        if isinstance(source, np.ndarray):
+            given = {"input_features": torch.from_numpy(source[None])}
+        else:
+            sources = torch.tensor([source])
+            given = {"input_ids": sources, "attention_mask": torch.ones_like(sources)}
+        outputs = self.model(**given, decoder_input_ids=ids, use_cache=True)
         cache = outputs.past_key_values
         return {
             "logits": outputs.logits[0].numpy(),

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase
-from txexport.parity.references import Arrays, Reference
+from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, SignalCase, Sources, TowerCase
+from txexport.parity.references import Arrays, Reference, Source
 from txexport.parity.report import TensorCheck, compare
 from txexport.runtime import Model
 from txexport.runtime.text import pad
@@ -53,6 +53,34 @@ def run_choices(model: Model, reference: Reference, case: EncoderCase, bound: fl
     return [compare("logits", pairs, bound)]
 
 
+def run_signals(model: Model, reference: Reference, case: SignalCase, bound: float) -> list[TensorCheck]:
+    """Every output of an encoder of images or sounds."""
+    name = model.manifest.graphs["model"].inputs[0].name
+    found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
+    _check_owed(found, expected)
+    return [compare(name, [(array, expected[name])], bound) for name, array in found.items()]
+
+
+def run_towers(model: Model, reference: Reference, case: TowerCase, bound: float) -> list[TensorCheck]:
+    """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
+    texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
+    found = model.run("text_model", **texts) | model.run("vision_model", pixel_values=case.pixel_values)
+    found |= model.run("similarity_model", **found)
+    pairs: dict[str, Pairs] = {}
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
+        expected = reference.encode(alone | {"pixel_values": case.pixel_values})
+        own = {
+            "text_embeds": found["text_embeds"][row : row + 1],
+            "image_embeds": found["image_embeds"],
+            "logits_per_text": found["logits_per_text"][row : row + 1],
+            "logits_per_image": found["logits_per_image"][:, row : row + 1],
+        }
+        for name, array in own.items():
+            pairs.setdefault(name, []).append((array, expected[name]))
+    return [compare(name, pairs[name], bound) for name in pairs]
+
+
 def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
     """What the graph takes of the case."""
     inputs = {
@@ -95,23 +123,29 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: fl
 
 
 def _run_source(
-    model: Model, sources: list[list[int]], expected: list[dict], pairs: dict[str, Pairs]
+    model: Model, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
 ) -> dict[str, np.ndarray]:
     """Run and pair the encoder; what it leaves for the decoder."""
-    ids, mask = pad(sources, 0)
-    found = model.run("encoder_model", input_ids=ids, attention_mask=mask)
+    port, rest = model.manifest.graphs["encoder_model"].inputs[0].name, {}
+    if port == "input_ids":
+        ids, mask = pad([list(source) for source in sources], 0)
+        found = model.run("encoder_model", input_ids=ids, attention_mask=mask)
+        rest = {"encoder_attention_mask": mask}
+    else:
+        found = model.run("encoder_model", **{port: np.stack(sources)})
     for name, array in found.items():
         per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
         for row, source in enumerate(sources):
             truth = expected[row][name]
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
-            pairs.setdefault(name, []).append((per_row[row, : len(source)], truth))
+            length = len(source) if rest else len(truth)
+            pairs.setdefault(name, []).append((per_row[row, :length], truth))
     cross = {
         name.replace("present", "past_key_values", 1): array
         for name, array in found.items()
         if name != "last_hidden_state"
     }
-    return {"encoder_attention_mask": mask, **cross}
+    return {**rest, **cross}
 
 
 class Steps:
@@ -218,11 +252,13 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: floa
     model.generation_config = plain
     chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
     pairs = []
+    prompt: list[int]
+    source: Source
     for row, tokens in zip(case.rows, chosen, strict=True):
-        if model.manifest.task == "text2text-generation":
+        if "encoder_model" in model.sessions:
             prompt, source = [plain.decoder_start or 0], row
         else:
-            prompt, source = row, None
+            prompt, source = list(row), None
         logits = reference.decode(prompt + tokens[:-1], source)["logits"][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from txexport import bundle, families, parameters
 from txexport.checkpoint import Checkpoint
@@ -12,10 +13,11 @@ from txexport.errors import CheckpointError, InputError, TxexportError, Unsuppor
 from txexport.parity import cases, contents
 from txexport.parity.report import CaseReport, Report, TensorCheck, tolerance
 from txexport.runtime import Model, load
-from txexport.spec import HeadKind, ModelSpec, StackSpec
+from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, StackSpec
 
 Run = Callable[[], list[TensorCheck]]
 Progress = Callable[[str], None]
+Bind = Callable[[Callable, Any], tuple[str, Run]]
 
 
 def verify(
@@ -119,32 +121,50 @@ def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tup
     """Each case's name, and how to run it or why it does not apply."""
     from txexport.parity import runs
 
-    def bind(run: Callable, case) -> tuple[str, Run]:
+    def bind(run: Callable, case: Any) -> tuple[str, Run]:
         return case.name, lambda: run(model, original, case, bound)
 
-    manifest, words = model.manifest, spec.stack.embedding.vocab_size
-    if spec.decoder is None:
+    if spec.towers is not None:
+        for pair in cases.tower_cases(spec.towers):
+            yield bind(runs.run_towers, pair)
+    elif spec.decoder is None:
         assert spec.encoder is not None
-        embedding = spec.encoder.embedding
-        segments, limit = embedding.segments, embedding.position.limit
-        window = _widest(spec.encoder)
-        run = runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder
-        for batch in cases.encoder_cases(words, segments, limit, window, spec.head.padding):
-            yield bind(run, batch)
+        yield from _encoder_runs(spec, spec.encoder, bind)
+    else:
+        yield from _decoder_runs(model.manifest.cache == "static", spec, spec.decoder, bind)
+
+
+def _encoder_runs(spec: ModelSpec, encoder: StackSpec, bind: Bind) -> Iterator[tuple[str, Run | str]]:
+    from txexport.parity import runs
+
+    if not isinstance(encoder.embedding, EmbeddingSpec):
+        for signals in cases.signal_cases(encoder.embedding.input[1]):
+            yield bind(runs.run_signals, signals)
         return
-    static, crossed = manifest.cache == "static", spec.encoder is not None
-    limit = spec.decoder.embedding.position.limit
+    words, run = encoder.words, runs.run_encoder
+    if spec.head.kind == HeadKind.CHOICES:
+        run = runs.run_choices
+    padding, window = spec.head.padding, _widest(encoder)
+    for batch in cases.encoder_cases(words.vocab_size, words.segments, encoder.limit, window, padding):
+        yield bind(run, batch)
+
+
+def _decoder_runs(
+    static: bool, spec: ModelSpec, decoder: StackSpec, bind: Bind
+) -> Iterator[tuple[str, Run | str]]:
+    from txexport.parity import runs
+
+    words, crossed = decoder.words.vocab_size, spec.encoder is not None
     for rows in cases.decoder_cases(
         words,
-        limit,
+        decoder.limit,
         ragged=static or not crossed,
         left=not static and not crossed,
-        window=_widest(spec.decoder),
-        sources=crossed,
-        source_limit=spec.encoder.embedding.position.limit if spec.encoder else None,
+        window=_widest(decoder),
+        source=spec.encoder,
     ):
         yield bind(runs.run_decoder, rows)
-    for prompts in cases.greedy_cases(words, limit):
+    for prompts in cases.greedy_cases(words, decoder.limit, spec.encoder):
         yield bind(runs.run_greedy, prompts)
     if static:
         yield "left padding", "a static cache pads on the right"

@@ -8,8 +8,10 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
+from txexport.runtime.audio import Audio
 from txexport.runtime.cache import CROSS, open_cache
 from txexport.runtime.generation import DEFAULT_NEW_TOKENS, GenerationConfig, greedy, read_config
+from txexport.runtime.images import Images
 from txexport.runtime.pooling import Pooling, check_method, read_pooling
 from txexport.runtime.session import Session, open_sessions
 from txexport.runtime.text import Text, as_rows, as_texts, pad
@@ -48,7 +50,8 @@ class Model:
         role = graph or next(iter(self.sessions))
         if role not in self.sessions:
             raise InputError(f"no graph '{role}'; expected one of {', '.join(self.sessions)}")
-        ids, limit = inputs.get("input_ids"), self.manifest.limits.get("encoder")
+        ids = inputs.get("input_ids")
+        limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
         if role != "decoder_model" and ids is not None and np.ndim(ids) == 2:
             self._check_length(np.shape(ids)[1], limit)
         return self.sessions[role].run(inputs)
@@ -57,6 +60,16 @@ class Model:
     def text(self) -> Text:
         """The tokenizer. Raises BundleError where the bundle has none."""
         return Text(self.folder)
+
+    @cached_property
+    def images(self) -> Images:
+        """What makes pixel values of images, as the checkpoint's preprocessor file says."""
+        return Images(self.folder)
+
+    @cached_property
+    def audio(self) -> Audio:
+        """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
+        return Audio(self.folder)
 
     @cached_property
     def generation_config(self) -> GenerationConfig:
@@ -79,43 +92,54 @@ class Model:
         return texts[0] if isinstance(prompts, str) else texts
 
     def generate_ids(
-        self, rows: Sequence[Sequence[int]], *, max_new_tokens: int | None = None
+        self, rows: Sequence[Sequence[int] | np.ndarray], *, max_new_tokens: int | None = None
     ) -> list[list[int]]:
         """The new token ids that greedy search gives for rows of ids of any lengths, in one batch.
 
-        A row ends after an end-of-sequence token, which it keeps, or after `max_new_tokens`: by default
-        what the checkpoint's generation settings say, or else 20, within the model's longest sequence.
-        Raises InputError for a task that does not generate and for rows that are too long.
+        For a model of speech, `rows` are spectrograms (bands,frames). A row ends after an end-of-sequence
+        token, which it keeps, or after `max_new_tokens`: by default what the checkpoint's generation settings
+        say, or else 20, within the model's longest sequence. Raises InputError for a task that does not
+        generate and for rows that are too long.
         """
         if self.manifest.cache is None:
             raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
         config, seq2seq = self.generation_config, "encoder_model" in self.sessions
         session = self.sessions["decoder_model" if seq2seq else "model"]
-        rows = as_rows(rows, session.outputs["logits"].shape[-1])
-        if not rows:
+        if not len(rows):
             return []
-        ids, mask = pad(rows, config.pad)
-        cross, prompts = {}, rows
+        cross: dict = {}
         if seq2seq:
             if config.decoder_start is None:
                 raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
-            self._check_length(ids.shape[1], self.manifest.limits["encoder"])
-            cross = self._encode(ids, mask)
-            prompts = [[config.decoder_start]] * len(rows)
-            ids, mask = pad(prompts, config.pad)
+            cross, prompts = self._encode(rows, session), [[config.decoder_start]] * len(rows)
+        else:
+            prompts = as_rows(rows, session.outputs["logits"].shape[-1])
+        ids, _ = pad(prompts, config.pad)
         new_tokens = [self._new_tokens(len(prompt), max_new_tokens) for prompt in prompts]
         total = max(len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True))
         cache = open_cache(session, self.manifest.cache, cross, len(rows), min(total, _roomy(ids.shape[1])))
         return greedy(cache.step, prompts, ids, new_tokens, config)
 
-    def _encode(self, ids: np.ndarray, mask: np.ndarray) -> dict:
+    def _encode(self, rows: Sequence, decoder: Session) -> dict:
         """Run the encoder; what it leaves for every step of the decoder, by the decoder's input names."""
-        encoder = self.sessions["encoder_model"]
-        values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
+        encoder, rest = self.sessions["encoder_model"], {}
+        port = next(iter(encoder.inputs.values()))
+        if port.name == "input_ids":
+            ids, mask = pad(as_rows(rows, self._source_words(decoder)), self.generation_config.pad)
+            self._check_length(ids.shape[1], self.manifest.limits["encoder"])
+            values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
+            rest = {"encoder_attention_mask": values["attention_mask"]}
+        else:
+            values = {port.name: encoder.value(_stacked(rows, port.shape))}
         wanted = [name for name in encoder.outputs if CROSS in name]
         outputs = encoder.run_values(values, wanted)
         cross = {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
-        return {"encoder_attention_mask": values["attention_mask"], **cross}
+        return rest | cross
+
+    def _source_words(self, decoder: Session) -> int:
+        """How many words an encoder knows: the decoder may know others."""
+        words = self.manifest.spec["encoder"]["embedding"].get("vocab_size")
+        return words or decoder.outputs["logits"].shape[-1]
 
     def _new_tokens(self, prompt: int, asked: int | None) -> int:
         """How many tokens a prompt of that length may grow by."""
@@ -208,3 +232,12 @@ class Model:
 def _roomy(prompt: int) -> int:
     """A first capacity for a prompt of that length; it grows from there."""
     return max(PROMPT_CAPACITY, 2 * prompt)
+
+
+def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:
+    """Spectrograms of one shape as a batch. Raises InputError for any other."""
+    arrays = [np.asarray(row, np.float32) for row in rows]
+    for array in arrays:
+        if list(array.shape) != list(shape[1:]):
+            raise InputError(f"a spectrogram is {array.shape}, expected {tuple(shape[1:])}")
+    return np.stack(arrays)

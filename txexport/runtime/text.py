@@ -55,7 +55,7 @@ def as_texts(texts: str | Sequence[str]) -> list[str]:
     return found
 
 
-def as_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> list[list[int]]:
+def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list[list[int]]:
     """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
     try:
         found = [[operator.index(token) for token in row] for row in rows]

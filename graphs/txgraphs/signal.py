@@ -1,0 +1,72 @@
+"""Images and sounds to vectors."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import NormSpec, PatchSpec, SoundSpec
+from txgraphs import domain, op
+from txgraphs.activation import activation
+from txgraphs.norm import norm
+
+
+@cache
+def patch_embedding(spec: PatchSpec) -> OnnxFunction:
+    """Patches of images, projected, after learned tokens, plus positions (Dosovitskiy et al. 2021, 3.1).
+
+    pixel_values (B,channels,height,width) -> x (B,S,W).
+    """
+    strides, biased = [spec.patch_size] * 2, spec.bias
+    one, two = spec.tokens > 0, spec.tokens > 1
+    normed, normalise = spec.norm is not None, norm(spec.norm or NormSpec(1, 1.0))
+
+    @script(domain, default_opset=op)
+    def patch_embedding(
+        pixel_values,
+        tokens_0_weight,
+        tokens_1_weight,
+        position_weight,
+        project_weight,
+        project_bias,
+        norm_weight,
+        norm_bias,
+    ):
+        if biased:
+            grid = op.Conv(pixel_values, project_weight, project_bias, strides=strides)
+        else:
+            grid = op.Conv(pixel_values, project_weight, strides=strides)
+        flat = op.Reshape(grid, op.Constant(value_ints=[0, 0, -1]))  # (B, W, S - tokens)
+        words = op.Transpose(flat, perm=[0, 2, 1])
+        shape = op.Concat(op.Shape(grid, end=1), op.Constant(value_ints=[1, 1]), axis=0)
+        if two:
+            words = op.Concat(op.Expand(tokens_1_weight, shape), words, axis=1)
+        if one:
+            words = op.Concat(op.Expand(tokens_0_weight, shape), words, axis=1)
+        words = words + position_weight  # (B, S, W)
+        if normed:
+            x = normalise(words, norm_weight, norm_bias)
+        else:
+            x = op.Identity(words)
+        return x
+
+    return patch_embedding
+
+
+@cache
+def sound_embedding(spec: SoundSpec) -> OnnxFunction:
+    """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2).
+
+    input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.
+    """
+    act = activation(spec.activation)
+
+    @script(domain, default_opset=op)
+    def sound_embedding(
+        input_features, first_weight, first_bias, second_weight, second_bias, position_weight
+    ):
+        frames = act(op.Conv(input_features, first_weight, first_bias, pads=[1, 1]))  # (B, W, frames)
+        halved = act(op.Conv(frames, second_weight, second_bias, pads=[1, 1], strides=[2]))  # (B, W, S)
+        x = op.Transpose(halved, perm=[0, 2, 1]) + position_weight  # (B, S, W)
+        return x
+
+    return sound_embedding

@@ -1,0 +1,64 @@
+"""Two encoders whose vectors of texts and images are compared."""
+
+import torch
+from torch import Tensor, nn
+
+from txexport.spec import Pick, TowersSpec
+from txmodels.heads import pick
+from txmodels.linear import Linear
+from txmodels.model import Encoder, SignalEncoder
+
+
+def unit(x: Tensor) -> Tensor:
+    """x (B,W) -> vectors of length 1 (B,W)."""
+    y = x / torch.sqrt((x * x).sum(dim=1, keepdim=True))
+    return y
+
+
+class Similarity(nn.Module):
+    """How well texts and images fit (Radford et al. 2021, 2.3)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(1))
+
+    def forward(self, text_embeds: Tensor, image_embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
+        logits_per_text = text_embeds @ image_embeds.mT * self.scale.exp()  # (T, I)
+        logits_per_image = logits_per_text.mT  # (I, T)
+        return logits_per_text, logits_per_image
+
+
+class Towers(nn.Module):
+    """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3)."""
+
+    def __init__(self, spec: TowersSpec):
+        super().__init__()
+        self.spec = spec
+        self.text = Encoder(spec.text)
+        self.text_projection = Linear(spec.text.hidden_size, spec.size, bias=False)
+        self.vision = SignalEncoder(spec.vision)
+        self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
+        self.similarity = Similarity()
+
+    def texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Both (T,S) -> text_embeds (T,size)."""
+        x = self.text(input_ids, attention_mask)  # (T, S, W)
+        picked = pick(self.spec.pick, self.spec.mark, x, input_ids, attention_mask)  # (T, W)
+        return unit(self.text_projection(picked))
+
+    def images(self, pixel_values: Tensor) -> Tensor:
+        """pixel_values (I,channels,height,width) -> image_embeds (I,size)."""
+        x = self.vision(pixel_values)  # (I, S, W)
+        return unit(self.vision_projection(pick(Pick.FIRST, None, x, None, None)))
+
+    def compare(self, input_ids: Tensor, attention_mask: Tensor, pixel_values: Tensor) -> dict[str, Tensor]:
+        """What the three graphs put out, by its names."""
+        text_embeds, image_embeds = self.texts(input_ids, attention_mask), self.images(pixel_values)
+        logits_per_text, logits_per_image = self.similarity(text_embeds, image_embeds)
+        return {
+            "text_embeds": text_embeds,
+            "image_embeds": image_embeds,
+            "logits_per_text": logits_per_text,
+            "logits_per_image": logits_per_image,
+        }

@@ -1,0 +1,103 @@
+"""CLIP (Radford et al. 2021): a tower of texts and one of images, compared."""
+
+from collections.abc import Set
+
+from txexport.families import vit
+from txexport.families._config import Config
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    ModelSpec,
+    NormPlacement,
+    NormSpec,
+    PatchSpec,
+    Pick,
+    PositionKind,
+    PositionSpec,
+    StackSpec,
+    TowersSpec,
+)
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {"zero-shot-image-classification": ("CLIPModel",)}
+
+NAMING = Naming()
+FIRST_MARK = 2  # what configs of the first releases call the id that ends a text, whatever it is
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    text, vision = config.table("text_config"), config.table("vision_config")
+    mark = text.integer("eos_token_id", 49407)
+    position = PositionSpec(PositionKind.LEARNED, text.integer("max_position_embeddings", 77))
+    width = vision.integer("hidden_size", 768)
+    norm = NormSpec(width, vision.number("layer_norm_eps", 1e-5))
+    patches = PatchSpec(
+        *(width, vit.image_size(vision), vit.patch_size(_with(vision, patch_size=32))),
+        channels=vision.integer("num_channels", 3),
+        bias=False,
+        norm=norm,
+    )
+    words = EmbeddingSpec(text.integer("vocab_size", 49408), text.integer("hidden_size", 512), position)
+    return ModelSpec(
+        towers=TowersSpec(
+            text=_stack(text, words, causal=True, size=512, heads=8),
+            vision=_stack(vision, patches, causal=False, size=768, heads=12),
+            size=config.integer("projection_dim", 512),
+            pick=Pick.HIGHEST if mark == FIRST_MARK else Pick.MARK,
+            mark=None if mark == FIRST_MARK else mark,
+        )
+    )
+
+
+def _with(config: Config, **defaults: int) -> Config:
+    return Config(defaults | dict(config.values), config.path)
+
+
+def _stack(
+    config: Config, embedding: EmbeddingSpec | PatchSpec, causal: bool, size: int, heads: int
+) -> StackSpec:
+    """A tower, with the library's defaults of width and heads where its table leaves them out."""
+    width, heads = config.integer("hidden_size", size), config.integer("num_attention_heads", heads)
+    norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
+    activation = config.activation("hidden_act", "quick_gelu")
+    block = BlockSpec(
+        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, whole=not causal),
+        FeedForwardSpec(width, config.integer("intermediate_size", 4 * size), activation),
+        norm,
+        NormPlacement.PRE,
+    )
+    return StackSpec(embedding, (block,), config.integer("num_hidden_layers", 12), final_norm=norm)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    text, vision = "text_model.embeddings", "vision_model.embeddings"
+    rules: Rules = {
+        "text.embedding.word.*": f"{text}.token_embedding.*",
+        "text.embedding.position.*": f"{text}.position_embedding.*",
+        "text.final_norm.*": "text_model.final_layer_norm.*",
+        "text_projection.*": "text_projection.*",
+        "vision.embedding.tokens.0.weight": Take(f"{vision}.class_embedding", bare=True),
+        "vision.embedding.position.*": f"{vision}.position_embedding.*",
+        "vision.embedding.project.*": f"{vision}.patch_embedding.*",
+        "vision.embedding.norm.*": "vision_model.pre_layrnorm.*",
+        "vision.final_norm.*": "vision_model.post_layernorm.*",
+        "vision_projection.*": "visual_projection.*",
+        "similarity.scale": Take("logit_scale", bare=True),
+    }
+    for tower in ("text", "vision"):
+        layer, source = f"{tower}.layers.{{i}}", f"{tower}_model.encoder.layers.{{i}}"
+        rules |= {
+            f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
+            f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",
+            f"{layer}.attention.v.*": f"{source}.self_attn.v_proj.*",
+            f"{layer}.attention.o.*": f"{source}.self_attn.out_proj.*",
+            f"{layer}.attention_norm.*": f"{source}.layer_norm1.*",
+            f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",
+            f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
+            f"{layer}.feed_forward_norm.*": f"{source}.layer_norm2.*",
+        }
+    return Table(rules, NAMING, drop=(f"{text}.position_ids", f"{vision}.position_ids"))

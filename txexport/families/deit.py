@@ -1,0 +1,34 @@
+"""DeiT (Touvron et al. 2021): ViT with a second token, which a teacher distilled into."""
+
+from collections.abc import Set
+from dataclasses import replace
+
+from txexport.families import vit
+from txexport.families._config import Config
+from txexport.spec import ModelSpec
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {
+    "image-feature-extraction": ("DeiTModel",),
+    "image-classification": ("DeiTForImageClassification", "DeiTForImageClassificationWithTeacher"),
+}
+
+NAMING = Naming("deit.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; a distilled head shows in the checkpoint."""
+    found = vit.image_spec(config, task, names, tokens=2)
+    taught = task == "image-classification" and "distillation_classifier.weight" in names
+    return replace(found, distilled=taught)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules: Rules = vit.stack_rules() | {
+        "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", boxed=True),
+        "head.*": "cls_classifier.*" if spec.distilled else "classifier.*",
+        "distilled.*": "distillation_classifier.*",
+    }
+    drop = ("embeddings.mask_token", "pooler.*", "*classifier.*", "decoder.*")
+    return Table(rules, NAMING, drop)

@@ -1,0 +1,57 @@
+"""DINOv2 (Oquab et al. 2023): ViT with a learned scale on what each sublayer adds."""
+
+from collections.abc import Set
+from dataclasses import replace
+
+from txexport.families import vit
+from txexport.families._config import Config
+from txexport.spec import Activation, FeedForwardSpec, HeadKind, ModelSpec, Pick
+from txexport.weights import Naming, Rules, Table, Take
+
+TASKS = {
+    "image-feature-extraction": ("Dinov2Model",),
+    "image-classification": ("Dinov2ForImageClassification",),
+}
+
+NAMING = Naming("dinov2.")
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes, for images of its own size."""
+    config.expect(use_mask_token=True, apply_layernorm=True)
+    width, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
+    wide = int(width * ratio)
+    own = Config(dict(config.values) | {"intermediate_size": wide}, config.path)
+    found = vit.image_spec(own, task, names, tokens=1)
+    assert found.encoder is not None
+    block = replace(found.encoder.blocks[0], layer_scale=True)
+    if config.flag("use_swiglu_ffn", False):
+        gated = FeedForwardSpec(width, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
+        block = replace(block, feed_forward=gated)
+    head = found.head
+    if head.kind == HeadKind.SEQUENCE:
+        head = replace(head, pick=Pick.FIRST_AND_MEAN)
+    return replace(found, encoder=replace(found.encoder, blocks=(block,)), head=head)
+
+
+def table(spec: ModelSpec) -> Table:
+    """Where transformers keeps each parameter; gate and up of a gated network lie one after the other."""
+    layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
+    rules: Rules = vit.stack_rules() | {
+        f"{layer}.attention_norm.*": f"{source}.norm1.*",
+        f"{layer}.attention_scale.weight": f"{source}.layer_scale1.lambda1",
+        f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",
+        f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
+        f"{layer}.feed_forward_scale.weight": f"{source}.layer_scale2.lambda1",
+        "head.*": "classifier.*",
+    }
+    assert spec.encoder is not None
+    feed_forward = spec.encoder.blocks[0].feed_forward
+    if isinstance(feed_forward, FeedForwardSpec) and feed_forward.gated:
+        rules |= {
+            f"{layer}.feed_forward.gate.*": Take(f"{source}.mlp.weights_in.*", part=0, parts=2),
+            f"{layer}.feed_forward.up.*": Take(f"{source}.mlp.weights_in.*", part=1, parts=2),
+            f"{layer}.feed_forward.down.*": f"{source}.mlp.weights_out.*",
+        }
+    return Table(rules, NAMING, drop=("embeddings.mask_token", "classifier.*"))

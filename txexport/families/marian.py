@@ -1,0 +1,46 @@
+"""Marian (Junczys-Dowmunt et al. 2018): the encoder-decoder of Vaswani et al. 2017, post-norm, sinusoidal."""
+
+from collections.abc import Set
+
+from txexport.families import bart
+from txexport.families._config import Config
+from txexport.families._sinusoid import halves
+from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
+from txexport.weights import Rules, Table, Take
+
+TASKS = {"text2text-generation": ("MarianMTModel", "MarianModel")}
+
+NAMING = bart.NAMING
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(
+        is_decoder=False,
+        normalize_before=False,
+        normalize_embedding=False,
+        add_final_layer_norm=False,
+        static_position_embeddings=True,
+    )
+    position = PositionSpec(PositionKind.FIXED, config.integer("max_position_embeddings"))
+    return bart.encoder_decoder_spec(
+        config,
+        names,
+        NormPlacement.POST,
+        positions=dict.fromkeys(bart.SIDES, position),
+        normed=False,
+        shared=config.flag("share_encoder_decoder_embeddings", True),
+    )
+
+
+def table(spec: ModelSpec) -> Table:
+    """As BART's; a checkpoint may keep the sinusoids or leave them to be computed."""
+    found = bart.table(spec)
+    rules: Rules = {
+        f"{side}.embedding.position.*": Take(f"{side}.embed_positions.*", computed=halves)
+        for side in bart.SIDES
+    }
+    if spec.head.tied and not spec.shared_embedding:
+        words = "decoder.embed_tokens.weight"
+        rules["decoder.embedding.word.weight"] = Take(words, also=("lm_head.weight",))
+    return Table(found.rules | rules, NAMING, found.drop)

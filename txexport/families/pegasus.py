@@ -1,0 +1,27 @@
+"""Pegasus (Zhang et al. 2020): BART with norms before the sublayers and sinusoidal positions."""
+
+from collections.abc import Set
+
+from txexport.families import bart, marian
+from txexport.families._config import Config
+from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
+
+TASKS = {"text2text-generation": ("PegasusForConditionalGeneration", "PegasusModel")}
+
+NAMING = bart.NAMING
+table = marian.table
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes."""
+    config.expect(
+        is_decoder=False,
+        normalize_before=True,
+        normalize_embedding=False,
+        add_final_layer_norm=True,
+        static_position_embeddings=True,
+        extra_pos_embeddings=1,
+    )
+    position = PositionSpec(PositionKind.FIXED, config.integer("max_position_embeddings"))
+    positions = dict.fromkeys(bart.SIDES, position)
+    return bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)

@@ -1,0 +1,81 @@
+"""Whisper (Radford et al. 2022): an encoder of spectrograms and BART's decoder, pre-norm."""
+
+from collections.abc import Set
+from dataclasses import replace
+
+import numpy as np
+
+from txexport.families import bart
+from txexport.families._config import Config
+from txexport.spec import (
+    Activation,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormPlacement,
+    PositionKind,
+    PositionSpec,
+    SoundSpec,
+    StackSpec,
+)
+from txexport.weights import Rules, Table, Take
+
+TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
+
+NAMING = bart.NAMING
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json describes; its scale_embedding scales nothing in the original."""
+    config.expect(is_decoder=False)
+    config = Config(dict(config.values) | {"scale_embedding": False}, config.path)
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
+    positions = dict.fromkeys(bart.SIDES, position)
+    found = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
+    assert found.encoder is not None
+    assert found.decoder is not None
+    sound = SoundSpec(
+        config.integer("d_model"),
+        config.integer("num_mel_bins", 80),
+        config.integer("max_source_positions", 1500),
+        Activation.GELU,  # whatever activation_function says
+    )
+    tied = config.flag("tie_word_embeddings", True)
+    return ModelSpec(
+        encoder=_whole(replace(found.encoder, embedding=sound)),
+        decoder=_whole(found.decoder),
+        head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied),
+    )
+
+
+def _whole(stack: StackSpec) -> StackSpec:
+    """`stack` with no mask over sounds, which have no padding."""
+    block = stack.blocks[0]
+    if block.cross_attention is None:
+        block = replace(block, attention=replace(block.dense, whole=True))
+    else:
+        block = replace(block, cross_attention=replace(block.cross_attention, whole=True))
+    return replace(stack, blocks=(block,))
+
+
+def table(spec: ModelSpec) -> Table:
+    """As BART's; keys have no bias."""
+    found = bart.table(spec)
+    rules: Rules = {
+        "encoder.embedding.first.*": "encoder.conv1.*",
+        "encoder.embedding.second.*": "encoder.conv2.*",
+        "decoder.embedding.word.weight": Take(
+            "decoder.embed_tokens.weight", also=("proj_out.weight",) if spec.head.tied else ()
+        ),
+        "head.weight": "proj_out.weight",
+        "cross.{i}.k.bias": Take("decoder.layers.{i}.encoder_attn.k_proj.bias", computed=zeros),
+    }
+    for side in bart.SIDES:
+        key = f"{side}.layers.{{i}}.self_attn.k_proj.bias"
+        rules[f"{side}.layers.{{i}}.attention.k.bias"] = Take(key, computed=zeros)
+    return Table(rules | found.rules | rules, NAMING, found.drop)
+
+
+def zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Nothing to add, for each key."""
+    return np.zeros(shape, np.float32)
