@@ -9,6 +9,8 @@ from rows import Row
 
 from txexport.exporter import export
 
+torch.set_num_threads(1)  # there is a worker a core, and threads would wait for each other
+
 
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory):
