@@ -41,12 +41,3 @@ def bundle_of(tmp_path_factory, checkpoint_of):
         return made[key]
 
     return get
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """On small tensors, more threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

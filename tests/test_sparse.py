@@ -41,7 +41,6 @@ from txexport.spec_sparse import (
     StridedAttentionSpec,
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 W, N, H, L = 24, 4, 6, 40
 SIZES = W, N, H
 LENGTHS = [1, 2, 3, 4, 5, 13, 21, 40]

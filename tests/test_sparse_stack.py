@@ -62,7 +62,6 @@ from txexport.spec_sparse import (
     StridedAttentionSpec,
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 V = 31
 FULL = AttentionSpec(W, N, N, H, causal=False)
 NORM, FEED = NormSpec(W, 1e-3), FeedForwardSpec(W, 50, Activation.GELU)

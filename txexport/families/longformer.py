@@ -2,7 +2,7 @@
 
 Which tokens are global is an input of every task's graph, `global_attention_mask`. The original takes it too;
 where its caller gives none, it chooses: no token for hidden states, words and labels of tokens, the first one
-for labels of sequences, those before the first separator for answers, those after it for choices.
+for labels of sequences, those before the first separator for answers, those after the second for choices.
 """
 
 from collections.abc import Set
