@@ -37,7 +37,6 @@ ALLOWED = {
     "txexport/spec_sparse.py": "",
     "txexport/errors.py": "",
     "txexport/parameters.py": "",
-    "txexport/parameters_sparse.py": "parameters",
     "txexport/bundle.py": "",
     "txexport/checkpoint.py": "numpy",
     "txexport/weights.py": "numpy checkpoint parameters",

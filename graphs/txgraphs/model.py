@@ -30,6 +30,7 @@ from txgraphs.mask import biased_mask, cache_mask, causal_mask, near_mask, paddi
 from txgraphs.norm import norm
 from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
 from txgraphs.signal import patch_embedding, sound_embedding
+from txgraphs.sparse_block import sparse_encoder_block
 from txgraphs.towers import image_vectors, similarity_model, text_vectors
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
@@ -88,9 +89,7 @@ def encoder(
     for window in _windows(spec):
         name = _numbered("mask", masks)
         if spec.causal:
-            mask = graph.call(
-                causal_mask(window), attention_mask, input_ids, order, name=name
-            )  # (B, 1, S, S)
+            mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name=name)
         elif window is not None:
             mask = graph.call(near_mask(window), attention_mask, input_ids, order, name=name)
         else:
@@ -99,9 +98,13 @@ def encoder(
     rotations = _rotations(spec, graph, order)
     x = _embed(spec, graph, stack, word, places, inputs)
     for layer, block in enumerate(spec.layers):
-        mask, turns = masks[block.attention.window], rotations[block.attention.rotary]
-        x = graph.call(encoder_block(block), x, mask, *turns, under=f"{stack}.layers.{layer}")
-        x = _mixture(block, graph, x, f"{stack}.layers.{layer}")
+        name = f"{stack}.layers.{layer}"
+        if block.sparse:
+            x = sparse_encoder_block(block, graph, name, x, *(inputs[m] for m in block.attention.token_masks))
+        else:
+            mask, turns = masks[block.dense.window], rotations[block.dense.rotary]  # (B, 1, S, S)
+            x = graph.call(encoder_block(block), x, mask, *turns, under=name)
+            x = _mixture(block, graph, x, name)
     if spec.final_norm is not None:
         x = graph.call(norm(spec.final_norm), x, under=f"{stack}.final_norm")
     return x
@@ -141,11 +144,11 @@ def decoder(
     x = _embed(spec, graph, "decoder", word, places, inputs)
     present = []
     for layer, block in enumerate(spec.layers):
-        mask = masks.get(block.attention.window)
-        if cache == Cache.STATIC and block.attention.by_length:
+        mask = masks.get(block.dense.window)
+        if cache == Cache.STATIC and block.dense.by_length:
             mask = None
         cross_k, cross_v = cross[layer] if cross else (None, None)
-        turns, name = rotations[block.attention.rotary], f"decoder.layers.{layer}"
+        turns, name = rotations[block.dense.rotary], f"decoder.layers.{layer}"
         x, k, v = graph.call(
             decoder_block(block, cache),
             *(x, mask, *turns, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
@@ -190,7 +193,7 @@ def _over_cache(
 
 def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
     """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
-    kinds = [block.attention for block in spec.blocks]
+    kinds = [block.dense for block in spec.blocks if not block.sparse]
     return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
 
 
@@ -207,7 +210,7 @@ def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value
 
 
 def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
-    """input_ids, attention_mask (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
+    """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
     assert spec.encoder is not None
     graph = Graph("encoder_model" if spec.decoder else "model", tensors)
     if not isinstance(spec.encoder.embedding, EmbeddingSpec):
@@ -216,6 +219,7 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
         _head_outputs(spec, graph, x, "", ("batch_size", spec.encoder.embedding.length), {}, None)
     else:
         names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.words.segments > 1)
+        names += ["global_attention_mask"] * spec.encoder.global_tokens
         shape, word = TOKENS if spec.decoder is None else SOURCE, word_matrix(spec, "encoder")
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, names)
@@ -322,7 +326,7 @@ def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
     before, after = ("capacity",) * 2 if static else ("past_sequence_length", "total_sequence_length")
     past, cross = [], []
     for layer, block in enumerate(spec.decoder.layers):
-        past.append(_cache_inputs(graph, block.attention, f"past_key_values.{layer}{own}", before))
+        past.append(_cache_inputs(graph, block.dense, f"past_key_values.{layer}{own}", before))
         if block.cross_attention is not None:
             name = f"past_key_values.{layer}.encoder"
             cross.append(_cache_inputs(graph, block.cross_attention, name, source))
@@ -333,7 +337,7 @@ def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
     length = "logits_length" if static else "sequence_length"
     graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.decoder.words.vocab_size))
     for layer, (block, pair) in enumerate(zip(spec.decoder.layers, present, strict=True)):
-        _cache_outputs(graph, block.attention, pair, f"present.{layer}{own}", after)
+        _cache_outputs(graph, block.dense, pair, f"present.{layer}{own}", after)
     return graph
 
 
@@ -353,7 +357,7 @@ def _rotations(
 ) -> dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]]:
     """Cosines and sines for every way of rotating that a layer has."""
     found: dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]] = {}
-    for kind in dict.fromkeys(block.attention.rotary for block in spec.blocks):
+    for kind in dict.fromkeys(block.dense.rotary for block in spec.blocks if not block.sparse):
         name = _numbered("rotation", found)
         found[kind] = (None, None) if kind is None else graph.call(rotation(kind), places, name=name)
     return found
@@ -376,8 +380,7 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     """A mask (B,P+S) that hides nothing."""
     op = graph.builder.op
     batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
-    one = graph.constant("one", [1])
-    return op.Expand(one, op.Concat(batch, op.Add(length, new), axis=0))
+    return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
 
 
 def _cache_inputs(

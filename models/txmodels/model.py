@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from txexport.spec import (
     AlibiSpec,
+    BlockSpec,
     Cache,
     EmbeddingSpec,
     HeadKind,
@@ -25,6 +26,7 @@ from txmodels.mask import biased_mask, cache_mask, causal_mask, near_mask, paddi
 from txmodels.norm import Norm
 from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
 from txmodels.signal import PatchEmbedding, SoundEmbedding
+from txmodels.sparse_block import SparseEncoderBlock
 
 KeyValues = list[tuple[Tensor, Tensor]]
 Rotations = dict[RotarySpec | None, tuple[Tensor | None, Tensor | None]]
@@ -65,7 +67,7 @@ class _Stack(nn.Module):
 
     def rotations(self, places: Tensor) -> Rotations:
         """Cosines and sines for every way of rotating that a layer has."""
-        kinds = {block.attention.rotary for block in self.spec.blocks}
+        kinds = {block.dense.rotary for block in self.spec.blocks if not block.sparse}
         return {kind: (None, None) if kind is None else rotation(kind, places) for kind in kinds}
 
 
@@ -73,12 +75,17 @@ class Encoder(_Stack):
     """A stack that reads a whole sequence at once."""
 
     def __init__(self, spec: StackSpec):
-        super().__init__(spec, map(EncoderBlock, spec.layers))
+        super().__init__(spec, map(_encoder_block, spec.layers))
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
+        tokens = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
         padding = self.spec.words.position.padding
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
@@ -86,12 +93,15 @@ class Encoder(_Stack):
         apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
         masks = {
             window: self.biased(self.mask(window, attention_mask, input_ids, order), apart, apart)
-            for window in {block.attention.window for block in self.spec.blocks}
+            for window in {block.dense.window for block in self.spec.blocks if not block.sparse}
         }
         rotations = self.rotations(order)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
         for block, layer in zip(self.spec.layers, self.layers, strict=True):
-            x = layer(x, masks[block.attention.window], *rotations[block.attention.rotary])
+            if block.sparse:
+                x = layer(x, *(tokens[name] for name in block.attention.token_masks))
+            else:
+                x = layer(x, masks[block.dense.window], *rotations[block.dense.rotary])
         x = self.final_norm(x)
         return x
 
@@ -143,7 +153,7 @@ class Decoder(_Stack):
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer.
         """
-        windows = {block.attention.window for block in self.spec.blocks}
+        windows = {block.dense.window for block in self.spec.blocks}
         masks: dict[int | None, Tensor | None] = {}
         if self.static:
             assert cache_lengths is not None
@@ -170,7 +180,7 @@ class Decoder(_Stack):
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present = []
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
-            mask, turns = masks[block.attention.window], rotations[block.attention.rotary]
+            mask, turns = masks[block.dense.window], rotations[block.dense.rotary]
             cross_k, cross_v = cross[i] if cross else (None, None)
             x, k, v = layer(x, mask, *turns, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
             present.append((k, v))
@@ -215,15 +225,19 @@ class Model(nn.Module):
             self.distilled = SequenceHead(spec.head, width)
 
     def encode(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """All (B,S), or (B,C,S) for C choices -> what an encoder graph puts out, by its names."""
         if self.spec.head.kind == HeadKind.CHOICES:
             choices, token_type_ids = input_ids.shape[1], _flat(token_type_ids)
             input_ids, attention_mask = input_ids.flatten(0, 1), attention_mask.flatten(0, 1)
-            x = self.encoder(input_ids, attention_mask, token_type_ids)
+            x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
             return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
-        x = self.encoder(input_ids, attention_mask, token_type_ids)
+        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
         return self._outputs(x, input_ids, attention_mask)
 
     def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
@@ -271,9 +285,13 @@ class Model(nn.Module):
         assert self.spec.decoder is not None
         past = []
         for block in self.spec.decoder.layers:
-            zeros = torch.zeros(batch, block.attention.num_kv_heads, capacity, block.attention.head_dim)
+            zeros = torch.zeros(batch, block.dense.num_kv_heads, capacity, block.dense.head_dim)
             past.append((zeros, zeros))
         return past
+
+
+def _encoder_block(spec: BlockSpec) -> nn.Module:
+    return SparseEncoderBlock(spec) if spec.sparse else EncoderBlock(spec)
 
 
 def _flat(ids: Tensor | None) -> Tensor | None:
