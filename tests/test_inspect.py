@@ -28,7 +28,7 @@ from txexport.cli import main
 from txexport.errors import BundleError, InputError
 from txexport.operators import FunctionFacts, read_graph
 from txexport.runtime.cache import open_cache
-from txexport.spec import AttentionSpec, Cache, ModelSpec
+from txexport.spec import Activation, AttentionSpec, Cache, HeadKind, HeadSpec, ModelSpec
 
 # What transformers counts and no task computes, or keeps as a buffer and not as a parameter.
 BIAS = tiny_checkpoint.VOCAB
@@ -53,6 +53,13 @@ NAMES = {
         "embedding": "embed_tokens",
         "attention": "self_attn",
         "experts": r"\.mlp\.",
+        "norms": "norm",
+        "head": "lm_head",
+    },
+    "qwen3": {
+        "embedding": "embed_tokens",
+        "attention": r"self_attn\.\w_proj",
+        "feed_forward": r"\.mlp\.",
         "norms": "norm",
         "head": "lm_head",
     },
@@ -157,9 +164,16 @@ def tokens(batch: int, length: int):
     return torch.zeros(batch, length, dtype=torch.long), torch.ones(batch, length, dtype=torch.long)
 
 
+PLAIN, MASKED = presets.bert_base(), presets.bert_base(masked_lm=True)
+PAIR = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.TANH)
 ENCODERS = {
-    "with a pooler": presets.bert_base(),
-    "with a masked LM": presets.bert_base(masked_lm=True),
+    "with a pooler": PLAIN,
+    "with a masked LM": MASKED,
+    "with two heads": dataclasses.replace(MASKED, next_sentence=PAIR),
+    "with labels": dataclasses.replace(PLAIN, pooler=False, head=PAIR),
+    "with labels of tokens": dataclasses.replace(
+        PLAIN, pooler=False, head=HeadSpec(HeadKind.TOKENS, tied=False, labels=5)
+    ),
     "before a decoder": presets.t5("small"),
 }
 
@@ -221,9 +235,13 @@ def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
 
 
 def test_last_token_of_a_prompt_costs_a_step():
-    for spec in (presets.mistral_7b(), presets.gpt2("small")):
-        before, after = costs.prefill(spec, 700), costs.prefill(spec, 701)
-        assert after.total - before.total == costs.step(spec, 701).total
+    for spec, length in (
+        (presets.gpt2("small"), 701),
+        (presets.mistral_7b(), 701),
+        (presets.mistral_7b(), 5000),
+    ):
+        before, after = costs.prefill(spec, length - 1), costs.prefill(spec, length)
+        assert after.total - before.total == costs.step(spec, length).total
 
 
 def test_cache_is_as_large_as_the_arrays_of_a_run(bundle_of):
@@ -439,6 +457,7 @@ def test_table_shows_the_numbers(model_type, bundle_of, monkeypatch):
     assert ("active for a token" in output) == (model_type == "mixtral")
     assert ("shared ones repeated" in output) == (model_type == "albert")
     assert ("cache of the encoder" in output) == (model_type == "bart")
+    assert ("cross attention" in output) == (model_type == "bart")
 
 
 def test_inputs_of_all_layers_share_a_line(bundle_of, monkeypatch):

@@ -3,10 +3,12 @@
 import pytest
 import torch
 import transformers
+from txmodels.model import Model
 
 from txexport import costs, families, parameters, presets
 from txexport.errors import InputError
 from txexport.families._config import Config
+from txexport.spec import Cache
 
 # Parameters that a paper or its authors publish, and how far its rounding lets the exact count be off.
 PUBLISHED = {
@@ -133,6 +135,64 @@ def test_transformer_is_that_of_pytorch(spec, width):
     assert spec.shared_embedding
     assert spec.head.tied
     assert spec.encoder.embedding.scale == width**0.5
+
+
+def test_transformer_computes_what_that_of_pytorch_computes():
+    """Narrow, with random weights: scores of every word, from the same vectors of words and positions."""
+    width, heads = 32, 2
+    torch.manual_seed(0)
+    ours = Model(presets._transformer(width, heads), Cache.DYNAMIC).eval()
+    original = torch.nn.Transformer(
+        width, heads, 6, 6, 4 * width, layer_norm_eps=1e-6, batch_first=True
+    ).eval()
+    original.encoder.norm = original.decoder.norm = None
+    with torch.no_grad():
+        for name, parameter in original.named_parameters():
+            absent = name.endswith(("in_proj_bias", "out_proj.bias"))
+            parameter.copy_(("norm" in name) + 0.2 * torch.randn_like(parameter) * (not absent))
+    words, places = torch.randn(37_000, width) * 0.1, torch.randn(presets.SINUSOIDS, width)
+    tables = {
+        f"{stack}.embedding.{name}.weight": table
+        for stack in ("encoder", "decoder")
+        for name, table in (("word", words), ("position", places))
+    }
+    ours.load_state_dict(renamed(original.state_dict()) | tables)
+    source, target = torch.randint(0, 37_000, (2, 7)), torch.randint(0, 37_000, (2, 5))
+    mask = torch.ones_like(source)
+    with torch.no_grad():
+        x, y = (words[ids] * width**0.5 + places[: ids.shape[1]] for ids in (source, target))
+        causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
+        expected = original(x, y, tgt_mask=causal) @ words.T
+        outputs = ours.encode(source, mask)
+        cross = [[outputs[f"present.{i}.encoder.{part}"] for part in ("key", "value")] for i in range(6)]
+        logits, _ = ours.decode(target, ours.empty_past(2), encoder_attention_mask=mask, cross=cross)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+ATTENTION = {"self_attn": "attention", "multihead_attn": "cross_attention"}
+FEED_FORWARD = {"linear1": "feed_forward.up", "linear2": "feed_forward.down"}
+NORMS = {
+    "encoder": {"norm1": "attention_norm", "norm2": "feed_forward_norm"},
+    "decoder": {"norm1": "attention_norm", "norm2": "cross_attention_norm", "norm3": "feed_forward_norm"},
+}
+
+
+def renamed(state: dict) -> dict:
+    """Weights of torch.nn.Transformer, which keeps those of query, key and value in one, by our names."""
+    found = {}
+    for name, tensor in state.items():
+        stack, _, layer, part, leaf = name.split(".", 4)
+        under = f"{stack}.layers.{layer}"
+        if part not in ATTENTION:
+            found[f"{under}.{(FEED_FORWARD | NORMS[stack])[part]}.{leaf}"] = tensor
+        elif leaf == "out_proj.weight":
+            found[f"{under}.{ATTENTION[part]}.o.weight"] = tensor
+        elif leaf == "in_proj_weight":
+            for letter, cut in zip("qkv", tensor.chunk(3), strict=True):
+                once = part == "multihead_attn" and letter != "q"
+                owner = f"cross.{layer}" if once else f"{under}.{ATTENTION[part]}"
+                found[f"{owner}.{letter}.weight"] = cut
+    return found
 
 
 @pytest.mark.parametrize(
