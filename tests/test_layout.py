@@ -50,10 +50,11 @@ ALLOWED = {
         "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
     ),
     "txexport/similarity.py": "numpy rich",
-    "txexport/costs.py": "parameters",
+    "txexport/counts.py": "parameters",
+    "txexport/costs.py": "counts parameters",
     "txexport/outline.py": "",
     "txexport/operators.py": "onnx bundle",
-    "txexport/inspection.py": "bundle checkpoint costs families operators outline",
+    "txexport/inspection.py": "bundle checkpoint costs counts families operators outline",
     "txexport/inspection_table.py": "rich bundle inspection operators",
     "txexport/presets.py": "families",
 }

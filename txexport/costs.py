@@ -1,57 +1,26 @@
-"""What a model costs, told from its spec: learned numbers, operations, memory. Nothing is built or run.
+"""What a model costs to run, told from its spec: operations and memory. Nothing is built or run.
 
-S tokens of a row, B rows; N query heads, K key/value heads, H head size; d width, n layers; V vocabulary.
+B rows of S tokens: of text, or the vectors that an image or a sound becomes, which are as many in every row.
+N query heads, K key/value heads, H head size; d width; V vocabulary.
 """
 
 import math
-from collections.abc import Container
 from dataclasses import dataclass
 
 from txexport import parameters
-from txexport.spec import AttentionSpec, ExpertsSpec, HeadKind, ModelSpec, PositionKind, StackSpec
+from txexport.counts import active, stacks
+from txexport.spec import AttentionSpec, HeadKind, ModelSpec, PatchSpec, SoundSpec, StackSpec
 
 FLOAT = 4  # bytes of a float32, which a bundle's weights, keys and values are
-LOOKED_UP = ("embedding.word.weight", "embedding.position.weight", "embedding.segment.weight")
-COMPONENTS = (
-    "embedding",
-    "attention",
-    "cross_attention",
-    "feed_forward",
-    "experts",
-    "norms",
-    "pooler",
-    "head",
-)
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Learned numbers, each once however often it is used.
-
-    `components` add up to `total`. Norms and learned scales are "norms" wherever a stack has them, a relative
-    bias is "attention", a router is "experts"; a head tied to the embedding counts there, its own norm in
-    "head". `active` are those that one token uses, with the chosen experts only. `effective` counts shared
-    ones again in every layer that has them. `fixed` are numbers of tables that nothing learns, in none of the
-    others. `rule_of_thumb` is 12 d² n (Kaplan et al. 2020, 2.1) summed over the stacks, 4 for attention and 8
-    for a feed-forward network of 4 d; `share` is `without_embeddings` in units of it.
-    """
-
-    components: dict[str, int]
-    total: int
-    without_embeddings: int
-    active: int
-    effective: int
-    fixed: int
-    rule_of_thumb: int
-    share: float
 
 
 @dataclass(frozen=True)
 class Pass:
     """Floating-point operations over `tokens` tokens; a multiplication and an addition are two.
 
-    `matrices`: 2 for each weight of the stacks' matrices and token, of experts the chosen ones only.
+    `matrices`: 2 for each weight of the stack's matrices and token, of experts the chosen ones only; for a
+    patch or a frame, 2 for each weight of the projection or convolution that reads it.
     `attention`: 4 N H for each query and key that it sees, for the score and for the value. Of S tokens that
     see all there are S² such pairs, S (S + 1) / 2 where attention is causal, fewer in a window; a kernel that
     computes the others and masks them does more. `head`: 2 for each weight of pooler and head (for a
@@ -83,67 +52,16 @@ class CacheBytes:
     layers: int
 
 
-def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
-    """The parameters of `spec`, of which `stored` names those that are no copy of another; None is all."""
-    components = dict.fromkeys(COMPONENTS, 0)
-    effective = idle = fixed = 0
-    for name, shape in parameters.model(spec).items():
-        size, own = math.prod(shape), stored is None or name in stored
-        if _fixed(spec, name):
-            fixed += size * own
-            continue
-        effective += size
-        components[component(name)] += size * own
-        idle += size * own * (not _active(spec, name))
-    total = sum(components.values())
-    inner = total - components["embedding"]
-    rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in stacks(spec).values())
-    return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
+def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
+    """Reading `batch` rows of `length` tokens: what goes into an encoder or each tower, or else a prompt.
 
-
-def component(name: str) -> str:
-    """Which of COMPONENTS a parameter belongs to."""
-    parts = name.split(".")
-    if parts[0] in ("head", "next_sentence"):
-        return "head"
-    if parts[0] == "pooler":
-        return "pooler"
-    if parts[0] == "cross":
-        return "cross_attention"
-    if parts[1] == "relative":
-        return "attention"
-    if parts[1] == "embedding":
-        return "norms" if parts[2] == "norm" else "embedding"
-    if parts[1] == "final_norm" or parts[4].endswith("_norm"):
-        return "norms"
-    if parts[3] == "feed_forward" and parts[4] in ("router", "experts"):
-        return "experts"
-    return parts[3] if parts[3] in COMPONENTS else "norms"
-
-
-def stacks(spec: ModelSpec) -> dict[str, StackSpec]:
-    """The stacks that there are, by name."""
-    both = {"encoder": spec.encoder, "decoder": spec.decoder}
-    return {name: stack for name, stack in both.items() if stack is not None}
-
-
-def prefill(spec: ModelSpec, length: int, batch: int = 1) -> Pass:
-    """Reading `batch` rows of `length` tokens: an encoder's input, or else a prompt, every token scored.
-
-    Before a decoder, an encoder's pass includes the keys and values that cross-attention takes from it.
+    Every token of a prompt is scored. Before a decoder, an encoder's pass includes the keys and values that
+    cross-attention takes from it.
     """
-    name, stack = next(iter(stacks(spec).items()))
-    heads = 0
-    if spec.decoder is None or spec.encoder is None:
-        whole = spec.head.whole or spec.head.kind == HeadKind.NONE
-        once, each = _head_weights(spec, ("pooler", "next_sentence")), _head_weights(spec, ("head",))
-        heads = 2 * batch * (once + each * (1 if whole else length))
-    weights = _weights(spec, name) + (_weights(spec, "cross") if name == "encoder" else 0)
-    attention = sum(
-        4 * kind.num_heads * kind.head_dim * _pairs(kind, length)
-        for kind in (block.attention for block in stack.layers)
-    )
-    return _pass(batch * length, 2 * batch * length * weights, batch * attention, heads)
+    found = stacks(spec)
+    if spec.encoder is not None:
+        found = {"encoder": spec.encoder}
+    return {name: _read(spec, name, stack, length, batch) for name, stack in found.items()}
 
 
 def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
@@ -153,13 +71,14 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
     """
     if spec.decoder is None:
         return None
+    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
     attention = 0
     for block in spec.decoder.layers:
         own, cross = block.attention, block.cross_attention
         attention += 4 * own.num_heads * own.head_dim * min(length, own.window or length)
         if cross is not None:
-            attention += 4 * cross.num_heads * cross.head_dim * length
-    head = 2 * batch * _head_weights(spec, ("head",))
+            attention += 4 * cross.num_heads * cross.head_dim * source
+    head = 2 * batch * _head_weights(spec)
     return _pass(batch, 2 * batch * _weights(spec, "decoder"), batch * attention, head)
 
 
@@ -171,21 +90,44 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     own = 2 * FLOAT * sum(block.attention.num_kv_heads * block.attention.head_dim for block in layers)
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
     cross = 2 * FLOAT * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
+    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
     windowed = sum(block.attention.window is not None for block in layers)
     return CacheBytes(
-        own, own * length * batch, cross, cross * length * batch, windowed, spec.decoder.num_layers
+        own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
     )
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
-    """The float32 scores (B,N,S,S) of the layer with most heads, where a kernel writes them out."""
-    heads = max(block.attention.num_heads for stack in stacks(spec).values() for block in stack.blocks)
-    return FLOAT * batch * heads * length**2
+    """The float32 scores (B,N,S,S) of the layer that has most of them, where a kernel writes them out."""
+    pairs = (
+        block.attention.num_heads * tokens(stack, length) ** 2
+        for stack in stacks(spec).values()
+        for block in stack.blocks
+    )
+    return FLOAT * batch * max(pairs)
 
 
-def _pass(tokens: int, matrices: int, attention: int, head: int) -> Pass:
+def tokens(spec: StackSpec, length: int) -> int:
+    """How many tokens of a row a stack has: `length` of text, those of an image or a sound."""
+    return spec.embedding.length if isinstance(spec.embedding, PatchSpec | SoundSpec) else length
+
+
+def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int) -> Pass:
+    """The pass of a stack over whole rows."""
+    size = tokens(stack, length)
+    weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
+    attention = sum(
+        4 * kind.num_heads * kind.head_dim * _pairs(kind, size)
+        for kind in (block.attention for block in stack.layers)
+    )
+    matrices = 2 * size * weights + _signal(stack)
+    head = 2 * _read_by_heads(spec, name, size)
+    return _pass(batch * size, batch * matrices, batch * attention, batch * head)
+
+
+def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
     total = matrices + attention + head
-    return Pass(tokens, matrices, attention, head, total, round(total / tokens))
+    return Pass(size, matrices, attention, head, total, round(total / size))
 
 
 def _pairs(spec: AttentionSpec, length: int) -> int:
@@ -195,44 +137,45 @@ def _pairs(spec: AttentionSpec, length: int) -> int:
     return length + (before if spec.causal else 2 * before)
 
 
-def _weights(spec: ModelSpec, owner: str) -> int:
-    """Weights that each token of a stack, or of an encoder for "cross", is multiplied with."""
+def _signal(spec: StackSpec) -> int:
+    """Operations that make vectors of an image or a sound."""
+    embedding = spec.embedding
+    if isinstance(embedding, PatchSpec):
+        pixels = embedding.channels * embedding.patch_size**2
+        return 2 * (embedding.length - embedding.tokens) * embedding.hidden_size * pixels
+    if isinstance(embedding, SoundSpec):  # over 3 of the frames, and then over 3 of what that makes
+        read = 2 * embedding.bands + embedding.hidden_size
+        return 2 * embedding.length * embedding.hidden_size * 3 * read
+    return 0
+
+
+def _weights(spec: ModelSpec, stack: str) -> int:
+    """Weights that each token of a stack is multiplied with."""
+    return _matrices(spec, f"{stack}.layers") + _matrices(spec, f"{stack}.embedding.project")
+
+
+def _read_by_heads(spec: ModelSpec, name: str, size: int) -> int:
+    """Weights times vectors that they read, in what stands on a stack of `size` tokens a row."""
+    if spec.towers is not None:
+        return _matrices(spec, f"{name}_projection")
+    if spec.decoder is not None and name == "encoder":
+        return 0
+    once = sum(_matrices(spec, owner) for owner in ("pooler", "next_sentence", "distilled"))
+    return once + _head_weights(spec) * (1 if spec.head.whole else size)
+
+
+def _head_weights(spec: ModelSpec) -> int:
+    """Weights that each vector is multiplied with in the head; a tied projection is the word matrix."""
+    own = _matrices(spec, "head")
+    if spec.head.kind not in TIED or not spec.head.tied:
+        return own
+    return own + spec.stack.words.vocab_size * spec.stack.words.table_size
+
+
+def _matrices(spec: ModelSpec, owner: str) -> int:
+    """Weights of all matrices under a name, of experts those of the chosen ones."""
     return sum(
         math.prod(shape)
         for name, shape in parameters.model(spec).items()
-        if name.startswith(f"{owner}.")
-        and len(shape) == 2
-        and not name.endswith((*LOOKED_UP, ".relative.weight"))
-        and _active(spec, name)
+        if name.startswith(f"{owner}.") and len(shape) == 2 and active(spec, name)
     )
-
-
-def _head_weights(spec: ModelSpec, owners: tuple[str, ...]) -> int:
-    """Weights that each vector is multiplied with in `owners`; a tied projection is the word matrix."""
-    own = sum(
-        math.prod(shape)
-        for name, shape in parameters.model(spec).items()
-        if name.startswith(tuple(f"{owner}." for owner in owners)) and len(shape) == 2
-    )
-    embedding = spec.stack.embedding
-    tied = "head" in owners and spec.head.kind in TIED and spec.head.tied
-    return own + embedding.vocab_size * embedding.table_size * tied
-
-
-def _fixed(spec: ModelSpec, name: str) -> bool:
-    """Whether a parameter is a table that nothing learns."""
-    stack, _, rest = name.partition(".")
-    if rest != "embedding.position.weight":
-        return False
-    return stacks(spec)[stack].embedding.position.kind == PositionKind.FIXED
-
-
-def _active(spec: ModelSpec, name: str) -> bool:
-    """Whether one token uses a parameter: of equal experts, the first stand for those that are chosen."""
-    stack, _, rest = name.partition(".layers.")
-    layer, _, inner = rest.partition(".feed_forward.experts.")
-    if not inner:
-        return True
-    mixture = stacks(spec)[stack].layers[int(layer)].feed_forward
-    assert isinstance(mixture, ExpertsSpec)
-    return int(inner.split(".")[0]) < mixture.chosen

@@ -5,14 +5,15 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from txexport import bundle, costs, families
+from txexport import bundle, costs, counts, families
 from txexport.bundle import MANIFEST, WEIGHTS
 from txexport.checkpoint import Checkpoint, read_header
-from txexport.costs import CacheBytes, Parameters, Pass
+from txexport.costs import CacheBytes, Pass
+from txexport.counts import Parameters
 from txexport.errors import InputError
 from txexport.operators import GraphFacts, read_graph
 from txexport.outline import outline
-from txexport.spec import ModelSpec
+from txexport.spec import EmbeddingSpec, ModelSpec
 from txexport.spec_json import from_dict
 
 LENGTH = 512
@@ -42,9 +43,9 @@ class BundleFacts:
 class Inspection:
     """A model, and its costs for `batch` rows of `length` tokens.
 
-    `architecture` is a line for each stack. `prefill`, `step`, `cache` and `scores_bytes` are as the
-    functions of those names in txexport.costs say; `step` and `cache` are None where nothing decodes.
-    `bundle` is None for a checkpoint.
+    `architecture` is a line for each stack. `prefill`, of each stack that reads whole rows, `step`, `cache`
+    and `scores_bytes` are as the functions of those names in txexport.costs say; `step` and `cache` are None
+    where nothing decodes. `bundle` is None for a checkpoint.
     """
 
     path: str
@@ -54,7 +55,7 @@ class Inspection:
     length: int
     batch: int
     parameters: Parameters
-    prefill: Pass
+    prefill: dict[str, Pass]
     step: Pass | None
     cache: CacheBytes | None
     scores_bytes: int
@@ -95,7 +96,7 @@ def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: in
     stored: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
-    parameters = costs.count(resolved.spec, set(first.values()))
+    parameters = counts.count(resolved.spec, set(first.values()))
     weights = WeightBytes(dict(stored), costs.FLOAT * (parameters.total + parameters.fixed))
     return _inspection(
         folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
@@ -116,7 +117,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
     )
     weights = WeightBytes(None, sum(tensor.nbytes for tensor in tensors.values()))
     return _inspection(
-        *(folder, manifest.model_type, manifest.task, spec, costs.count(spec, set(tensors)), weights),
+        *(folder, manifest.model_type, manifest.task, spec, counts.count(spec, set(tensors)), weights),
         *(length, batch, facts),
     )
 
@@ -137,7 +138,7 @@ def _inspection(
         path=str(folder),
         model_type=model_type,
         task=task,
-        architecture={name: outline(stack) for name, stack in costs.stacks(spec).items()},
+        architecture={name: outline(stack) for name, stack in counts.stacks(spec).items()},
         length=length,
         batch=batch,
         parameters=parameters,
@@ -152,9 +153,13 @@ def _inspection(
 
 
 def _fitting(spec: ModelSpec, length: int | None) -> int:
-    """`length`, which every stack must be able to read, or the default."""
-    limits = [stack.embedding.position.limit for stack in costs.stacks(spec).values()]
-    longest = min((limit for limit in limits if limit is not None), default=None)
+    """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
+    stacks = list(counts.stacks(spec).values())
+    if not any(isinstance(stack.embedding, EmbeddingSpec) for stack in stacks):
+        if length is not None:
+            raise InputError("a model that reads no text has a length of its own; leave --length out")
+        return costs.tokens(stacks[0], LENGTH)
+    longest = min((stack.limit for stack in stacks if stack.limit is not None), default=None)
     if length is None:
         return LENGTH if longest is None else min(LENGTH, longest)
     if length < 1 or (longest is not None and length > longest):

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rich import box
+from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.filesize import decimal
 from rich.table import Table
@@ -66,13 +67,15 @@ def _parameters(found: Inspection) -> Table:
 
 def _costs(found: Inspection) -> Table:
     table = _table(f"{found.batch} x {found.length:,} tokens", "a token", "in all")
-    for name, work in (("reading", found.prefill), ("next token", found.step)):
-        if work is not None:
-            table.add_row(f"{name}, operations", scaled(work.per_token), scaled(work.total))
-            for part in ("matrices", "attention", "head"):
-                share = getattr(work, part)
-                if share:
-                    table.add_row(f"  {part}", scaled(share / work.tokens), scaled(share))
+    passes = {f"{name} reads {work.tokens:,} tokens": work for name, work in found.prefill.items()}
+    if found.step is not None:
+        passes["next token"] = found.step
+    for name, work in passes.items():
+        table.add_row(f"{name}, operations", scaled(work.per_token), scaled(work.total))
+        for part in ("matrices", "attention", "head"):
+            share = getattr(work, part)
+            if share:
+                table.add_row(f"  {part}", scaled(share / work.tokens), scaled(share))
     cache = found.cache
     if cache is not None:
         windowed = f", in all {cache.layers} layers though {cache.windowed} look at a window"
@@ -107,8 +110,7 @@ def _graph(graph: GraphFacts) -> Iterator[RenderableType]:
         for (name, shaped), count in Counter(map(_shaped, values)).items():
             ports.add_row(kind if count == 1 else f"{count} {kind}s", Text(name), Text(shaped))
     yield ports
-    operators = ", ".join(f"{count:,} {name}" for name, count in graph.operators.items())
-    yield Text(f"operators: {operators}")
+    yield Columns([Text(f"{count:,} {name}") for name, count in graph.operators.items()], padding=(0, 3))
     if graph.functions:
         functions = _table("function", "nodes", "calls")
         for name, function in graph.functions.items():

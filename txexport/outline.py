@@ -3,21 +3,28 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from txexport.spec import AlibiSpec, AttentionSpec, ExpertsSpec, FeedForwardSpec, RelativeSpec, StackSpec
+from txexport.spec import (
+    AlibiSpec,
+    AttentionSpec,
+    EmbeddingSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    PatchSpec,
+    RelativeSpec,
+    SoundSpec,
+    StackSpec,
+)
 
 
 def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " stands between what differs from layer to layer."""
-    embedding, blocks = spec.embedding, spec.blocks
+    blocks = spec.blocks
     parts = [
         f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
         _each(_heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.crossed else []),
         _each(_feed_forward(block.feed_forward) for block in blocks),
-        f"vocabulary {embedding.vocab_size:,}",
-        *([f"word vectors of {embedding.factored_size:,}"] if embedding.factored_size else []),
-        *([f"{embedding.segments} segments"] if embedding.segments > 1 else []),
-        _positions(spec),
+        *_input(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
         *_windows(spec),
     ]
@@ -40,8 +47,25 @@ def _feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
     return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
 
 
-def _positions(spec: StackSpec) -> str:
-    position = spec.embedding.position
+def _input(spec: StackSpec) -> list[str]:
+    embedding = spec.embedding
+    if isinstance(embedding, PatchSpec):
+        height, width = embedding.image_size
+        size = f"{height} x {width} pixels in squares of {embedding.patch_size}"
+        return [size, f"{embedding.length:,} learned positions"]
+    if isinstance(embedding, SoundSpec):
+        size = f"{2 * embedding.length:,} frames of {embedding.bands} bands"
+        return [size, f"{embedding.length:,} fixed positions"]
+    return [
+        f"vocabulary {embedding.vocab_size:,}",
+        *([f"word vectors of {embedding.factored_size:,}"] if embedding.factored_size else []),
+        *([f"{embedding.segments} segments"] if embedding.segments > 1 else []),
+        _positions(spec, embedding),
+    ]
+
+
+def _positions(spec: StackSpec, embedding: EmbeddingSpec) -> str:
+    position = embedding.position
     if position.table:
         kind = f"{position.kind} positions"
     elif isinstance(spec.relative, RelativeSpec):
