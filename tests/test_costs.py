@@ -16,7 +16,7 @@ from txmodels.towers import Towers
 import txexport
 from txexport import costs, presets
 from txexport.runtime.cache import open_cache
-from txexport.spec import Activation, AttentionSpec, Cache, HeadKind, HeadSpec, ModelSpec
+from txexport.spec import Activation, AttentionSpec, Cache, HeadKind, HeadSpec, ModelSpec, NormSpec
 
 
 def row(model_type: str, task: str, variant: str) -> Row:
@@ -51,7 +51,13 @@ def tokens(batch: int, length: int):
 
 PLAIN, MASKED = presets.bert_base(), presets.bert_base(masked_lm=True)
 PAIR = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.TANH)
+NARROW = NormSpec(128, 1e-12)
+FACTORED = dataclasses.replace(MASKED.encoder.embedding, factored_size=128, norm=NARROW)
 ENCODERS = {
+    "with narrow words": ModelSpec(
+        encoder=dataclasses.replace(MASKED.encoder, embedding=FACTORED),
+        head=dataclasses.replace(MASKED.head, norm=NARROW),
+    ),
     "with a pooler": PLAIN,
     "with a masked LM": MASKED,
     "with two heads": dataclasses.replace(MASKED, next_sentence=PAIR),
