@@ -34,6 +34,7 @@ def test_export_then_generate(checkpoint_of, tmp_path):
         ["verify", "nowhere"],
         ["embed", "nowhere", "text"],
         ["generate", "nowhere", "text"],
+        ["inspect", "nowhere"],
     ],
 )
 def test_error_is_one_line_and_exit_code_2(arguments, tmp_path, monkeypatch):
@@ -123,6 +124,6 @@ def test_runs_as_a_program(tmp_path):
 
 def test_help_says_what_each_command_does():
     _, output, _ = invoke("--help")
-    for command in ("export", "verify", "embed", "generate", "families"):
+    for command in ("export", "inspect", "verify", "embed", "generate", "families"):
         assert command in output
         assert invoke(command, "--help")[0] == 0

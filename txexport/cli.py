@@ -197,6 +197,30 @@ def generate(
 
 
 @main.command()
+@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option("--task", help="What a checkpoint is for, as in export.")
+@click.option("--length", type=click.IntRange(min=1), help="Tokens of a row (default: 512, or the limit).")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def inspect(path: Path, as_json: bool, **options: Any) -> None:
+    """What the checkpoint or bundle FOLDER holds, and what it costs to run.
+
+    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files.
+    """
+    from txexport.inspection import inspect as run
+
+    found = run(path, **options)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    from rich.console import Console
+
+    from txexport.inspection_table import render
+
+    Console(highlight=False).print(render(found))
+
+
+@main.command()
 def families() -> None:
     """The supported architectures and their tasks."""
     from txexport import families as known
