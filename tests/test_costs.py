@@ -1,6 +1,7 @@
 """Operations against those that PyTorch counts, memory against the arrays of a run."""
 
 import dataclasses
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -17,6 +18,13 @@ import txexport
 from txexport import costs, presets
 from txexport.runtime.cache import open_cache
 from txexport.spec import Activation, AttentionSpec, Cache, HeadKind, HeadSpec, ModelSpec, NormSpec
+from txexport.spec_sparse import (
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    StridedAttentionSpec,
+)
 
 
 def row(model_type: str, task: str, variant: str) -> Row:
@@ -199,3 +207,42 @@ def test_scores_are_those_of_the_layer_that_has_most(checkpoint_of):
     assert found.scores_bytes == np.zeros((3, 4, 7, 7), np.float32).nbytes
     found = txexport.inspect(checkpoint_of("whisper"), length=7, batch=3)
     assert found.scores_bytes == np.zeros((3, 3, 21, 21), np.float32).nbytes
+
+
+def visible(kind: str, length: int) -> int:
+    """Pairs of query and key that see each other, counted one by one."""
+    seen = 0
+    for query, key in itertools.product(range(length), repeat=2):
+        if kind == "local":
+            seen += abs(query // 5 - key // 5) <= 1
+        elif kind == "causal local":
+            seen += 0 <= query // 5 - key // 5 <= 1 and key <= query
+        elif kind == "longformer":
+            seen += abs(query - key) <= 3
+        elif kind == "linformer":
+            seen += key < 4
+        else:
+            seen += 1
+    return seen
+
+
+SPARSE = {
+    "local": LocalAttentionSpec(24, 2, 12, 5),
+    "causal local": LocalAttentionSpec(24, 2, 12, 5, causal=True),
+    "longformer": LongformerAttentionSpec(24, 2, 12, 6),
+    "linformer": LinformerAttentionSpec(24, 2, 12, 40, 4),
+    "low rank": LowRankAttentionSpec(24, 2, 12, 3),
+}
+
+
+@pytest.mark.parametrize("length", [4, 5, 23, 40])
+@pytest.mark.parametrize("kind", SPARSE)
+def test_sparse_attention_counts_what_it_computes(kind, length):
+    assert costs._pairs(SPARSE[kind], length) == visible(kind, length)
+
+
+@pytest.mark.parametrize("length", [4, 9, 23])
+def test_strided_attention_counts_both_halves(length):
+    near = sum(0 <= q - k <= 4 for q, k in itertools.product(range(length), repeat=2))
+    far = sum(q - k >= 0 and (q - k) % 4 == 0 for q, k in itertools.product(range(length), repeat=2))
+    assert costs._pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2

@@ -27,6 +27,9 @@ PUBLISHED = {
     "llama 65b": (presets.llama("65b"), 65.2e9, 0.1e9),  # 65.29B, cut and not rounded
     "llama 8b": (presets.llama("8b"), 8.0e9, 0.05e9),
     "mistral_7b": (presets.mistral_7b(), 7.2e9, 0.05e9),
+    "vit base": (presets.vit("base"), 86e6, 0.6e6),
+    "vit large": (presets.vit("large"), 307e6, 3e6),  # by its description 304M
+    "vit huge": (presets.vit("huge"), 632e6, 0.5e6),
     "t5 small": (presets.t5("small"), 60e6, 1e6),
     "t5 base": (presets.t5("base"), 220e6, 5e6),
     "t5 large": (presets.t5("large"), 770e6, 33e6),  # 738M; a head of its own would add 33M
@@ -65,6 +68,22 @@ T5 = {
     "3b": {"d_model": 1024, "num_layers": 24, "num_heads": 32, "d_kv": 128, "d_ff": 16_384},
     "11b": {"d_model": 1024, "num_layers": 24, "num_heads": 128, "d_kv": 128, "d_ff": 65_536},
 }
+KINDS = {"num_labels": 1000}
+VIT = {
+    "large": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    },
+    "huge": {
+        "hidden_size": 1280,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 16,
+        "intermediate_size": 5120,
+        "patch_size": 14,
+    },
+}
 MISTRAL = {"max_position_embeddings": 8192, "rms_norm_eps": 1e-5}
 
 # Preset -> the original with the released config; transformers' defaults are the released small models'.
@@ -87,6 +106,8 @@ ORIGINALS = {
     },
     "llama 8b": (presets.llama("8b"), "LlamaForCausalLM", LLAMA_3),
     "mistral_7b": (presets.mistral_7b(), "MistralForCausalLM", MISTRAL),
+    "vit base": (presets.vit("base"), "ViTForImageClassification", KINDS),
+    **{f"vit {size}": (presets.vit(size), "ViTForImageClassification", KINDS | VIT[size]) for size in VIT},
     "t5 small": (presets.t5("small"), "T5ForConditionalGeneration", {}),
     **{f"t5 {size}": (presets.t5(size), "T5ForConditionalGeneration", T5[size]) for size in T5},
 }
@@ -94,6 +115,7 @@ TASKS = {
     "BertModel": "feature-extraction",
     "BertForMaskedLM": "fill-mask",
     "T5ForConditionalGeneration": "text2text-generation",
+    "ViTForImageClassification": "image-classification",
 }
 
 

@@ -4,12 +4,21 @@ B rows of S tokens: of text, or the vectors that an image or a sound becomes, wh
 N query heads, K key/value heads, H head size; d width; V vocabulary.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 
 from txexport import parameters
 from txexport.counts import active, stacks
 from txexport.spec import AttentionSpec, HeadKind, ModelSpec, PatchSpec, SoundSpec, StackSpec
+from txexport.spec_sparse import (
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    SparseAttentionSpec,
+    StridedAttentionSpec,
+)
 
 FLOAT = 4  # bytes of a float32, which a bundle's weights, keys and values are
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
@@ -74,7 +83,7 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
     source = tokens(spec.encoder, length) if spec.encoder is not None else 0
     attention = 0
     for block in spec.decoder.layers:
-        own, cross = block.attention, block.cross_attention
+        own, cross = block.dense, block.cross_attention
         attention += 4 * own.num_heads * own.head_dim * min(length, own.window or length)
         if cross is not None:
             attention += 4 * cross.num_heads * cross.head_dim * source
@@ -87,24 +96,27 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     if spec.decoder is None:
         return None
     layers = spec.decoder.layers
-    own = 2 * FLOAT * sum(block.attention.num_kv_heads * block.attention.head_dim for block in layers)
+    own = 2 * FLOAT * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
     cross = 2 * FLOAT * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
     source = tokens(spec.encoder, length) if spec.encoder is not None else 0
-    windowed = sum(block.attention.window is not None for block in layers)
+    windowed = sum(block.dense.window is not None for block in layers)
     return CacheBytes(
         own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
     )
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
-    """The float32 scores (B,N,S,S) of the layer that has most of them, where a kernel writes them out."""
-    pairs = (
-        block.attention.num_heads * tokens(stack, length) ** 2
+    """The float32 scores of the layer that has most of them, where a kernel writes them out.
+
+    (B,N,S,S), or of sparse attention those that it computes.
+    """
+    scores = (
+        block.attention.num_heads * _scored(block.attention, tokens(stack, length))
         for stack in stacks(spec).values()
         for block in stack.blocks
     )
-    return FLOAT * batch * max(pairs)
+    return FLOAT * batch * max(scores)
 
 
 def tokens(spec: StackSpec, length: int) -> int:
@@ -130,11 +142,34 @@ def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
     return Pass(size, matrices, attention, head, total, round(total / size))
 
 
-def _pairs(spec: AttentionSpec, length: int) -> int:
-    """How many queries and keys of one sequence see each other."""
-    reach = length - 1 if spec.window is None else min(spec.window, length) - 1
+def _scored(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+    """How many scores of one sequence and head there are."""
+    return length**2 if isinstance(spec, AttentionSpec) else _pairs(spec, length)
+
+
+def _pairs(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+    """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
+    if isinstance(spec, LinformerAttentionSpec):
+        return length * spec.projected_length
+    if isinstance(spec, StridedAttentionSpec):  # half of the heads each
+        near = sum(min(place, spec.stride) + 1 for place in range(length))
+        return (near + sum(place // spec.stride + 1 for place in range(length))) // 2
+    if isinstance(spec, LocalAttentionSpec):
+        blocks = [min(spec.block_size, length - at) for at in range(0, length, spec.block_size)]
+        own = sum(size * (size + 1) // 2 if spec.causal else size**2 for size in blocks)
+        beside = sum(one * other for one, other in itertools.pairwise(blocks))
+        return own + beside * (1 if spec.causal else 2)
+    window = None if isinstance(spec, LowRankAttentionSpec) else spec.window
+    if isinstance(spec, LongformerAttentionSpec):
+        window = spec.window // 2 + 1
+    return _within(window, spec.causal, length)
+
+
+def _within(window: int | None, causal: bool, length: int) -> int:
+    """Pairs where a query sees itself and the `window` - 1 tokens before it, and as many after it."""
+    reach = length - 1 if window is None else min(window, length) - 1
     before = reach * (reach + 1) // 2 + (length - 1 - reach) * reach
-    return length + (before if spec.causal else 2 * before)
+    return length + (before if causal else 2 * before)
 
 
 def _signal(spec: StackSpec) -> int:

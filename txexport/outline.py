@@ -14,6 +14,7 @@ from txexport.spec import (
     SoundSpec,
     StackSpec,
 )
+from txexport.spec_sparse import SparseAttentionSpec
 
 
 def outline(spec: StackSpec) -> str:
@@ -35,8 +36,10 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def _heads(spec: AttentionSpec) -> str:
+def _heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
+    if not isinstance(spec, AttentionSpec):
+        return f"{heads} ({type(spec).__name__.removesuffix('AttentionSpec')})"
     return heads if spec.num_kv_heads == spec.num_heads else f"{heads} on {spec.num_kv_heads} key/value heads"
 
 
@@ -72,7 +75,7 @@ def _positions(spec: StackSpec, embedding: EmbeddingSpec) -> str:
         kind = f"relative positions in {spec.relative.buckets} buckets"
     elif isinstance(spec.relative, AlibiSpec):
         kind = "linear biases of distance"
-    elif any(block.attention.rotary is not None for block in spec.blocks):
+    elif any(not block.sparse and block.dense.rotary is not None for block in spec.blocks):
         kind = "rotary positions"
     else:
         kind = "no positions"

@@ -22,6 +22,7 @@ from txexport.spec import (
     NormKind,
     NormPlacement,
     NormSpec,
+    PatchSpec,
     PositionKind,
     PositionSpec,
     RelativeSpec,
@@ -43,6 +44,8 @@ LLAMA = {
     "65b": (80, 8192, 64, 64, 22_016, 1e-5, 32_000, 2048, 1e4),
     "8b": (32, 4096, 32, 8, 14_336, 1e-5, 128_256, 8192, 5e5),
 }
+# Layers, width, heads, side of a patch.
+VIT = {"base": (12, 768, 12, 16), "large": (24, 1024, 16, 16), "huge": (32, 1280, 16, 14)}
 # Layers, width, heads, numbers of a head, feed-forward.
 T5 = {
     "small": (6, 512, 8, 64, 2048),
@@ -219,6 +222,20 @@ def t5(size: str) -> ModelSpec:
 
     head = HeadSpec(HeadKind.CAUSAL_LM, scale=width**-0.5)
     return ModelSpec(encoder=stack(False), decoder=stack(True), head=head, shared_embedding=True)
+
+
+def vit(size: str) -> ModelSpec:
+    """ViT "base", "large" or "huge", classifying 1,000 kinds of images of 224 x 224 pixels.
+
+    86M, 307M and 632M parameters (Dosovitskiy et al. 2021, Table 1), with patches of 16 x 16, and 14 x 14 for
+    "huge". By its description "large" has 304M.
+    """
+    layers, width, heads, patch = _sized("vit", VIT, size)
+    norm = NormSpec(width, 1e-12)
+    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, whole=True)
+    block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
+    stack = StackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
+    return ModelSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))
 
 
 def _sized(name: str, sizes: Mapping[str, T], size: str) -> T:
