@@ -221,9 +221,20 @@ def inspect(path: Path, as_json: bool, **options: Any) -> None:
 
 
 @main.command()
-def families() -> None:
-    """The supported architectures and their tasks."""
-    from txexport import families as known
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: families by task.")
+def families(as_json: bool) -> None:
+    """The supported tasks, and the architectures of each."""
+    from txexport.families import by_task
 
-    for name in known.names():
-        click.echo(f"{name}: {', '.join(known.module(name).TASKS)}")
+    found = by_task()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
+    for task, names in found.items():
+        table.add_row(task, ", ".join(names))
+    Console().print(table)
