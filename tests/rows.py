@@ -64,6 +64,8 @@ ESM1B = {"position_embedding_type": "absolute", "emb_layer_norm_before": True, "
 MEAN = {"classifier_pooling": "mean", "num_labels": 3}
 BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}
 
+WIDER = {"attention_window": 10, "pad_token_id": 7, "type_vocab_size": 2}
+
 ENCODERS = [
     *encoder("bert", "Bert"),
     Row("bert", "BertForPreTraining", PRETRAIN),
@@ -88,6 +90,8 @@ ENCODERS = [
     ),
     *encoder("xlm-roberta", "XLMRoberta"),
     *encoder("camembert", "Camembert"),
+    *encoder("longformer", "Longformer"),
+    Row("longformer", "LongformerModel", FEATURES, "one window, segments", WIDER),
     *encoder("distilbert", "DistilBert"),
     Row("distilbert", "DistilBertForMaskedLM", FILL, "relu", {"activation": "relu"}),
     *encoder("albert", "Albert"),

@@ -34,6 +34,7 @@ def test_export_then_generate(checkpoint_of, tmp_path):
         ["verify", "nowhere"],
         ["embed", "nowhere", "text"],
         ["generate", "nowhere", "text"],
+        ["inspect", "nowhere"],
     ],
 )
 def test_error_is_one_line_and_exit_code_2(arguments, tmp_path, monkeypatch):
@@ -68,13 +69,12 @@ def test_warnings_are_one_line(bundle_of, tmp_path):
 
 
 def test_families_lists_every_task():
-    _, output, _ = invoke("families")
-    listed = {
-        (line.split(": ")[0], task)
-        for line in output.splitlines()
-        for task in line.split(": ")[1].split(", ")
-    }
+    _, output, _ = invoke("families", "--json")
+    listed = {(name, task) for task, names in json.loads(output).items() for name in names}
     assert listed == {(row.model_type, row.task) for row in ROWS}
+    _, table, _ = invoke("families")
+    words = set(table.replace(",", " ").split())
+    assert {word for row in ROWS for word in (row.model_type, row.task)} <= words
 
 
 @pytest.mark.parametrize("text", ["[/]", "[bold]hello", "a [/b] c", "see [red] here"])
@@ -107,8 +107,8 @@ def interrupt(*_, **__):
 
 
 def test_module_runs_too():
-    command = [sys.executable, "-m", "txexport", "families"]
-    assert "bert: feature-extraction" in subprocess.run(command, capture_output=True, text=True).stdout
+    command = [sys.executable, "-m", "txexport", "families", "--json"]
+    assert '"fill-mask": ["albert", "bert"' in subprocess.run(command, capture_output=True, text=True).stdout
 
 
 def test_runs_as_a_program(tmp_path):
@@ -123,6 +123,6 @@ def test_runs_as_a_program(tmp_path):
 
 def test_help_says_what_each_command_does():
     _, output, _ = invoke("--help")
-    for command in ("export", "verify", "embed", "generate", "families"):
+    for command in ("export", "inspect", "verify", "embed", "generate", "families"):
         assert command in output
         assert invoke(command, "--help")[0] == 0

@@ -27,7 +27,7 @@ from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
 
-from txexport import parameters_sparse
+from txexport import parameters
 from txexport.errors import SpecError
 from txexport.spec import AttentionSpec
 from txexport.spec_json import from_dict, to_dict
@@ -71,15 +71,6 @@ FILES = {
     LowRankAttentionSpec: ("low_rank_attention", "LowRankAttention"),
     AttentionSpec: ("attention", "Attention"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """On tensors as small as these, more threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def twins(spec):
@@ -141,7 +132,7 @@ def test_one_graph_equals_its_module_at_every_length(name, opset):
     spec = SPECS[name]
     module, function = twins(spec)
     shapes = {key: tuple(p.shape) for key, p in module.named_parameters()}
-    assert shapes == getattr(parameters_sparse, FILES[type(spec)][0])(spec)
+    assert shapes == getattr(parameters, FILES[type(spec)][0])(spec)
     model = model_of(module, function, arguments(spec, 5), opset)
     used = {node.op_type for f in model.functions for node in f.node}
     assert not used & {operator for operator, first in NEWER.items() if first > opset}

@@ -201,7 +201,23 @@ def last_logits_only(model):
     assert head.input[1] == "logits_indices"
 
 
+def ignore_global_tokens(model):
+    """No token is global."""
+    for function in [f for f in model.functions if f.name.startswith("longformer_attention")]:
+        marks = node(function, "Mul")
+        assert list(marks.input) == ["attention_mask", "global_attention_mask"]
+        marks.op_type, marks.input[1] = "Sub", marks.input[0]
+
+
+def narrower_window(model):
+    """A token sees one less on either side."""
+    for function in [f for f in model.functions if f.name.startswith("longformer_near")]:
+        node(function, "LessOrEqual").op_type = "Less"
+
+
 MUTATIONS = [
+    ("longformer", None, "model.onnx", ignore_global_tokens),
+    ("longformer", None, "model.onnx", narrower_window),
     ("bert", None, "model.onnx", ignore_mask),
     ("bert", None, "model.onnx", shift_positions),
     ("bert", None, "model.onnx", other_gelu),

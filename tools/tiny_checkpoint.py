@@ -54,6 +54,7 @@ OPT = {
     **IDS,
 }
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
+LONGFORMER = BERT | {"num_hidden_layers": 3, "type_vocab_size": 1, "attention_window": [4, 8, 4]}
 ESM = BERT | {
     "position_embedding_type": "rotary",
     "emb_layer_norm_before": False,
@@ -143,6 +144,7 @@ FAMILIES = {
     "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaModel", BERT | {"type_vocab_size": 1}),
     "camembert": ("CamembertModel", BERT | {"type_vocab_size": 1}),
+    "longformer": ("LongformerModel", LONGFORMER),
     "distilbert": ("DistilBertModel", DISTILBERT),
     "albert": ("AlbertModel", BERT | {"embedding_size": 20}),
     "electra": ("ElectraModel", BERT | {"embedding_size": 20}),

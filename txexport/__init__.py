@@ -1,7 +1,8 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
-`export` writes a bundle, `verify` proves it, `load` gives it as a Model that runs. None of them is imported
-before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+`export` writes a bundle, `verify` proves it, `load` gives it as a Model that runs, `inspect` counts what a
+checkpoint or a bundle holds and costs. None of them is imported before it is used, so that `import txexport`
+brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -11,14 +12,16 @@ from txexport.errors import TxexportError
 
 if TYPE_CHECKING:
     from txexport.exporter import export
+    from txexport.inspection import inspect
     from txexport.parity import verify
     from txexport.runtime import Model, load
 
-__all__ = ["Model", "TxexportError", "export", "load", "verify"]
+__all__ = ["Model", "TxexportError", "export", "inspect", "load", "verify"]
 
 _HOMES = {
     "Model": "txexport.runtime",
     "export": "txexport.exporter",
+    "inspect": "txexport.inspection",
     "load": "txexport.runtime",
     "verify": "txexport.parity",
 }

@@ -197,9 +197,44 @@ def generate(
 
 
 @main.command()
-def families() -> None:
-    """The supported architectures and their tasks."""
-    from txexport import families as known
+@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option("--task", help="What a checkpoint is for, as in export.")
+@click.option("--length", type=click.IntRange(min=1), help="Tokens of a row (default: 512, or the limit).")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def inspect(path: Path, as_json: bool, **options: Any) -> None:
+    """What the checkpoint or bundle FOLDER holds, and what it costs to run.
 
-    for name in known.names():
-        click.echo(f"{name}: {', '.join(known.module(name).TASKS)}")
+    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files.
+    """
+    from txexport.inspection import inspect as run
+
+    found = run(path, **options)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    from rich.console import Console
+
+    from txexport.inspection_table import render
+
+    Console(highlight=False).print(render(found))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: families by task.")
+def families(as_json: bool) -> None:
+    """The supported tasks, and the architectures of each."""
+    from txexport.families import by_task
+
+    found = by_task()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
+    for task, names in found.items():
+        table.add_row(task, ", ".join(names))
+    Console().print(table)

@@ -9,6 +9,14 @@ class SpecError(TxexportError):
     """A description of an architecture that contradicts itself."""
 
 
+def positive(owner: object, *names: str) -> None:
+    """Raise SpecError unless each of the owner's `names` is more than 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not value > 0:  # NaN included
+            raise SpecError(f"{type(owner).__name__}: {name} is {value}, expected more than 0")
+
+
 class CheckpointError(TxexportError):
     """A checkpoint that is missing, damaged, or not what its config.json says."""
 

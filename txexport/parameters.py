@@ -4,6 +4,8 @@ This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in
 A tied or shared matrix appears once, under the name of its first owner.
 """
 
+from collections.abc import Callable
+
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -22,6 +24,15 @@ from txexport.spec import (
     SoundSpec,
     StackSpec,
     TowersSpec,
+)
+from txexport.spec_sparse import (
+    Factored,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    Sharing,
+    StridedAttentionSpec,
 )
 
 Shapes = dict[str, tuple[int, ...]]
@@ -57,6 +68,71 @@ def attention(spec: AttentionSpec) -> Shapes:
     return shapes
 
 
+def local_attention(spec: LocalAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def strided_attention(spec: StridedAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def longformer_attention(spec: LongformerAttentionSpec) -> Shapes:
+    """As dense attention's, and query, key and value projections of global tokens."""
+    inputs = linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+    return (
+        _projections(spec) | under("q_global", inputs) | under("k_global", inputs) | under("v_global", inputs)
+    )
+
+
+def linformer_attention(spec: LinformerAttentionSpec) -> Shapes:
+    """As dense attention's, and the projections of keys and values along the length."""
+    heads = (spec.num_heads,) if spec.sharing == Sharing.NONE else ()
+    along: Shapes = {"weight": (*heads, spec.projected_length, spec.max_length)}
+    shapes = _projections(spec) | under("e", along)
+    return shapes if spec.sharing == Sharing.KEY_VALUE else shapes | under("f", along)
+
+
+def _projections(
+    spec: LocalAttentionSpec | StridedAttentionSpec | LongformerAttentionSpec | LinformerAttentionSpec,
+) -> Shapes:
+    """Query, key, value and output projections."""
+    inner = spec.num_heads * spec.head_dim
+    inputs = linear(spec.hidden_size, inner, spec.bias)
+    output = linear(inner, spec.hidden_size, spec.bias)
+    return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
+
+
+def low_rank_linear(inputs: int, outputs: int, rank: int, bias: bool) -> Shapes:
+    """A projection down to `rank` numbers, then up."""
+    return linear(rank, outputs, bias) | under("inner", linear(inputs, rank, False))
+
+
+def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
+    """Query, key, value and output projections, each whole or in two factors."""
+    inner, rank = spec.num_heads * spec.head_dim, spec.rank
+    factored = {Factored.VALUE: "v", Factored.INPUTS: "qkv", Factored.ALL: "qkvo"}[spec.factored]
+    shapes: Shapes = {}
+    for name in "qkvo":
+        ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
+        if name in factored:
+            shapes |= under(name, low_rank_linear(*ends, rank, spec.bias))
+        else:
+            shapes |= under(name, linear(*ends, spec.bias))
+    return shapes
+
+
+ATTENTIONS: dict[type, Callable[..., Shapes]] = {
+    AttentionSpec: attention,
+    LocalAttentionSpec: local_attention,
+    StridedAttentionSpec: strided_attention,
+    LongformerAttentionSpec: longformer_attention,
+    LinformerAttentionSpec: linformer_attention,
+    LowRankAttentionSpec: low_rank_attention,
+}
+
+
 def cross_key_value(spec: AttentionSpec) -> Shapes:
     """Key and value projections of the encoder's output, which are computed once for all steps."""
     return {name: shape for name, shape in attention(spec).items() if name.startswith(("k.", "v."))}
@@ -86,7 +162,7 @@ def block(spec: BlockSpec) -> Shapes:
     """One layer: each sublayer with its norms and its scale."""
     sandwich = spec.placement == NormPlacement.SANDWICH
     scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
-    shapes = under("attention", attention(spec.attention))
+    shapes = under("attention", ATTENTIONS[type(spec.attention)](spec.attention))
     if not spec.bare:
         shapes |= under("attention_norm", norm(spec.norm))
     if sandwich:

@@ -25,6 +25,7 @@ from txexport.spec_input import (
     RelativeSpec,
     SoundSpec,
 )
+from txexport.spec_sparse import LinformerAttentionSpec
 
 __all__ = [
     "Activation",
@@ -83,11 +84,18 @@ class StackSpec:
                 raise SpecError("StackSpec: either every layer has cross attention or none")
             if block.attention.causal != first.attention.causal:
                 raise SpecError("StackSpec: either every layer is causal or none")
+            kind, limit = block.attention, self.limit
+            if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
+                raise SpecError(
+                    f"StackSpec: attention takes up to {kind.max_length} tokens, positions {limit}"
+                )
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
             raise SpecError(f"StackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
         if not isinstance(self.embedding, EmbeddingSpec) and (
-            self.causal or self.relative is not None or any(b.attention.window for b in self.blocks)
+            self.causal
+            or self.relative is not None
+            or any(b.sparse or b.attention.window for b in self.blocks)
         ):
             raise SpecError("StackSpec: images and sounds are seen as a whole")
         if self.final_norm is not None and self.final_norm.size != width:
@@ -123,6 +131,11 @@ class StackSpec:
     def crossed(self) -> bool:
         """Whether layers attend to an encoder's output."""
         return self.blocks[0].cross_attention is not None
+
+    @property
+    def global_tokens(self) -> bool:
+        """Whether a layer takes a mask of tokens that every token sees."""
+        return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
 
 
 @dataclass(frozen=True)
@@ -197,6 +210,8 @@ class TowersSpec:
             isinstance(self.text.embedding, EmbeddingSpec) and isinstance(self.vision.embedding, PatchSpec)
         ):
             raise SpecError("TowersSpec: one tower reads text, the other images")
+        if self.text.global_tokens:
+            raise SpecError("TowersSpec: no tower takes global tokens")
         if self.pick not in (Pick.MARK, Pick.HIGHEST) or (self.pick == Pick.MARK) != (self.mark is not None):
             raise SpecError(
                 f"TowersSpec: a text's vector is picked by its mark, not '{self.pick}' {self.mark}"
@@ -252,6 +267,8 @@ class ModelSpec:
             self._check_shared()
 
     def _check_decoder(self, decoder: StackSpec) -> None:
+        if any(block.sparse for block in decoder.blocks):
+            raise SpecError("ModelSpec: sparse attention has no cache, so it stands in an encoder only")
         if decoder.words.position.padding is not None:
             raise SpecError("ModelSpec: a decoder's positions continue a cache, so they cannot skip padding")
         if decoder.crossed != (self.encoder is not None):

@@ -1,17 +1,11 @@
 """What a layer is made of: norms, attention, feed-forward networks."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from txexport.errors import SpecError
+from txexport.errors import SpecError, positive
 from txexport.kinds import Activation, NormKind, NormPlacement
-
-
-def positive(owner: object, *names: str) -> None:
-    """Raise SpecError unless each of the owner's `names` is more than 0."""
-    for name in names:
-        value = getattr(owner, name)
-        if not value > 0:  # NaN included
-            raise SpecError(f"{type(owner).__name__}: {name} is {value}, expected more than 0")
+from txexport.spec_sparse import SparseAttentionSpec
 
 
 @dataclass(frozen=True)
@@ -71,6 +65,8 @@ class AttentionSpec:
     biased: bool = False
     softcap: float | None = None
     whole: bool = False
+
+    token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
@@ -147,7 +143,7 @@ class BlockSpec:
     adds by a learned vector (Touvron et al. 2021, 3.1).
     """
 
-    attention: AttentionSpec
+    attention: AttentionSpec | SparseAttentionSpec
     feed_forward: FeedForwardSpec | ExpertsSpec
     norm: NormSpec
     placement: NormPlacement
@@ -182,3 +178,14 @@ class BlockSpec:
         mixed = isinstance(self.feed_forward, ExpertsSpec)
         if mixed and (self.placement != NormPlacement.PRE or cross is not None or self.layer_scale):
             raise SpecError("BlockSpec: a mixture of experts stands in a plain pre-norm block")
+
+    @property
+    def sparse(self) -> bool:
+        """Whether attention reads masks of tokens, not one of pairs; then it has no cache."""
+        return bool(self.attention.token_masks)
+
+    @property
+    def dense(self) -> AttentionSpec:
+        """The attention of a block that is not sparse."""
+        assert isinstance(self.attention, AttentionSpec)
+        return self.attention

@@ -40,10 +40,12 @@ def _restore(hint: typing.Any, value: typing.Any) -> typing.Any:
 
 
 def _meant(kinds: list, value: dict) -> typing.Any:
-    """Of several spec types, the one that has the fields of `value`."""
+    """Of several spec types, the one that has the fields of `value`, and needs no others."""
     if len(kinds) == 1:
         return kinds[0]
-    fitting = [kind for kind in kinds if {f.name for f in dataclasses.fields(kind)} >= set(value)]
-    if not fitting:
-        raise SpecError(f"no spec has the fields {', '.join(value)}")
-    return fitting[0]
+    for kind in kinds:
+        fields = dataclasses.fields(kind)
+        needed = {f.name for f in fields if f.default is dataclasses.MISSING}
+        if needed <= set(value) <= {f.name for f in fields}:
+            return kind
+    raise SpecError(f"no spec has the fields {', '.join(value)}")

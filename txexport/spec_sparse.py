@@ -1,14 +1,16 @@
 """Attention that costs less: fewer pairs of tokens, or narrower projections.
 
 Each spec has `num_heads` heads of `head_dim` numbers over vectors of `hidden_size`, and `bias` says whether
-its projections have one. A spec checks itself when it is made.
+its projections have one. A spec checks itself when it is made. `token_masks` are the inputs (B,S) of a model
+that its attention reads, which takes no mask of pairs. The other constants answer what generic code asks of
+any attention.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
-from txexport.errors import SpecError
-from txexport.spec_block import positive
+from txexport.errors import SpecError, positive
 
 
 class Sharing(StrEnum):
@@ -41,6 +43,10 @@ class LocalAttentionSpec:
     causal: bool = False
     bias: bool = True
 
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "head_dim", "block_size")
 
@@ -54,6 +60,11 @@ class StridedAttentionSpec:
     head_dim: int
     stride: int
     bias: bool = True
+
+    causal: ClassVar[bool] = True
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "head_dim", "stride")
@@ -74,6 +85,10 @@ class LongformerAttentionSpec:
     window: int
     bias: bool = True
 
+    causal: ClassVar[bool] = False
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask", "global_attention_mask")
+
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "head_dim", "window")
         if self.window % 2:
@@ -91,6 +106,11 @@ class LinformerAttentionSpec:
     projected_length: int
     sharing: Sharing = Sharing.HEADS
     bias: bool = True
+
+    causal: ClassVar[bool] = False
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "head_dim", "max_length", "projected_length")
@@ -112,8 +132,21 @@ class LowRankAttentionSpec:
     causal: bool = False
     bias: bool = True
 
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "head_dim", "rank")
         full = min(self.hidden_size, self.num_heads * self.head_dim)
         if self.rank > full:
             raise SpecError(f"LowRankAttentionSpec: rank is {self.rank}, and a matrix has {full} at most")
+
+
+SparseAttentionSpec = (
+    LocalAttentionSpec
+    | StridedAttentionSpec
+    | LongformerAttentionSpec
+    | LinformerAttentionSpec
+    | LowRankAttentionSpec
+)

@@ -17,7 +17,7 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
 
     A mixture of experts is not in the function: it comes after.
     """
-    attend, feed, normalise = attention(spec.attention), _feed_forward(spec), norm(spec.norm)
+    attend, feed, normalise = attention(spec.dense), _feed_forward(spec), norm(spec.norm)
     post, parallel, sandwich = _placement(spec)
     direct, scaled, whole = (
         post or spec.bare,
@@ -128,12 +128,12 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
     A mixture of experts is not in the function: it comes after.
     """
     attend, feed, normalise = (
-        cached_attention(spec.attention, cache),
+        cached_attention(spec.dense, cache),
         _feed_forward(spec),
         norm(spec.norm),
     )
     cross = spec.cross_attention is not None
-    look = cross_attention(spec.cross_attention or spec.attention)
+    look = cross_attention(spec.cross_attention or spec.dense)
     post, parallel, sandwich = _placement(spec)
     direct, scaled, whole = (
         post or spec.bare,

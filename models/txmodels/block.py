@@ -80,7 +80,7 @@ class EncoderBlock(_Block):
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
 
     def __init__(self, spec: BlockSpec):
-        super().__init__(spec, Attention(spec.attention))
+        super().__init__(spec, Attention(spec.dense))
 
     def forward(self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
@@ -95,7 +95,7 @@ class DecoderBlock(_Block):
     """Attention over a cache, over the encoder where there is one, then feed-forward."""
 
     def __init__(self, spec: BlockSpec, cache: Cache):
-        super().__init__(spec, CachedAttention(spec.attention, cache))
+        super().__init__(spec, CachedAttention(spec.dense, cache))
 
     def forward(
         self,

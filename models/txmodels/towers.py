@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import Pick, TowersSpec
 from txmodels.heads import pick
 from txmodels.linear import Linear
-from txmodels.model import Encoder, SignalEncoder
+from txmodels.stack import Encoder, SignalEncoder
 
 
 def unit(x: Tensor) -> Tensor:

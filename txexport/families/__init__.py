@@ -38,6 +38,15 @@ def names() -> list[str]:
     return sorted(HYPHENATED.get(file, file) for file in files)
 
 
+def by_task() -> dict[str, list[str]]:
+    """The families that support each task, tasks in the order in which families name them."""
+    found: dict[str, list[str]] = {}
+    for name in names():
+        for task in module(name).TASKS:
+            found.setdefault(task, []).append(name)
+    return found
+
+
 def module(model_type: str) -> ModuleType:
     """The family called `model_type`. Raises UnsupportedError with the list when there is none."""
     if model_type not in names():

@@ -67,6 +67,16 @@ class Config:
         """A whole number."""
         return self._get(key, int, default)
 
+    def each(self, key: str, layers: int, default: int) -> list[int]:
+        """A whole number for each of `layers`; where config.json has but one, it is that of all."""
+        found = self._get(key, (int, list), default)
+        numbers = found if isinstance(found, list) else [found] * layers
+        if len(numbers) != layers or not all(type(number) is int for number in numbers):
+            raise CheckpointError(
+                f"{self.path}: '{key}' is {found!r}, expected int, or one a layer of {layers}"
+            )
+        return numbers
+
     def number(self, key: str, default: float | None = None) -> float:
         """Any number."""
         return float(self._get(key, (int, float), default))

@@ -107,6 +107,6 @@ def table(spec: ModelSpec) -> Table:
         "lm_head.*",
         "classifier.*",
     )
-    if spec.stack.blocks[0].attention.rotary is not None:
+    if spec.stack.blocks[0].dense.rotary is not None:
         drop += ("embeddings.position_embeddings.weight",)
     return Table(rules, NAMING, drop)

@@ -79,7 +79,7 @@ def table(spec: ModelSpec) -> Table:
     The queries that share a key head lie together, then their key, then their value. Sublayers in parallel
     may have a norm each, or one.
     """
-    stack, attention = _causal.stack_name(spec), spec.stack.blocks[0].attention
+    stack, attention = _causal.stack_name(spec), spec.stack.blocks[0].dense
     layer, groups = f"{stack}.layers.{{i}}", attention.num_kv_heads
     shared, fused = attention.num_heads // groups, "h.{i}.self_attention.query_key_value.*"
 

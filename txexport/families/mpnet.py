@@ -29,7 +29,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     found = bert.encoder_spec(config, task, names, position, Activation.GELU, segments=0)
     assert found.encoder is not None
     block = found.encoder.blocks[0]
-    biased = replace(block, attention=replace(block.attention, biased=True))
+    biased = replace(block, attention=replace(block.dense, biased=True))
     relative = RelativeSpec(BUCKETS, REACH, bidirectional=True)
     return replace(found, encoder=replace(found.encoder, blocks=(biased,), relative=relative))
 

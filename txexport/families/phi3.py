@@ -22,7 +22,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 def table(spec: ModelSpec) -> Table:
     """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
-    attention, found = spec.stack.blocks[0].attention, llama.table(spec)
+    attention, found = spec.stack.blocks[0].dense, llama.table(spec)
     layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"
     heads, keys = attention.num_heads, attention.num_kv_heads
     parts = heads + 2 * keys

@@ -52,7 +52,7 @@ def _whole(stack: StackSpec) -> StackSpec:
     """`stack` with no mask over sounds, which have no padding."""
     block = stack.blocks[0]
     if block.cross_attention is None:
-        block = replace(block, attention=replace(block.attention, whole=True))
+        block = replace(block, attention=replace(block.dense, whole=True))
     else:
         block = replace(block, cross_attention=replace(block.cross_attention, whole=True))
     return replace(stack, blocks=(block,))

@@ -40,6 +40,7 @@ class EncoderCase:
     input_ids: np.ndarray  # (B, S)
     attention_mask: np.ndarray  # (B, S)
     token_type_ids: np.ndarray  # (B, S)
+    global_attention_mask: np.ndarray  # (B, S)
     alone: bool
 
 
@@ -83,11 +84,12 @@ def encoder_cases(
 ) -> list[EncoderCase]:
     """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered.
 
-    What is masked is of the id `padding`, or of any id where a model looks at the mask only.
+    What is masked is of the id `padding`, or of any id where a model looks at the mask only. Rows of one
+    batch have several global tokens, one or none.
     """
     random = np.random.default_rng(seed)
     longest = _longest(limit, window)
-    cases = []
+    cases: list[EncoderCase] = []
     for name, lengths, side in [
         ("one token", [1], "right"),
         ("one row of odd length", [7], "right"),
@@ -112,10 +114,23 @@ def encoder_cases(
                 ids if padding is None else np.where(mask, ids, padding),
                 mask.astype(np.int64),
                 random.integers(0, max(1, segments), shape),
+                _marks(len(cases), mask),
                 alone=side == "right",
             )
         )
     return cases
+
+
+def _marks(case: int, mask: np.ndarray) -> np.ndarray:
+    """Global tokens of a case, mask (B,S): several in one row, none in the next, then the first real one."""
+    marks, random = np.zeros(mask.shape, np.int64), np.random.default_rng(case)
+    for row, real in enumerate(mask):
+        kind = (case + row) % 3
+        if kind == 0:
+            marks[row] = random.random(len(real)) < 0.3  # padding too, which is no token
+        elif kind == 2:
+            marks[row, real.argmax()] = 1
+    return marks
 
 
 def decoder_cases(

@@ -123,7 +123,7 @@ class Transformers:
             ) from None
         self.pooler = resolved.spec.pooler
         decoder = resolved.spec.decoder
-        self.kv_heads = [block.attention.num_kv_heads for block in decoder.layers] if decoder else []
+        self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         auto = getattr(transformers, AUTO_CLASSES[resolved.task])
         self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()

@@ -87,6 +87,7 @@ def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
         "input_ids": case.input_ids,
         "attention_mask": case.attention_mask,
         "token_type_ids": case.token_type_ids,
+        "global_attention_mask": case.global_attention_mask,
     }
     return {port.name: inputs[port.name] for port in model.manifest.graphs["model"].inputs}
 

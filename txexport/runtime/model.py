@@ -105,7 +105,7 @@ class Model:
             raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
         config, seq2seq = self.generation_config, "encoder_model" in self.sessions
         session = self.sessions["decoder_model" if seq2seq else "model"]
-        if not len(rows):
+        if isinstance(rows, Sequence | np.ndarray) and not len(rows):
             return []
         cross: dict = {}
         if seq2seq:
@@ -213,6 +213,8 @@ class Model:
             inputs = {"input_ids": ids, "attention_mask": mask}
             if "token_type_ids" in session.inputs:
                 inputs["token_type_ids"], _ = pad([encodings[i].type_ids for i in batch], 0)
+            if "global_attention_mask" in session.inputs:
+                inputs["global_attention_mask"] = np.zeros_like(ids)  # as the original, where it is not told
             vectors[batch] = how.apply(session.run(inputs)["last_hidden_state"], mask)
         return vectors[0] if isinstance(texts, str) else vectors
 

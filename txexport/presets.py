@@ -1,0 +1,244 @@
+"""Published architectures as specs, without a checkpoint.
+
+Sizes are those of the paper cited; where it leaves a value open, the released model's. A preset equals what
+the family makes of a config.json with these values; the Transformer of 2017 has no family. An unknown size
+raises InputError.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from txexport.errors import InputError
+from txexport.families._rope import plain_frequencies
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PatchSpec,
+    PositionKind,
+    PositionSpec,
+    RelativeSpec,
+    RotarySpec,
+    StackSpec,
+)
+
+T = TypeVar("T")
+
+SINUSOIDS = 1024  # rows of the table; the sinusoids themselves have no end
+
+# Layers, width, heads.
+GPT2 = {"small": (12, 768, 12), "medium": (24, 1024, 16), "large": (36, 1280, 20), "xl": (48, 1600, 25)}
+# Layers, width, heads, key/value heads, feed-forward, epsilon, vocabulary, longest sequence, rotary base.
+LLAMA = {
+    "7b": (32, 4096, 32, 32, 11_008, 1e-6, 32_000, 2048, 1e4),
+    "13b": (40, 5120, 40, 40, 13_824, 1e-6, 32_000, 2048, 1e4),
+    "33b": (60, 6656, 52, 52, 17_920, 1e-6, 32_000, 2048, 1e4),
+    "65b": (80, 8192, 64, 64, 22_016, 1e-5, 32_000, 2048, 1e4),
+    "8b": (32, 4096, 32, 8, 14_336, 1e-5, 128_256, 8192, 5e5),
+}
+# Layers, width, heads, side of a patch.
+VIT = {"base": (12, 768, 12, 16), "large": (24, 1024, 16, 16), "huge": (32, 1280, 16, 14)}
+# Layers, width, heads, numbers of a head, feed-forward.
+T5 = {
+    "small": (6, 512, 8, 64, 2048),
+    "base": (12, 768, 12, 64, 3072),
+    "large": (24, 1024, 16, 64, 4096),
+    "3b": (24, 1024, 32, 128, 16384),
+    "11b": (24, 1024, 128, 128, 65536),
+}
+
+
+def transformer_base() -> ModelSpec:
+    """The Transformer, base model: 65M parameters (Vaswani et al. 2017, Table 3, first line).
+
+    With the 37,000 tokens of English-German (5.1). By this description there are 63.1M.
+    """
+    return _transformer(width=512, heads=8)
+
+
+def transformer_big() -> ModelSpec:
+    """The Transformer, big model: 213M parameters (Vaswani et al. 2017, Table 3, last line).
+
+    By its description, with 37,000 tokens, there are 214.2M.
+    """
+    return _transformer(width=1024, heads=16)
+
+
+def _transformer(width: int, heads: int) -> ModelSpec:
+    """6 layers a side, projections of attention without biases, one word matrix, scaled (3.1 to 3.5)."""
+    position = PositionSpec(PositionKind.FIXED, SINUSOIDS)
+    embedding = EmbeddingSpec(37_000, width, position, scale=width**0.5)
+    feed_forward, norm = FeedForwardSpec(width, 4 * width, Activation.RELU), NormSpec(width, 1e-6)
+
+    def attention(causal: bool) -> AttentionSpec:
+        return AttentionSpec(width, heads, heads, width // heads, causal, bias=False, output_bias=False)
+
+    encoder = BlockSpec(attention(False), feed_forward, norm, NormPlacement.POST)
+    decoder = BlockSpec(attention(True), feed_forward, norm, NormPlacement.POST, attention(False))
+    return ModelSpec(
+        encoder=StackSpec(embedding, (encoder,), 6),
+        decoder=StackSpec(embedding, (decoder,), 6),
+        head=HeadSpec(HeadKind.CAUSAL_LM),
+        shared_embedding=True,
+    )
+
+
+def bert_base(masked_lm: bool = False) -> ModelSpec:
+    """BERT base: 110M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
+    return _bert(12, 768, 12, masked_lm)
+
+
+def bert_large(masked_lm: bool = False) -> ModelSpec:
+    """BERT large: 340M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
+    return _bert(24, 1024, 16, masked_lm)
+
+
+def _bert(layers: int, width: int, heads: int, masked_lm: bool) -> ModelSpec:
+    """With the 30,522 tokens of the uncased release."""
+    norm = NormSpec(width, 1e-12)
+    position = PositionSpec(PositionKind.LEARNED, 512)
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, width // heads, causal=False),
+        FeedForwardSpec(width, 4 * width, Activation.GELU),
+        norm,
+        NormPlacement.POST,
+    )
+    stack = StackSpec(EmbeddingSpec(30_522, width, position, segments=2, norm=norm), (block,), layers)
+    if not masked_lm:
+        return ModelSpec(encoder=stack, pooler=True)
+    head = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=norm)
+    return ModelSpec(encoder=stack, head=head)
+
+
+def gpt1() -> ModelSpec:
+    """GPT: 117M parameters (Radford et al. 2018, 4.1; counted in Radford et al. 2019, Table 2)."""
+    return _gpt(12, 768, 12, EmbeddingSpec(40_478, 768, _learned(512)), NormPlacement.POST)
+
+
+def gpt2(size: str) -> ModelSpec:
+    """GPT-2 "small", "medium", "large" or "xl" (Radford et al. 2019, Table 2).
+
+    The table says 117M, 345M, 762M and 1,542M parameters; its authors corrected that to 124M, 355M, 774M and
+    1,558M with the release.
+    """
+    layers, width, heads = _sized("gpt2", GPT2, size)
+    return _gpt(layers, width, heads, EmbeddingSpec(50_257, width, _learned(1024)), NormPlacement.PRE)
+
+
+def _learned(size: int) -> PositionSpec:
+    return PositionSpec(PositionKind.LEARNED, size)
+
+
+def _gpt(
+    layers: int, width: int, heads: int, embedding: EmbeddingSpec, placement: NormPlacement
+) -> ModelSpec:
+    norm = NormSpec(width, 1e-5)
+    block = BlockSpec(
+        AttentionSpec(width, heads, heads, width // heads, causal=True),
+        FeedForwardSpec(width, 4 * width, Activation.GELU_TANH),
+        norm,
+        placement,
+    )
+    final = norm if placement == NormPlacement.PRE else None
+    stack = StackSpec(embedding, (block,), layers, final_norm=final)
+    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM))
+
+
+def llama(size: str) -> ModelSpec:
+    """LLaMA 1 "7b", "13b", "33b" or "65b", or LLaMA 3 "8b".
+
+    6.7B, 13.0B, 32.5B and 65.2B parameters (Touvron et al. 2023, Table 2); 8B (Llama Team 2024, Table 3).
+    """
+    return _llama(*_sized("llama", LLAMA, size))
+
+
+def mistral_7b() -> ModelSpec:
+    """Mistral 7B, each of whose tokens sees 4,096 (Jiang et al. 2023, Table 1)."""
+    return _llama(32, 4096, 32, 8, 14_336, 1e-5, 32_000, 8192, 1e4, window=4096)
+
+
+def _llama(
+    layers: int,
+    width: int,
+    heads: int,
+    kv_heads: int,
+    inner: int,
+    eps: float,
+    vocab_size: int,
+    longest: int,
+    theta: float,
+    window: int | None = None,
+) -> ModelSpec:
+    norm, head_dim = NormSpec(width, eps, NormKind.RMS), width // heads
+    attention = AttentionSpec(
+        *(width, heads, kv_heads, head_dim),
+        causal=True,
+        bias=False,
+        output_bias=False,
+        rotary=RotarySpec(plain_frequencies(theta, head_dim)),
+        window=window,
+    )
+    feed_forward = FeedForwardSpec(width, inner, Activation.SILU, bias=False, gated=True)
+    embedding = EmbeddingSpec(vocab_size, width, PositionSpec(PositionKind.NONE, longest))
+    block = BlockSpec(attention, feed_forward, norm, NormPlacement.PRE)
+    stack = StackSpec(embedding, (block,), layers, final_norm=norm)
+    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM, tied=False))
+
+
+def t5(size: str) -> ModelSpec:
+    """T5 "small", "base", "large", "3b" or "11b" (Raffel et al. 2020, 3.7).
+
+    60M, 220M, 770M, 2.8B and 11B parameters. By its description "large" has 738M; with a head of its own it
+    would have 771M.
+    """
+    layers, width, heads, head_dim, inner = _sized("t5", T5, size)
+    norm = NormSpec(width, 1e-6, NormKind.RMS)
+    embedding = EmbeddingSpec(32_128, width, PositionSpec(PositionKind.NONE))
+
+    def attention(causal: bool, biased: bool) -> AttentionSpec:
+        return AttentionSpec(
+            *(width, heads, heads, head_dim, causal),
+            bias=False,
+            output_bias=False,
+            scale=1.0,
+            biased=biased,
+        )
+
+    def stack(decodes: bool) -> StackSpec:
+        cross = attention(causal=False, biased=False) if decodes else None
+        feed_forward = FeedForwardSpec(width, inner, Activation.RELU, bias=False)
+        own = attention(causal=decodes, biased=True)
+        block = BlockSpec(own, feed_forward, norm, NormPlacement.PRE, cross)
+        relative = RelativeSpec(32, 128, bidirectional=not decodes)
+        return StackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
+
+    head = HeadSpec(HeadKind.CAUSAL_LM, scale=width**-0.5)
+    return ModelSpec(encoder=stack(False), decoder=stack(True), head=head, shared_embedding=True)
+
+
+def vit(size: str) -> ModelSpec:
+    """ViT "base", "large" or "huge", classifying 1,000 kinds of images of 224 x 224 pixels.
+
+    86M, 307M and 632M parameters (Dosovitskiy et al. 2021, Table 1), with patches of 16 x 16, and 14 x 14 for
+    "huge". By its description "large" has 304M.
+    """
+    layers, width, heads, patch = _sized("vit", VIT, size)
+    norm = NormSpec(width, 1e-12)
+    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, whole=True)
+    block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
+    stack = StackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
+    return ModelSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))
+
+
+def _sized(name: str, sizes: Mapping[str, T], size: str) -> T:
+    if size not in sizes:
+        raise InputError(f"{name} '{size}' is not known; expected {', '.join(sizes)}")
+    return sizes[size]
