@@ -63,8 +63,8 @@ class Text:
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
             if room <= overlap:
                 raise InputError(
-                    f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected more "
-                    f"than their overlap of {overlap}; shorten what they repeat or choose a smaller overlap"
+                    f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "
+                    f"more than their overlap of {overlap}; shorten what they repeat, or the overlap"
                 )
         cutter = Tokenizer.from_str(self.tokenizer.to_str())  # settings of a tokenizer hold for all threads
         cutter.enable_truncation(size, stride=overlap, strategy=strategy)
@@ -80,13 +80,18 @@ class Text:
                 texts = [text.replace(spaced, spaced.strip()) for text in texts]
         return texts
 
+    def join(self, tokens: list[str]) -> str:
+        """Tokens as the text that the tokenizer makes of them."""
+        decoder = self.tokenizer.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
+
     def special(self, name: str) -> tuple[str, int] | None:
         """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
         value: Any = self.settings.get(name)
         given = value.get("content") if isinstance(value, dict) else value
         for token in [given, *USUAL[name]]:
-            if isinstance(token, str) and self.tokenizer.token_to_id(token) is not None:
-                return token, self.tokenizer.token_to_id(token)
+            if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
+                return token, number
         return None
 
 
