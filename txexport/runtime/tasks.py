@@ -110,11 +110,13 @@ def fill_mask(
 
 def _fill(model: "Model", ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
     """The likeliest words for each mask of one text, whose logits are (S,V)."""
-    masks = [i for i, token in enumerate(ids) if token == mask]
+    masks, padding = [i for i, token in enumerate(ids) if token == mask], model.text.special("pad_token")
     found: list[list[Word]] = []
     for place, row in zip(masks, softmax(logits[masks]), strict=True):
         best = np.argsort(-row, kind="stable")[:top_k].tolist()
         filled = [[*ids[:place], token, *ids[place + 1 :]] for token in best]
+        if padding is not None:
+            filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
         sequences = model.text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
         texts = model.text.decode([[token] for token in best], special=True)
         found.append(

@@ -14,7 +14,11 @@ from txexport.errors import BundleError, InputError
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
 # How special tokens are spelt where a checkpoint's files leave it to transformers' class.
-USUAL = {"mask_token": ("[MASK]", "<mask>"), "unk_token": ("[UNK]", "<unk>")}
+USUAL = {
+    "mask_token": ("[MASK]", "<mask>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+}
 # Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
 SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
