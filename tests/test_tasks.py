@@ -327,7 +327,7 @@ def test_bundle_of_pretraining_does_both(case_of):
     original, first, second = case.original("BertForPreTraining"), "Anna [MASK]", "in München"
     with torch.no_grad():
         output = original(**case.tokenizer(first, second, return_tensors="pt"))
-        words = original(**case.tokenizer(first, return_tensors="pt")).prediction_logits[0, 2]
+        words = original(**case.tokenizer(first, return_tensors="pt")).prediction_logits[0, -2]
     assert case.model.fill_mask(first, top_k=1)[0]["token"] == int(words.argmax())
     expected = output.seq_relationship_logits.softmax(-1)[0, 0].item()
     assert abs(case.model.next_sentence(first, second) - expected) < TOLERANCE
@@ -335,15 +335,13 @@ def test_bundle_of_pretraining_does_both(case_of):
 
 def test_next_sentence_equals_the_original(case_of):
     case = case_of("BertForNextSentencePrediction")
-    original, found = (
-        case.original("BertForNextSentencePrediction"),
-        case.model.next_sentence(TEXTS[0], TEXTS),
-    )
+    original = case.original("BertForNextSentencePrediction")
+    found = case.model.next_sentence("the cat", TEXTS)
     for text, probability in zip(TEXTS, found, strict=True):
         with torch.no_grad():
-            logits = original(**case.tokenizer(TEXTS[0], text, return_tensors="pt")).logits
+            logits = original(**case.tokenizer(["the cat"], [text], return_tensors="pt")).logits
         assert abs(logits.softmax(-1)[0, 0].item() - probability) < TOLERANCE
-    assert abs(case.model.next_sentence(TEXTS[0], TEXTS[1]) - found[1]) < TOLERANCE
+    assert abs(case.model.next_sentence("the cat", TEXTS[1]) - found[1]) < TOLERANCE
     with pytest.raises(InputError, match="2 texts and 3 make no pairs; give as many of each"):
         case.model.next_sentence(["a", "b"], ["c", "d", "e"])
 
@@ -395,7 +393,10 @@ def test_classify_image_equals_the_pipeline(case_of, photographs):
 
 def test_match_equals_the_pipeline(case_of, photographs):
     processor = transformers.CLIPImageProcessorPil(**SETTINGS)
-    case = case_of("CLIPModel", "clip", processor)
+    words = len(tiny_tokenizers.clip())
+    case = case_of(
+        "CLIPModel", "clip", processor, text_config={"vocab_size": words, "eos_token_id": words - 1}
+    )
     texts, template = ["Anna", "the cat sat on the mat", "東京 {}"], "a photograph of {}, far away"
     judge = case.pipeline("zero-shot-image-classification", image_processor=processor)
     found = case.model.match(photographs, texts, template=template, batch_size=2)
