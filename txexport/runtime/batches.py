@@ -28,7 +28,7 @@ def encode(
     limit = min((n for n in (text_limit(model), longest) if n), default=None)
     encodings = model.text.encode(items, limit if truncate else None)
     for item, encoding in zip(items, encodings, strict=True):
-        text, tokens = item if isinstance(item, str) else item[0], len(encoding.ids)
+        text, tokens = item if isinstance(item, str) else item[0], len(encoding)
         if not tokens:
             raise InputError(f"a text has no tokens: {text!r}")
         if limit is not None and tokens > limit:
@@ -56,9 +56,9 @@ def run(
     role = "text_model" if "text_model" in model.sessions else "model"
     stacks = model.manifest.spec["towers"] or {"text": model.manifest.spec["encoder"]}
     as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
-    order, done = sorted(range(len(encodings)), key=lambda i: -len(encodings[i].ids)), 0
+    order, done = sorted(range(len(encodings)), key=lambda i: -len(encodings[i])), 0
     while done < len(order):
-        count = max(1, batch_tokens // len(encodings[order[done]].ids))
+        count = max(1, batch_tokens // len(encodings[order[done]]))
         places = order[done : done + count]
         feeds = _feeds(model, role, [encodings[i] for i in places])
         outputs = model.sessions[role].run(feeds)

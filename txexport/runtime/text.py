@@ -59,7 +59,7 @@ class Text:
         cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
         """
         found = self.tokenizer.encode_batch(list(texts))
-        long = [i for i, encoding in enumerate(found) if len(encoding.ids) > size]
+        long = [i for i, encoding in enumerate(found) if len(encoding) > size]
         if not long:
             return found
         for i in long:
