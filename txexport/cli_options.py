@@ -54,7 +54,7 @@ def long_texts(command: Callable) -> Callable:
 def batch_tokens(command: Callable) -> Callable:
     """--batch-tokens."""
     size = click.IntRange(min=1)
-    return click.option("--batch-tokens", type=size, help="Most tokens of a batch (default: 4096).")(command)
+    return click.option("--batch-tokens", type=size, help="Most tokens of a batch (default: 2048).")(command)
 
 
 def batch_size(command: Callable) -> Callable:
