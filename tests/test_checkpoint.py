@@ -165,6 +165,7 @@ UNSUPPORTED = [
     ("mpt", {"no_bias": False}, "no_bias=False"),
     ("bloom", {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm"),
     ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
+    ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
     ("gpt_neo", {"attention_types": [[["global"], 2]]}, "each of 3 layers"),
     (
@@ -224,19 +225,23 @@ def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
     understand(copy_of("gpt2", half))
 
 
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 OLD_ROPE = [
-    ({"rope_theta": 5e5}, {"rope_type": "default", "rope_theta": 5e5}),
+    ("llama", {"rope_theta": 5e5}, PLAIN_ROPE | {"rope_theta": 5e5}),
     (
+        "llama",
         {"rope_theta": 5e3, "rope_scaling": {"type": "linear", "factor": 2.5}},
         {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
     ),
-    ({"rope_scaling": None}, {"rope_type": "default", "rope_theta": 1e4}),
+    ("llama", {"rope_scaling": None}, PLAIN_ROPE),
+    ("phi", {"partial_rotary_factor": 0.4}, PLAIN_ROPE | {"partial_rotary_factor": 0.4}),
+    ("phi", {}, PLAIN_ROPE | {"partial_rotary_factor": 0.5}),
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), OLD_ROPE)
-def test_rope_fields_of_transformers_4(old, new, copy_of, tmp_path):
-    folder = copy_of("llama", rope_parameters=new)
+@pytest.mark.parametrize(("model_type", "old", "new"), OLD_ROPE)
+def test_rope_fields_of_transformers_4(model_type, old, new, copy_of, tmp_path):
+    folder = copy_of(model_type, rope_parameters=new)
     spec = understand(folder).spec
     values = json.loads((folder / "config.json").read_text())
     del values["rope_parameters"]

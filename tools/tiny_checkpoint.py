@@ -164,6 +164,7 @@ FAMILIES = {
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
+    "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
