@@ -164,6 +164,8 @@ UNSUPPORTED = [
     ("mpt", {"attn_config": {"clip_qkv": 8.0}}, "clip_qkv=8.0"),
     ("mpt", {"no_bias": False}, "no_bias=False"),
     ("bloom", {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm"),
+    ("starcoder2", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
+    ("starcoder2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
     ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),

@@ -166,6 +166,7 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "starcoder2": ("Starcoder2ForCausalLM", LLAMA | {"num_key_value_heads": 3, "sliding_window": 5}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "bart": ("BartForConditionalGeneration", BART),
