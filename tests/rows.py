@@ -249,6 +249,10 @@ ENCODER_DECODERS = [
     Row("marian", "MarianMTModel", TRANSLATE, "two vocabularies", TWO_VOCABULARIES),
     Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE),
     Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE, "untied", UNTIED),
+    Row("blenderbot", "BlenderbotModel", TRANSLATE, "without head"),
     Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE),
     Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE, "unscaled, padding 7", UNSCALED),
 ]

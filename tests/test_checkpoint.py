@@ -178,6 +178,8 @@ UNSUPPORTED = [
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
     ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
     ("marian", {"normalize_before": True}, "normalize_before=True"),
+    ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
+    ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
 ]

@@ -172,6 +172,7 @@ FAMILIES = {
     "bart": ("BartForConditionalGeneration", BART),
     "marian": ("MarianMTModel", MARIAN),
     "pegasus": ("PegasusForConditionalGeneration", BART),
+    "blenderbot": ("BlenderbotForConditionalGeneration", BART | {"encoder_no_repeat_ngram_size": 0}),
     "m2m_100": ("M2M100ForConditionalGeneration", BART),
     "whisper": ("WhisperForConditionalGeneration", WHISPER),
     "vit": ("ViTModel", VIT),
