@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnxruntime as ort
@@ -409,3 +410,28 @@ def test_loaded_model_does_not_need_its_folder(bundle_of, tmp_path):
     shutil.rmtree(tmp_path / "copy")
     after = model.run(input_ids=ids, attention_mask=ids, token_type_ids=0 * ids)
     assert np.array_equal(before["last_hidden_state"], after["last_hidden_state"])
+
+
+def test_altered_bundle_is_one_line(bundle_of, tmp_path):
+    """A file from another export beside these would compute something, and nobody would know what."""
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), copy)
+    graph = (copy / "model.onnx").read_bytes()
+    (copy / "model.onnx").write_bytes(graph.replace(b"gelu_tanh", b"gelu_tanj"))
+    with pytest.raises(BundleError, match=r"model\.onnx is not the file that was exported; export again"):
+        txexport.load(copy, device="cpu")
+    (copy / "model.onnx").write_bytes(graph)
+    with (copy / "weights.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(BundleError, match=r"weights\.safetensors is [\d,]+ bytes, expected"):
+        txexport.load(copy, device="cpu")
+
+
+def test_several_threads_may_ask_at_once(model_of):
+    model = model_of("gpt2")
+    prompts = [[[5, 6, 7]], [[9, 10]], [[20]], [[40, 41, 42]]]
+    expected = [model.generate_ids(rows, max_new_tokens=12) for rows in prompts]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda rows: model.generate_ids(rows, max_new_tokens=12), prompts))
+            assert found == expected

@@ -38,14 +38,19 @@ class Score:
         return float(sum(self.log_probs))
 
 
-def load(folder: str | Path, *, device: str | None = None, threads: int | None = None) -> "Model":
+def load(
+    folder: str | Path, *, device: str | None = None, threads: int | None = None, check: bool = True
+) -> "Model":
     """The Model of the bundle in `folder`.
 
     `device` is "cpu", "cuda", or None for CUDA where present; `threads` limits those of one operator.
-    Raises BundleError for a folder that is no whole bundle, InputError for a device that is not there.
+    `check` makes sure that graphs are those that were exported. Raises BundleError for a folder that is no
+    whole bundle, InputError for a device that is not there.
     """
     folder = Path(folder)
     manifest = bundle.read(folder)
+    if check:
+        bundle.check(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return Model(folder, manifest, *open_sessions(files, device, threads))
 
