@@ -49,6 +49,9 @@ ALLOWED = {
         "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
     ),
     "txexport/similarity.py": "numpy rich",
+    "txexport/answer_table.py": "rich",
+    "txexport/cli_options.py": "click rich answer_table runtime",
+    "txexport/cli_tasks.py": "click rich cli_options similarity",
     "txexport/counts.py": "parameters",
     "txexport/costs.py": "counts parameters",
     "txexport/outline.py": "",

@@ -297,7 +297,7 @@ def test_embed_answers_in_order_whatever_the_batches(model_of):
     model = model_of("bert")
     texts = ["the " * n for n in (9, 1, 5, 3, 9, 2, 7)]
     whole = model.embed(texts, pooling="mean")
-    assert np.abs(model.embed(texts, pooling="mean", batch_size=2) - whole).max() < 1e-5
+    assert np.abs(model.embed(texts, pooling="mean", batch_tokens=20) - whole).max() < 1e-5
     for text, vector in zip(texts, whole, strict=True):
         assert np.abs(model.embed(text, pooling="mean") - vector).max() < 1e-5
 
@@ -383,9 +383,9 @@ def test_text_without_tokens(model_of):
         model_of("bert").embed(["the cat", ""], pooling="mean")
 
 
-def test_batch_size_must_be_positive(model_of):
-    with pytest.raises(InputError, match="batch_size is 0, expected at least 1"):
-        model_of("bert").embed(["the"], pooling="mean", batch_size=0)
+def test_batch_tokens_must_be_positive(model_of):
+    with pytest.raises(InputError, match="batch_tokens is 0, expected at least 1"):
+        model_of("bert").embed(["the"], pooling="mean", batch_tokens=0)
 
 
 @pytest.mark.skipif(not cuda_present(), reason="no CUDA device")

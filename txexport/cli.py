@@ -6,17 +6,22 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from txexport.cli_options import answers, bundle
+from txexport.cli_tasks import COMMANDS
 from txexport.errors import InputError, TxexportError
 
 
 class Commands(click.Group):
     """A group that ends with exit code 2 and one line for an error that txexport or the system raises."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command `name`, which may also be spelt as the method is."""
+        return super().get_command(context, name.replace("_", "-"))
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command that was given."""
@@ -43,10 +48,6 @@ class Commands(click.Group):
 @click.version_option(package_name="txexport")
 def main() -> None:
     """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
-
-
-def _bundle(command: Callable) -> Callable:
-    return click.argument("out", metavar="BUNDLE", type=click.Path(path_type=Path))(command)
 
 
 @main.command()
@@ -83,7 +84,7 @@ def export(source: Path, out: Path, **options: Any) -> None:
 
 
 @main.command()
-@_bundle
+@bundle
 @click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
 @click.option(
     "--reference",
@@ -136,44 +137,6 @@ def _quiet_references() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def _device_options(command: Callable) -> Callable:
-    command = click.option(
-        "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
-    )(command)
-    return click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where present.")(
-        command
-    )
-
-
-@main.command()
-@_bundle
-@click.argument("texts", nargs=-1, required=True)
-@click.option("--pooling", type=click.Choice(["mean", "cls"]), help="Default: what the checkpoint says.")
-@click.option("--normalize/--no-normalize", default=None, help="Vectors of length 1. Default: as above.")
-@click.option("--truncate", is_flag=True, help="Cut texts that are too long, which are otherwise an error.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
-@_device_options
-def embed(
-    out: Path, texts: tuple[str, ...], device: str | None, threads: int | None, as_json: bool, **options: Any
-) -> None:
-    """Sentence vectors of TEXTS.
-
-    A table of how alike the texts are; the vectors themselves with --json.
-    """
-    from txexport.runtime import load
-
-    vectors = load(out, device=device, threads=threads).embed(list(texts), **options)
-    if as_json:
-        for text, vector in zip(texts, vectors.tolist(), strict=True):
-            click.echo(json.dumps({"text": text, "embedding": vector}))
-        return
-    from rich.console import Console
-
-    from txexport.similarity import similarity_table
-
-    Console().print(similarity_table(list(texts), vectors))
-
-
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
     """NAME=VALUE pairs as options; a value is JSON, or else the text itself."""
     found = {}
@@ -189,7 +152,7 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
 
 
 @main.command()
-@_bundle
+@bundle
 @click.argument("prompts", nargs=-1, required=True)
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
 @click.option("--num-beams", type=int, help="Beam search with so many beams.")
@@ -206,8 +169,7 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     metavar="NAME=VALUE",
     help="Any other option by transformers' name, as repetition_penalty=1.2; again for more.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a prompt.")
-@_device_options
+@answers
 def generate(
     out: Path,
     prompts: tuple[str, ...],
@@ -278,3 +240,7 @@ def families(as_json: bool) -> None:
     for task, names in found.items():
         table.add_row(task, ", ".join(names))
     Console().print(table)
+
+
+for command in COMMANDS:
+    main.add_command(command)

@@ -11,12 +11,12 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
-from txexport.runtime import generation
+from txexport.runtime import answering, embedding, generation, tagging, tasks, tasks_image
 from txexport.runtime.audio import Audio
 from txexport.runtime.cache import CROSS
 from txexport.runtime.generation import Adjust, Job
 from txexport.runtime.images import Images
-from txexport.runtime.pooling import Pooling, check_method, read_pooling
+from txexport.runtime.pooling import Pooling, read_pooling
 from txexport.runtime.search import Generated
 from txexport.runtime.session import Session, open_sessions
 from txexport.runtime.settings import Settings, read_settings
@@ -94,6 +94,11 @@ class Model:
     def audio(self) -> Audio:
         """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
         return Audio(self.folder)
+
+    @cached_property
+    def config(self) -> dict:
+        """The checkpoint's config.json."""
+        return bundle.read_json(self.folder / "config.json")
 
     @cached_property
     def settings(self) -> Settings:
@@ -256,64 +261,15 @@ class Model:
         if limit is not None and length > limit:
             raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
 
-    def embed(
-        self,
-        texts: str | Sequence[str],
-        *,
-        pooling: str | None = None,
-        normalize: bool | None = None,
-        truncate: bool = False,
-        batch_size: int = 32,
-    ) -> np.ndarray:
-        """Sentence vectors (len(texts), W) float32, or (W) for one text.
-
-        `pooling` ("mean" or "cls") and `normalize` (to length 1) default to what the checkpoint's
-        sentence-transformers files say. `truncate` cuts texts longer than the model allows, which are
-        otherwise an InputError. Raises InputError where neither files nor arguments say how to pool.
-        """
-        session = self.sessions.get("model")
-        if session is None or "last_hidden_state" not in session.outputs:
-            raise InputError(
-                f"task '{self.manifest.task}' gives no hidden states; export with --task feature-extraction"
-            )
-        how = self._how_to_pool(pooling, normalize)
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}, expected at least 1")
-        rows = as_texts(texts)
-        limit = min((n for n in (self.manifest.limits["encoder"], how.max_length) if n), default=None)
-        cased = [text.lower() for text in rows] if how.lower else rows
-        encodings = self.text.encode(cased, limit if truncate else None)
-        for text, encoding in zip(rows, encodings, strict=True):
-            if not encoding.ids:
-                raise InputError(f"a text has no tokens: {text!r}")
-            if limit is not None and len(encoding.ids) > limit:
-                raise InputError(
-                    f"a text of {len(encoding.ids)} tokens is longer than {limit}; shorten it or choose "
-                    f"truncate: {text[:40]!r}..."
-                )
-        order = sorted(range(len(rows)), key=lambda i: len(encodings[i].ids))
-        width = session.outputs["last_hidden_state"].shape[-1]
-        vectors = np.empty((len(rows), width), np.float32)
-        for first in range(0, len(order), batch_size):
-            batch = order[first : first + batch_size]
-            ids, mask = pad([encodings[i].ids for i in batch], self.settings.pad)
-            inputs = {"input_ids": ids, "attention_mask": mask}
-            if "token_type_ids" in session.inputs:
-                inputs["token_type_ids"], _ = pad([encodings[i].type_ids for i in batch], 0)
-            if "global_attention_mask" in session.inputs:
-                inputs["global_attention_mask"] = np.zeros_like(ids)  # as the original, where it is not told
-            vectors[batch] = how.apply(session.run(inputs)["last_hidden_state"], mask)
-        return vectors[0] if isinstance(texts, str) else vectors
-
-    def _how_to_pool(self, pooling: str | None, normalize: bool | None) -> Pooling:
-        own = self.pooling
-        if own is None and pooling is None:
-            raise InputError("the checkpoint does not say how to pool; choose pooling 'mean' or 'cls'")
-        method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
-        if own is None:
-            return Pooling(method, bool(normalize))
-        wanted = own.normalize if normalize is None else normalize
-        return Pooling(method, wanted, own.max_length, own.lower)
+    answer = answering.answer
+    choose = tasks.choose
+    classify = tasks.classify
+    classify_image = tasks_image.classify_image
+    embed = embedding.embed
+    fill_mask = tasks.fill_mask
+    match = tasks_image.match
+    next_sentence = tasks.next_sentence
+    tag = tagging.tag
 
 
 def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:

@@ -3,11 +3,24 @@
 import operator
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError
+
+Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
+
+# How special tokens are spelt where a checkpoint's files leave it to transformers' class.
+USUAL = {
+    "mask_token": ("[MASK]", "<mask>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+}
+# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
+SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
 class Text:
@@ -25,21 +38,65 @@ class Text:
             raise BundleError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
+        named = read_json(folder / "special_tokens_map.json", missing={})
+        self.settings = named | read_json(folder / "tokenizer_config.json", missing={})
+        words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
+        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
 
-    def encode(self, texts: Sequence[str], limit: int | None = None) -> list[Encoding]:
-        """One encoding a text, with the special tokens that the tokenizer adds.
+    def encode(self, texts: Sequence[Item], limit: int | None = None) -> list[Encoding]:
+        """One encoding a text or pair, with the special tokens that the tokenizer adds.
 
-        `limit` cuts a text to so many tokens, special ones included, which stay.
+        `limit` cuts to so many tokens, special ones included, which stay; of a pair the longer text first.
         """
-        tokenizer = self.tokenizer
-        if limit is not None:
-            tokenizer = Tokenizer.from_str(tokenizer.to_str())  # settings of a tokenizer hold for all threads
-            tokenizer.enable_truncation(limit)
-        return tokenizer.encode_batch(list(texts))
+        return self.windows(texts, limit) if limit is not None else self.tokenizer.encode_batch(list(texts))
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """One text a row of ids, without special tokens."""
-        return self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)
+    def windows(
+        self, texts: Sequence[Item], size: int, overlap: int = 0, strategy: str = "longest_first"
+    ) -> list[Encoding]:
+        """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
+
+        A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
+        cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
+        """
+        found = self.tokenizer.encode_batch(list(texts))
+        long = [i for i, encoding in enumerate(found) if len(encoding) > size]
+        if not long:
+            return found
+        for i in long:
+            fixed = 0 if strategy == "longest_first" else found[i].sequence_ids.count(0)
+            room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
+            if room <= overlap:
+                raise InputError(
+                    f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "
+                    f"more than their overlap of {overlap}; shorten what they repeat, or the overlap"
+                )
+        cutter = Tokenizer.from_str(self.tokenizer.to_str())  # settings of a tokenizer hold for all threads
+        cutter.enable_truncation(size, stride=overlap, strategy=strategy)
+        for i, encoding in zip(long, cutter.encode_batch([texts[i] for i in long]), strict=True):
+            found[i] = encoding
+        return found
+
+    def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:
+        """One text a row of ids, without special tokens unless `special`."""
+        texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
+        if self.tidy:
+            for spaced in SPACES:
+                texts = [text.replace(spaced, spaced.strip()) for text in texts]
+        return texts
+
+    def join(self, tokens: list[str]) -> str:
+        """Tokens as the text that the tokenizer makes of them."""
+        decoder = self.tokenizer.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
+
+    def special(self, name: str) -> tuple[str, int] | None:
+        """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
+        value: Any = self.settings.get(name)
+        given = value.get("content") if isinstance(value, dict) else value
+        for token in [given, *USUAL[name]]:
+            if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
+                return token, number
+        return None
 
 
 class Pieces:
@@ -71,13 +128,30 @@ def as_texts(texts: str | Sequence[str]) -> list[str]:
     """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
     found = [texts] if isinstance(texts, str) else list(texts)
     for text in found:
-        if not isinstance(text, str):
-            raise InputError(f"a text is {type(text).__name__}, expected str")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"a text is not valid Unicode: {text[:40]!r}") from None
+        _check(text)
     return found
+
+
+def as_items(items: Item | Sequence[Item]) -> list[Item]:
+    """One text or several texts and pairs of texts as a list. Raises InputError as `as_texts`."""
+    found = [items] if isinstance(items, str) else list(items)
+    return [_pair(item) if isinstance(item, list | tuple) else _check(item) for item in found]
+
+
+def _pair(item: Sequence[str]) -> tuple[str, str]:
+    if len(item) != 2:
+        raise InputError(f"a pair is {len(item)} texts, expected 2")
+    return _check(item[0]), _check(item[1])
+
+
+def _check(text: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"a text is {type(text).__name__}, expected str")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"a text is not valid Unicode: {text[:40]!r}") from None
+    return text
 
 
 def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list[list[int]]:

@@ -1,0 +1,187 @@
+"""The commands of tasks, as a person or a script meets them."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+import tiny_tokenizers
+import transformers
+from click.testing import CliRunner
+from PIL import Image
+
+from txexport.cli import main
+from txexport.exporter import export
+
+TAGS = ["B-LOC", "O", "I-LOC", "I-PER", "B-PER"]
+PIXELS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
+WORDS = len(tiny_tokenizers.clip())
+
+
+@pytest.fixture(scope="module")
+def bundle_for(tmp_path_factory):
+    """A function from an architecture and config values to its bundle."""
+    made: dict = {}
+
+    def get(model_type: str, architecture: str, *parts, **config):
+        if architecture not in made:
+            folder = tmp_path_factory.mktemp("bundle")
+            tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
+            for part in parts or [tiny_tokenizers.wordpiece()]:
+                part.save_pretrained(folder / "in")
+            export(folder / "in", folder / "out")
+            made[architecture] = folder / "out"
+        return made[architecture]
+
+    return get
+
+
+@pytest.fixture
+def classifier(bundle_for):
+    return bundle_for("bert", "BertForSequenceClassification", id2label={0: "sad", 1: "glad", 2: "neither"})
+
+
+@pytest.fixture
+def tagger(bundle_for):
+    return bundle_for("bert", "BertForTokenClassification", id2label=dict(enumerate(TAGS)))
+
+
+def invoke(*arguments, standard_input: str | bytes | None = None) -> str:
+    """What a command that ends well prints."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=standard_input)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def records(*arguments, **options) -> list[dict]:
+    """What it prints for programs."""
+    return [json.loads(line) for line in invoke(*arguments, "--json", **options).splitlines()]
+
+
+def refusal(*arguments) -> str:
+    """The last line of what a command says that refuses."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr.splitlines()[-1]
+
+
+def test_texts_come_as_arguments_or_lines(classifier, tmp_path):
+    texts = ["the cat", "", "[red] Zürich"]
+    expected = records("classify", classifier, *texts)
+    assert [record["text"] for record in expected] == texts
+    assert {label["label"] for label in expected[0]["labels"]} == {"sad", "glad", "neither"}
+    (tmp_path / "texts").write_bytes("the cat\r\n\n[red] Zürich\n".encode())
+    assert records("classify", classifier, "--file", tmp_path / "texts") == expected
+    lines = "\n".join(texts)
+    assert records("classify", classifier, "-", standard_input=lines) == expected
+    assert records("classify", classifier, "--file", "-", standard_input=lines) == expected
+    assert records("classify", classifier, "-", standard_input="") == []
+
+
+def test_table_for_people(classifier):
+    printed = invoke("classify", classifier, "the cat", "", "[red] Zürich", "--top-k", 1)
+    best = [record["labels"][0] for record in records("classify", classifier, "the cat", "")]
+    first, second = (line.split() for line in printed.splitlines()[3:5])
+    assert first == ["the", "cat", best[0]["label"], f"{best[0]['score']:.4f}"]
+    assert second == ['""', best[1]["label"], f"{best[1]['score']:.4f}"]
+    assert "[red] Zürich" in printed
+
+
+def test_pairs_come_two_by_two_or_with_tabs(classifier):
+    expected = records("classify", classifier, "--pairs", "the cat", "sat", "a", "b")
+    assert [(record["first"], record["second"]) for record in expected] == [("the cat", "sat"), ("a", "b")]
+    lines = "the cat\tsat\na\tb\n"
+    assert records("classify", classifier, "--pairs", "-", standard_input=lines) == expected
+    assert refusal("classify", classifier, "--pairs", "a", "b", "c").endswith("give them two by two")
+
+
+def test_tag(tagger):
+    [record] = records("tag", tagger, "Anna lives in Paris")
+    assert record["entities"]
+    for entity in record["entities"]:
+        assert {"label", "score", "word", "start", "end"} == entity.keys()
+        assert entity["label"] in ("PER", "LOC")
+    [whole] = records("tag", tagger, "Anna lives in Paris", "--aggregation", "none")
+    assert {entity["label"] for entity in whole["entities"]} <= set(TAGS) - {"O"}
+
+
+def test_answer(bundle_for, tmp_path):
+    bundle = bundle_for("bert", "BertForQuestionAnswering")
+    question, context = "where is Anna?", "Anna lives in Paris\nand works for Siemens"
+    [record] = records("answer", bundle, question, context, "--top-k", 2)
+    assert len(record["answers"]) == 2
+    for answer in record["answers"]:
+        assert context[answer["start"] : answer["end"]] == answer["answer"]
+    (tmp_path / "context").write_text(context)
+    file = "--context-file", tmp_path / "context", "--top-k", 2
+    first, second = records("answer", bundle, question, "who", *file)
+    assert [one["answer"] for one in first["answers"]] == [one["answer"] for one in record["answers"]]
+    assert second["question"] == "who"
+    assert records("answer", bundle, question, "--context", context, "--top-k", 2) == [record]
+
+
+def test_fill_mask(bundle_for):
+    bundle = bundle_for("bert", "BertForMaskedLM")
+    one, two = records("fill-mask", bundle, "the [MASK]", "[MASK] and [MASK]", "--top-k", 3)
+    assert [len(one["words"]), len(two["words"]), len(two["words"][1])] == [3, 2, 3]
+    assert len(invoke("fill-mask", bundle, "the [MASK]", "[MASK] and [MASK]", "--top-k", 1).splitlines()) == 7
+    assert "a text has no [MASK] for a word to fill: 'the'" in refusal("fill_mask", bundle, "the")
+
+
+def test_next_sentence_and_choose(bundle_for):
+    bundle = bundle_for("bert", "BertForNextSentencePrediction")
+    [record] = records("next-sentence", bundle, "the cat", "sat on the mat")
+    assert 0 < record["probability"] < 1
+    assert f"{record['probability']:.4f}" in invoke("next-sentence", bundle, "the cat", "sat on the mat")
+    bundle = bundle_for("bert", "BertForMultipleChoice")
+    [record] = records("choose", bundle, "where?", "in Paris", "far", "on the mat")
+    assert [one["choice"] for one in record["choices"]] == ["in Paris", "far", "on the mat"]
+    assert abs(sum(one["probability"] for one in record["choices"]) - 1) < 1e-5
+    lines = "where?\tin Paris\tfar\ton the mat\nwho?\tAnna\tthe cat\n"
+    several = records("choose", bundle, "-", standard_input=lines)
+    assert several[0]["choices"] == [pytest.approx(one, abs=1e-5) for one in record["choices"]]
+    assert len(several[1]["choices"]) == 2
+    assert "'alone' stands alone, expected two texts or more" in refusal("choose", bundle, "alone")
+
+
+def test_images(bundle_for, tmp_path):
+    pixels = np.random.default_rng(1).integers(0, 256, (37, 53, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    processor = transformers.ViTImageProcessorPil(**PIXELS)
+    bundle = bundle_for("vit", "ViTForImageClassification", processor, num_labels=7)
+    [record] = records("classify-image", bundle, tmp_path / "a.png")
+    assert (record["image"], len(record["labels"])) == (str(tmp_path / "a.png"), 5)
+    parts = transformers.CLIPImageProcessorPil(**PIXELS), tiny_tokenizers.clip()
+    sizes = {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}}
+    bundle = bundle_for("clip", "CLIPModel", *parts, **sizes)
+    texts = "--text", "a cat", "--text", "a dog"
+    [record] = records("match", bundle, tmp_path / "a.png", *texts, "--template", "a photo of {}")
+    assert sorted(one["label"] for one in record["labels"]) == ["a cat", "a dog"]
+    assert records("match", bundle, tmp_path / "a.png", "--file", "-", standard_input="a cat\na dog") != [
+        record
+    ]
+    assert "give --text TEXT, once for each" in refusal("match", bundle, tmp_path / "a.png")
+
+
+def test_embed_takes_lines_too(bundle_for):
+    bundle = bundle_for("bert", "BertModel")
+    found = records("embed", bundle, "-", "--pooling", "cls", standard_input="the cat\nfar\n")
+    assert [(record["text"], len(record["embedding"])) for record in found] == [("the cat", 48), ("far", 48)]
+
+
+def test_bundle_for_another_task_is_one_line(tagger, classifier):
+    said = "error: the bundle is for token-classification (use tag); classify needs an export with --task"
+    assert refusal("classify", tagger, "the").startswith(said)
+    said = "error: the bundle is for text-classification (use classify); answer needs an export with --task"
+    assert refusal("answer", classifier, "who?", "the cat").startswith(said)
+
+
+def test_what_cannot_be_read_is_one_line(classifier, tmp_path):
+    (tmp_path / "image").write_bytes(b"the \x89")
+    assert refusal("classify", classifier, "--file", tmp_path / "image").endswith("UTF-8: byte 4 is 0x89")
+    assert refusal("classify", classifier, "--file", tmp_path / "no").endswith("No such file or directory")
+    for arguments in [[], ["the", "--file", tmp_path / "image"]]:
+        assert refusal("classify", classifier, *arguments).startswith("Error: give texts as arguments, or --")
+    assert "is longer than 40; shorten it or choose truncate" in refusal("classify", classifier, "the " * 60)
+    assert records("classify", classifier, "the " * 60, "--truncate")
+    assert refusal("classify", tmp_path, "the").endswith("make one with txexport export")

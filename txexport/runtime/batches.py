@@ -1,0 +1,109 @@
+"""Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from tokenizers import Encoding
+
+from txexport.errors import InputError
+from txexport.runtime.text import Item, as_rows, pad
+
+if TYPE_CHECKING:
+    from txexport.runtime.model import Model
+
+Progress: TypeAlias = Callable[[int, int], None]
+Batch: TypeAlias = tuple[list[int], dict[str, np.ndarray], np.ndarray]
+
+BATCH_TOKENS = 4096  # of one batch, padding included: what keeps two cores busy in some hundred megabytes
+
+
+def encode(
+    model: "Model", items: Sequence[Item], truncate: bool, longest: int | None = None
+) -> list[Encoding]:
+    """An encoding of each text or pair, of at most as many tokens as the model and `longest` allow.
+
+    Raises InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
+    """
+    limit = min((n for n in (text_limit(model), longest) if n), default=None)
+    encodings = model.text.encode(items, limit if truncate else None)
+    for item, encoding in zip(items, encodings, strict=True):
+        text, tokens = item if isinstance(item, str) else item[0], len(encoding)
+        if not tokens:
+            raise InputError(f"a text has no tokens: {text!r}")
+        if limit is not None and tokens > limit:
+            raise InputError(
+                f"a text of {tokens} tokens is longer than {limit}; shorten it or choose truncate: "
+                f"{text[:40]!r}..."
+            )
+    return encodings
+
+
+def text_limit(model: "Model") -> int | None:
+    """The most tokens that the model reads at once."""
+    return model.manifest.limits.get("text" if "text_model" in model.sessions else "encoder")
+
+
+def run(
+    model: "Model", encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
+) -> Iterator[Batch]:
+    """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
+
+    `progress` is told how many are done, and of how many. Raises InputError for a budget of less than 1.
+    """
+    if batch_tokens < 1:
+        raise InputError(f"batch_tokens is {batch_tokens}, expected at least 1")
+    role = "text_model" if "text_model" in model.sessions else "model"
+    stacks = model.manifest.spec["towers"] or {"text": model.manifest.spec["encoder"]}
+    as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
+    order, done = sorted(range(len(encodings)), key=lambda i: -len(encodings[i])), 0
+    while done < len(order):
+        count = max(1, batch_tokens // len(encodings[order[done]]))
+        places = order[done : done + count]
+        feeds = _feeds(model, role, [encodings[i] for i in places])
+        outputs = model.sessions[role].run(feeds)
+        yield places, outputs, feeds["attention_mask"]
+        done += len(places)
+        if progress is not None:
+            progress(done, len(order))
+
+
+def gather(
+    model: "Model", encodings: Sequence[Encoding], output: str, batch_tokens: int, progress: Progress | None
+) -> np.ndarray:
+    """The scores `output` (N,K) of every encoding, in their order."""
+    width = model.sessions["model"].outputs[output].shape[-1]
+    scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
+    for places, outputs, _ in run(model, encodings, batch_tokens, progress):
+        scores[places] = outputs[output]
+    return scores
+
+
+def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+    """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
+    wanted, rows = model.sessions[role].inputs, [encoding.ids for encoding in encodings]
+    padding = model.config.get("pad_token_id")
+    ids, mask = pad(rows, padding if isinstance(padding, int) else 0)
+    feeds = {"input_ids": ids, "attention_mask": mask}
+    if "token_type_ids" in wanted:
+        feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
+    if "global_attention_mask" in wanted:
+        separator = model.config.get("sep_token_id", 2)
+        feeds["global_attention_mask"], _ = pad(
+            [_global_tokens(model.manifest.task, row, separator) for row in rows], 0
+        )
+    if len(wanted["input_ids"].shape) == 3:
+        feeds = {name: array[:, None] for name, array in feeds.items()}
+    return feeds
+
+
+def _global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
+    """Which tokens see all others (Beltagy et al. 2020, 3.1): as transformers chooses by default."""
+    end = row.index(separator) if separator in row else len(row)
+    if task == "text-classification":
+        return [int(i == 0) for i in range(len(row))]
+    if task == "question-answering":
+        return [int(i < end) for i in range(len(row))]
+    if task == "multiple-choice":
+        return [int(i > end + 1) for i in range(len(row))]
+    return [0] * len(row)

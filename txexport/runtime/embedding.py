@@ -1,0 +1,54 @@
+"""Sentence vectors of texts; W width."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from txexport.errors import InputError
+from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.runtime.pooling import Pooling, check_method
+from txexport.runtime.text import as_texts
+
+if TYPE_CHECKING:
+    from txexport.runtime.model import Model
+
+
+def embed(
+    model: "Model",
+    texts: str | Sequence[str],
+    *,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Sentence vectors (len(texts), W) float32, or (W) for one text.
+
+    `pooling` ("mean" or "cls") and `normalize` (to length 1) default to what the checkpoint's
+    sentence-transformers files say; the other arguments are as in tasks.py. Raises InputError where neither
+    files nor arguments say how to pool.
+    """
+    session = model.sessions.get("model")
+    if session is None or "last_hidden_state" not in session.outputs:
+        raise InputError(
+            f"task '{model.manifest.task}' gives no hidden states; export with --task feature-extraction"
+        )
+    how = _how_to_pool(model.pooling, pooling, normalize)
+    rows = as_texts(texts)
+    encodings = encode(model, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
+    vectors = np.empty((len(rows), session.outputs["last_hidden_state"].shape[-1]), np.float32)
+    for places, outputs, mask in run(model, encodings, batch_tokens, progress):
+        vectors[places] = how.apply(outputs["last_hidden_state"], mask)
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
+def _how_to_pool(own: Pooling | None, pooling: str | None, normalize: bool | None) -> Pooling:
+    if own is None and pooling is None:
+        raise InputError("the checkpoint does not say how to pool; choose pooling 'mean' or 'cls'")
+    method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
+    if own is None:
+        return Pooling(method, bool(normalize))
+    wanted = own.normalize if normalize is None else normalize
+    return Pooling(method, wanted, own.max_length, own.lower)

@@ -1,0 +1,181 @@
+"""What bundles are for: texts and images in, labels, words and probabilities out.
+
+Each function is a method of Model. One input gives one answer, several give a list in the order given, like
+those of transformers' pipelines. They share three arguments. `truncate` cuts texts that are longer than the
+model allows, which are otherwise an InputError. `batch_tokens` is how many tokens, padding included, a batch
+may have; a text longer than that stands alone. `progress` is told how many inputs are done, and of how many.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from txexport.errors import BundleError, InputError
+from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, gather, run
+from txexport.runtime.labels import Label, check_count, labelled, softmax
+from txexport.runtime.text import Item, as_items, as_texts
+
+if TYPE_CHECKING:
+    from txexport.runtime.model import Model
+
+# Each method and the tasks of the bundles that it takes; the first is the one to export for.
+SERVES = {
+    "answer": ("question-answering",),
+    "choose": ("multiple-choice",),
+    "classify": ("text-classification",),
+    "classify_image": ("image-classification",),
+    "embed": ("feature-extraction",),
+    "fill_mask": ("fill-mask", "pretraining"),
+    "generate": ("text-generation", "text2text-generation"),
+    "match": ("zero-shot-image-classification",),
+    "next_sentence": ("next-sentence-prediction", "pretraining"),
+    "tag": ("token-classification",),
+}
+SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
+
+
+class Word(TypedDict):
+    """A word for a mask: how likely it is, its id, its text, and the whole text with it."""
+
+    score: float
+    token: int
+    token_str: str
+    sequence: str
+
+
+def check_task(model: "Model", method: str) -> None:
+    """Raise InputError unless the bundle is for `method`, with what it is for instead."""
+    task = model.manifest.task
+    if task not in SERVES[method]:
+        other = next((name for name, served in SERVES.items() if task in served), None)
+        hint = f" (use {other})" if other else ""
+        raise InputError(
+            f"the bundle is for {task}{hint}; {method} needs an export with --task {SERVES[method][0]}"
+        )
+
+
+def classify(
+    model: "Model",
+    texts: Item | Sequence[Item],
+    *,
+    top_k: int | None = None,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Label] | list[list[Label]]:
+    """The labels of a text, likeliest first: all of them, or the first `top_k`.
+
+    Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum to
+    1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says.
+    """
+    check_task(model, "classify")
+    encodings = encode(model, as_items(texts), truncate)
+    logits = gather(model, encodings, "logits", batch_tokens, progress)
+    found = labelled(model.config, logits, top_k)
+    return found[0] if isinstance(texts, str) else found
+
+
+def fill_mask(
+    model: "Model",
+    texts: str | Sequence[str],
+    *,
+    top_k: int = 5,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Any]:
+    """The `top_k` likeliest words for the mask in a text; with several masks, a list of them for each mask.
+
+    A mask is written as the tokenizer does: [MASK], <mask>. Raises InputError for a text without one.
+    """
+    check_task(model, "fill_mask")
+    check_count("top_k", top_k)
+    rows, mask = as_texts(texts), model.text.special("mask_token")
+    if mask is None:
+        raise BundleError(f"{model.folder}: no file names a mask_token that the tokenizer knows")
+    encodings = encode(model, rows, truncate)
+    for row, encoding in zip(rows, encodings, strict=True):
+        if mask[1] not in encoding.ids:
+            raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
+    output = "logits" if "logits" in model.sessions["model"].outputs else "prediction_logits"
+    words = model.manifest.spec["encoder"]["embedding"]["vocab_size"]
+    budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
+    found: list[Any] = [None] * len(rows)
+    for places, outputs, _ in run(model, encodings, budget, progress):
+        for i, logits in zip(places, outputs[output], strict=True):
+            found[i] = _fill(model, encodings[i].ids, mask[1], logits, top_k)
+    return found[0] if isinstance(texts, str) else found
+
+
+def _fill(model: "Model", ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
+    """The likeliest words for each mask of one text, whose logits are (S,V)."""
+    masks, padding = [i for i, token in enumerate(ids) if token == mask], model.text.special("pad_token")
+    found: list[list[Word]] = []
+    for place, row in zip(masks, softmax(logits[masks]), strict=True):
+        best = np.argsort(-row, kind="stable")[:top_k].tolist()
+        filled = [[*ids[:place], token, *ids[place + 1 :]] for token in best]
+        if padding is not None:
+            filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
+        sequences = model.text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
+        texts = model.text.decode([[token] for token in best], special=True)
+        found.append(
+            [
+                {"score": float(row[token]), "token": token, "token_str": text, "sequence": sequence}
+                for token, text, sequence in zip(best, texts, sequences, strict=True)
+            ]
+        )
+    return found[0] if len(masks) == 1 else found
+
+
+def next_sentence(
+    model: "Model",
+    first: str | Sequence[str],
+    second: str | Sequence[str],
+    *,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> float | list[float]:
+    """The probability that `second` goes on where `first` ends (Devlin et al. 2019, 3.1); or of each pair."""
+    check_task(model, "next_sentence")
+    output = "logits" if "logits" in model.sessions["model"].outputs else "seq_relationship_logits"
+    pairs = as_pairs(first, second)
+    logits = gather(model, encode(model, pairs, truncate), output, batch_tokens, progress)
+    found = softmax(logits)[:, 0].tolist()
+    return found[0] if isinstance(first, str) and isinstance(second, str) else found
+
+
+def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[Item]:
+    """Pairs of texts; one text goes with each of several. Raises InputError for lists of unlike lengths."""
+    firsts, seconds = as_texts(first), as_texts(second)
+    if isinstance(first, str):
+        firsts = firsts * len(seconds)
+    elif isinstance(second, str):
+        seconds = seconds * len(firsts)
+    if len(firsts) != len(seconds):
+        raise InputError(f"{len(firsts)} texts and {len(seconds)} make no pairs; give as many of each")
+    return list(zip(firsts, seconds, strict=True))
+
+
+def choose(
+    model: "Model",
+    question: str | Sequence[str],
+    choices: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[float] | list[list[float]]:
+    """The probability of each of the `choices`, in their order; for several questions, of each one's own."""
+    check_task(model, "choose")
+    questions = as_texts(question)
+    groups: Sequence[Any] = [choices] if isinstance(question, str) else choices
+    sets = [as_texts(group) for group in groups]
+    if len(sets) != len(questions) or not all(sets):
+        raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
+    pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
+    logits = gather(model, encode(model, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
+    ends = np.cumsum([len(group) for group in sets])[:-1]
+    found = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
+    return found[0] if isinstance(question, str) else found

@@ -1,0 +1,91 @@
+"""What bundles that see are for: images in, labels out, as in tasks.py; I images, T texts, W width."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from txexport.errors import InputError
+from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.runtime.labels import Label, check_count, labelled, ranked, softmax
+from txexport.runtime.tasks import check_task
+from txexport.runtime.text import as_texts
+
+if TYPE_CHECKING:
+    from txexport.runtime.images import Source
+    from txexport.runtime.model import Model
+
+BATCH_IMAGES = 8
+
+
+def classify_image(
+    model: "Model",
+    images: "Source | Sequence[Source]",
+    *,
+    top_k: int | None = 5,
+    batch_size: int = BATCH_IMAGES,
+    progress: Progress | None = None,
+) -> list[Label] | list[list[Label]]:
+    """The `top_k` likeliest labels of an image, or all of them for None, likeliest first.
+
+    `batch_size` is how many images a batch may have. Scores are as those of `classify`.
+    """
+    check_task(model, "classify_image")
+    sources, width = as_sources(images), model.sessions["model"].outputs["logits"].shape[-1]
+    batches = [outputs["logits"] for outputs in _run(model, "model", sources, batch_size, progress)]
+    found = labelled(model.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k)
+    return found if _several(images) else found[0]
+
+
+def match(
+    model: "Model",
+    images: "Source | Sequence[Source]",
+    texts: Sequence[str],
+    *,
+    template: str = "{}",
+    truncate: bool = False,
+    batch_size: int = BATCH_IMAGES,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Label] | list[list[Label]]:
+    """How likely each of `texts` is the one that fits an image (Radford et al. 2021, 3.1), likeliest first.
+
+    `template` is what the model reads of a text, which takes the place of {} in it, as in "a photo of {}.".
+    """
+    check_task(model, "match")
+    labels, sources = as_texts(texts), as_sources(images)
+    if not labels or "{}" not in template:
+        raise InputError(f"{len(labels)} texts and template {template!r}, expected texts, and {{}} for each")
+    encodings = encode(model, [template.replace("{}", label) for label in labels], truncate)
+    vectors = np.empty(
+        (len(labels), model.sessions["text_model"].outputs["text_embeds"].shape[-1]), np.float32
+    )
+    for places, outputs, _ in run(model, encodings, batch_tokens, None):
+        vectors[places] = outputs["text_embeds"]
+    found: list[list[Label]] = []
+    for outputs in _run(model, "vision_model", sources, batch_size, progress):
+        pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
+        logits = model.sessions["similarity_model"].run(pair)["logits_per_image"]  # (I, T)
+        found += [ranked(labels, row, None) for row in softmax(logits)]
+    return found if _several(images) else found[0]
+
+
+def _run(
+    model: "Model", role: str, sources: Sequence, batch_size: int, progress: Progress | None
+) -> Iterator[dict[str, np.ndarray]]:
+    """What the graph `role` makes of each batch of images."""
+    check_count("batch_size", batch_size)
+    for first in range(0, len(sources), batch_size):
+        batch = sources[first : first + batch_size]
+        yield model.sessions[role].run({"pixel_values": model.images.pixels(batch)})
+        if progress is not None:
+            progress(first + len(batch), len(sources))
+
+
+def _several(images: object) -> bool:
+    return isinstance(images, Sequence) and not isinstance(images, str | bytes)
+
+
+def as_sources(images: "Source | Sequence[Source]") -> Sequence:
+    """One image or several as a list."""
+    return images if isinstance(images, Sequence) and not isinstance(images, str | bytes) else [images]
