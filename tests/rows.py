@@ -123,6 +123,7 @@ ROPE = {
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
+HEAD_NORMS = {"qk_layernorm": True, "num_attention_heads": 6, "num_key_value_heads": 2}
 BIASED = {"attention_bias": True, "mlp_bias": True, "head_dim": 10}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
@@ -199,9 +200,21 @@ DECODERS = [
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
     *decoder("qwen3", "Qwen3"),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
+    *decoder("phi", "Phi"),
+    Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
+    Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),
     *decoder("phi3", "Phi3"),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
+    *decoder("starcoder2", "Starcoder2"),
+    Row("starcoder2", "Starcoder2ForCausalLM", GENERATE, "untied", UNTIED),
+    Row(
+        "starcoder2",
+        "Starcoder2ForCausalLM",
+        GENERATE,
+        "no window, no biases",
+        {"sliding_window": None, "use_bias": False},
+    ),
     *decoder("gemma2", "Gemma2"),
     Row("gemma2", "Gemma2ForCausalLM", GENERATE, "uncapped", UNCAPPED),
     *decoder("mixtral", "Mixtral"),
@@ -236,6 +249,10 @@ ENCODER_DECODERS = [
     Row("marian", "MarianMTModel", TRANSLATE, "two vocabularies", TWO_VOCABULARIES),
     Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE),
     Row("pegasus", "PegasusForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED | RELU),
+    Row("blenderbot", "BlenderbotForConditionalGeneration", TRANSLATE, "untied", UNTIED),
+    Row("blenderbot", "BlenderbotModel", TRANSLATE, "without head"),
     Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE),
     Row("m2m_100", "M2M100ForConditionalGeneration", TRANSLATE, "unscaled, padding 7", UNSCALED),
 ]

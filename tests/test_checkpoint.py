@@ -164,7 +164,10 @@ UNSUPPORTED = [
     ("mpt", {"attn_config": {"clip_qkv": 8.0}}, "clip_qkv=8.0"),
     ("mpt", {"no_bias": False}, "no_bias=False"),
     ("bloom", {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm"),
+    ("starcoder2", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
+    ("starcoder2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
     ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
+    ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
     ("gpt_neo", {"attention_types": [[["global"], 2]]}, "each of 3 layers"),
     (
@@ -175,6 +178,8 @@ UNSUPPORTED = [
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
     ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
     ("marian", {"normalize_before": True}, "normalize_before=True"),
+    ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
+    ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
 ]
@@ -224,19 +229,23 @@ def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
     understand(copy_of("gpt2", half))
 
 
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 OLD_ROPE = [
-    ({"rope_theta": 5e5}, {"rope_type": "default", "rope_theta": 5e5}),
+    ("llama", {"rope_theta": 5e5}, PLAIN_ROPE | {"rope_theta": 5e5}),
     (
+        "llama",
         {"rope_theta": 5e3, "rope_scaling": {"type": "linear", "factor": 2.5}},
         {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
     ),
-    ({"rope_scaling": None}, {"rope_type": "default", "rope_theta": 1e4}),
+    ("llama", {"rope_scaling": None}, PLAIN_ROPE),
+    ("phi", {"partial_rotary_factor": 0.4}, PLAIN_ROPE | {"partial_rotary_factor": 0.4}),
+    ("phi", {}, PLAIN_ROPE | {"partial_rotary_factor": 0.5}),
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), OLD_ROPE)
-def test_rope_fields_of_transformers_4(old, new, copy_of, tmp_path):
-    folder = copy_of("llama", rope_parameters=new)
+@pytest.mark.parametrize(("model_type", "old", "new"), OLD_ROPE)
+def test_rope_fields_of_transformers_4(model_type, old, new, copy_of, tmp_path):
+    folder = copy_of(model_type, rope_parameters=new)
     spec = understand(folder).spec
     values = json.loads((folder / "config.json").read_text())
     del values["rope_parameters"]

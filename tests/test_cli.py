@@ -63,9 +63,9 @@ def test_warnings_are_one_line(bundle_of, tmp_path):
     import shutil
 
     shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
-    (tmp_path / "copy" / "generation_config.json").write_text('{"num_beams": 4}')
+    (tmp_path / "copy" / "generation_config.json").write_text('{"guidance_scale": 4}')
     _, _, noise = invoke("generate", tmp_path / "copy", "the cat", "--max-new-tokens", 2)
-    assert noise == "warning: greedy search leaves out num_beams=4\n"
+    assert noise == "warning: generation leaves out guidance_scale=4\n"
 
 
 def test_families_lists_every_task():

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnxruntime as ort
@@ -24,7 +25,7 @@ def model_of(bundle_of):
 
     def get(model_type: str, cache: str | None = None):
         model = txexport.load(bundle_of(model_type, cache), device="cpu")
-        model.generation_config = dataclasses.replace(model.generation_config, eos=())
+        model.settings = dataclasses.replace(model.settings, eos_token_id=())
         return model
 
     return get
@@ -71,7 +72,7 @@ def test_row_ends_with_its_own_end_of_sequence(cache, model_of):
     rows = [[5, 6, 7], [9], [40, 41]]
     free = model.generate_ids(rows, max_new_tokens=15)
     eos = free[1][3]
-    model.generation_config = dataclasses.replace(model.generation_config, eos=(eos,))
+    model.settings = dataclasses.replace(model.settings, eos_token_id=(eos,))
     for tokens, whole in zip(model.generate_ids(rows, max_new_tokens=15), free, strict=True):
         assert tokens == (whole[: whole.index(eos) + 1] if eos in whole else whole)
 
@@ -86,7 +87,7 @@ def test_static_cache_grows_and_keeps_what_it_holds(model_of, monkeypatch):
         reserve(self, needed)
         capacities.append(self.capacity)
 
-    monkeypatch.setattr("txexport.runtime.model.PROMPT_CAPACITY", 1)
+    monkeypatch.setattr("txexport.runtime.generation.CAPACITY", 1)
     monkeypatch.setattr(StaticCache, "_reserve", watched)
     assert model.generate_ids([[5, 6, 7], [9]], max_new_tokens=30) == expected
     assert sorted(set(capacities)) == [6, 12, 24, 48]
@@ -191,16 +192,16 @@ def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
     config |= {"eos_token_id": 3, "forced_bos_token_id": 17, "max_length": 9}
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "generation_config.json").write_text("{}")
-    ours = txexport.load(copy, device="cpu").generation_config
-    assert (ours.eos, ours.forced_bos, ours.max_length) == ((), None, None)
+    ours = txexport.load(copy, device="cpu").settings
+    assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((), None, None)
     (copy / "generation_config.json").unlink()
-    ours = txexport.load(copy, device="cpu").generation_config
-    assert (ours.eos, ours.forced_bos, ours.max_length) == ((3,), 17, 9)
+    ours = txexport.load(copy, device="cpu").settings
+    assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((3,), 17, 9)
 
 
-def test_settings_that_greedy_search_leaves_out_are_said(bundle_of, tmp_path):
-    model = with_settings(bundle_of("gpt2"), tmp_path, num_beams=4, no_repeat_ngram_size=3)
-    with pytest.warns(UserWarning, match="greedy search leaves out num_beams=4, no_repeat_ngram_size=3"):
+def test_settings_that_are_left_out_are_said(bundle_of, tmp_path):
+    model = with_settings(bundle_of("gpt2"), tmp_path, guidance_scale=4, penalty_alpha=0.3)
+    with pytest.warns(UserWarning, match="generation leaves out penalty_alpha=0.3, guidance_scale=4"):
         model.generate_ids([[5]], max_new_tokens=2)
 
 
@@ -409,3 +410,28 @@ def test_loaded_model_does_not_need_its_folder(bundle_of, tmp_path):
     shutil.rmtree(tmp_path / "copy")
     after = model.run(input_ids=ids, attention_mask=ids, token_type_ids=0 * ids)
     assert np.array_equal(before["last_hidden_state"], after["last_hidden_state"])
+
+
+def test_altered_bundle_is_one_line(bundle_of, tmp_path):
+    """A file from another export beside these would compute something, and nobody would know what."""
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), copy)
+    graph = (copy / "model.onnx").read_bytes()
+    (copy / "model.onnx").write_bytes(graph.replace(b"gelu_tanh", b"gelu_tanj"))
+    with pytest.raises(BundleError, match=r"model\.onnx is not the file that was exported; export again"):
+        txexport.load(copy, device="cpu")
+    (copy / "model.onnx").write_bytes(graph)
+    with (copy / "weights.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(BundleError, match=r"weights\.safetensors is [\d,]+ bytes, expected"):
+        txexport.load(copy, device="cpu")
+
+
+def test_several_threads_may_ask_at_once(model_of):
+    model = model_of("gpt2")
+    prompts = [[[5, 6, 7]], [[9, 10]], [[20]], [[40, 41, 42]]]
+    expected = [model.generate_ids(rows, max_new_tokens=12) for rows in prompts]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda rows: model.generate_ids(rows, max_new_tokens=12), prompts))
+            assert found == expected

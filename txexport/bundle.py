@@ -1,6 +1,7 @@
 """The folder that export writes: graphs, weights, tokenizer, configs, and txexport.json about them."""
 
 import dataclasses
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from txexport.errors import BundleError
 
 MANIFEST = "txexport.json"
 WEIGHTS = "weights.safetensors"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,12 @@ class Port:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """One ONNX file of a bundle."""
+    """One ONNX file of a bundle, and its SHA-256."""
 
     file: str
     inputs: list[Port]
     outputs: list[Port]
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Manifest:
     `graphs` are by role: `model`, or `encoder_model` and `decoder_model`. `cache` is "static", "dynamic"
     or None. `opset` is the standard operator set of every graph. `limits` are the longest sequences, in
     tokens, of encoder and decoder; None is no limit. `companions` are the files copied from the checkpoint,
-    with their SHA-256; `weights_sha256` is of the weights file.
+    with their SHA-256; `weights_sha256` and
+    `weights_bytes` are of the weights file.
     """
 
     model_type: str
@@ -58,6 +61,7 @@ class Manifest:
     source: Source
     companions: dict[str, str]
     weights_sha256: str
+    weights_bytes: int
     versions: dict[str, str]
     format: int = FORMAT
 
@@ -104,6 +108,22 @@ def read(folder: str | Path) -> Manifest:
     return manifest
 
 
+def check(folder: Path, manifest: Manifest) -> None:
+    """Raise BundleError where a graph is not the one that was exported, or the weights are of another size.
+
+    Every byte of the weights is what `txexport verify` looks at: reading them all would take longer than
+    loading.
+    """
+    for graph in manifest.graphs.values():
+        if hashlib.sha256((folder / graph.file).read_bytes()).hexdigest() != graph.sha256:
+            raise BundleError(f"{folder / graph.file} is not the file that was exported; export again")
+    size = (folder / WEIGHTS).stat().st_size
+    if size != manifest.weights_bytes:
+        raise BundleError(
+            f"{folder / WEIGHTS} is {size:,} bytes, expected {manifest.weights_bytes:,}; export again"
+        )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """What txexport.json says, whether or not the other files are there. Raises BundleError as `read`."""
     path = folder / MANIFEST
@@ -115,11 +135,14 @@ def read_manifest(folder: Path) -> Manifest:
             raise BundleError(
                 f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
             )
+        if values["format"] < FORMAT:
+            raise BundleError(f"{path} is of an older txexport; export again")
         graphs = {
             role: GraphFile(
                 graph["file"],
                 [Port(**port) for port in graph["inputs"]],
                 [Port(**port) for port in graph["outputs"]],
+                graph["sha256"],
             )
             for role, graph in values.pop("graphs").items()
         }

@@ -137,25 +137,65 @@ def _quiet_references() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
+def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """NAME=VALUE pairs as options; a value is JSON, or else the text itself."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"'{pair}' is not NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
 @main.command()
 @bundle
 @click.argument("prompts", nargs=-1, required=True)
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
+@click.option("--num-beams", type=int, help="Beam search with so many beams.")
+@click.option("--do-sample/--no-sample", default=None, help="Draw tokens instead of taking the likeliest.")
+@click.option("--temperature", type=float, help="Below 1 likely tokens become likelier, above 1 less so.")
+@click.option("--top-k", type=int, help="Draw from so many of the likeliest tokens.")
+@click.option("--top-p", type=float, help="Draw from the fewest tokens that have this probability.")
+@click.option("--seed", type=int, help="Draw the same tokens each time.")
+@click.option(
+    "--set",
+    "others",
+    multiple=True,
+    callback=_set,
+    metavar="NAME=VALUE",
+    help="Any other option by transformers' name, as repetition_penalty=1.2; again for more.",
+)
 @answers
 def generate(
     out: Path,
     prompts: tuple[str, ...],
-    max_new_tokens: int | None,
+    others: dict[str, Any],
     as_json: bool,
     device: str | None,
     threads: int | None,
+    **options: Any,
 ) -> None:
-    """Continue PROMPTS; an encoder-decoder answers them."""
+    """Continue PROMPTS; an encoder-decoder answers them, a model of speech writes down WAV files.
+
+    The text of one prompt comes as it is made.
+    """
     from txexport.runtime import load
 
+    given = {name: value for name, value in options.items() if value is not None} | others
     model = load(out, device=device, threads=threads)
-    for prompt, text in zip(prompts, model.generate(prompts, max_new_tokens=max_new_tokens), strict=True):
-        click.echo(json.dumps({"prompt": prompt, "text": text}) if as_json else text)
+    if len(prompts) == 1 and not as_json and given.get("num_return_sequences", 1) == 1:
+        for _, piece in model.stream_many(prompts, **given):
+            click.echo(piece, nl=False)
+        click.echo()
+        return
+    for prompt, text in zip(prompts, model.generate(prompts, **given), strict=True):
+        texts = [text] if isinstance(text, str) else text
+        for one in texts:
+            click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
 
 
 @main.command()

@@ -79,6 +79,7 @@ def export(
             source=Source(str(checkpoint.folder.resolve()), checkpoint.hashes()),
             companions=companions,
             weights_sha256=digest,
+            weights_bytes=(folder / WEIGHTS).stat().st_size,
             versions={name: version(name) for name in ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy")}
             | {"python": platform.python_version()},
         )
@@ -246,7 +247,10 @@ def _write_graph(folder: Path, file: str, graph: Graph, opset: int, inline: bool
         model.opset_imports.pop("txexport", None)
     onnx.save(ir.to_proto(model), folder / file)
     onnx.checker.check_model(folder / file, full_check=True)
-    return GraphFile(file, [_port(v) for v in model.graph.inputs], [_port(v) for v in model.graph.outputs])
+    inputs, outputs = (
+        [_port(value) for value in ports] for ports in (model.graph.inputs, model.graph.outputs)
+    )
+    return GraphFile(file, inputs, outputs, sha256(folder / file))
 
 
 def _port(value: ir.Value) -> Port:

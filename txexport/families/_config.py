@@ -127,6 +127,10 @@ class Config:
         """A nested object, read in the same way."""
         return Config(self._get(key, dict, {}), self.path)
 
+    def assuming(self, **defaults: Any) -> "Config":
+        """The same with values for keys that are missing altogether; null stays null."""
+        return Config(defaults | dict(self.values), self.path)
+
     def head_dim(self, width: int, heads: int) -> int:
         """Width of one head where heads share `width` evenly."""
         if heads < 1 or width % heads:

@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     width = vision.integer("hidden_size", 768)
     norm = NormSpec(width, vision.number("layer_norm_eps", 1e-5))
     patches = PatchSpec(
-        *(width, vit.image_size(vision), vit.patch_size(_with(vision, patch_size=32))),
+        *(width, vit.image_size(vision), vit.patch_size(vision.assuming(patch_size=32))),
         channels=vision.integer("num_channels", 3),
         bias=False,
         norm=norm,
@@ -50,10 +50,6 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             mark=None if mark == FIRST_MARK else mark,
         )
     )
-
-
-def _with(config: Config, **defaults: int) -> Config:
-    return Config(defaults | dict(config.values), config.path)
 
 
 def _stack(

@@ -18,6 +18,7 @@ NAMING = Naming("dinov2.")
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes, for images of its own size."""
+    config = config.assuming(layer_norm_eps=1e-6, patch_size=14)
     config.expect(use_mask_token=True, apply_layernorm=True)
     width, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(width * ratio)

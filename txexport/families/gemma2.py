@@ -27,6 +27,7 @@ NAMING = llama.NAMING
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
+    config = config.assuming(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
     width, heads, head_dim = (
         config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")

@@ -16,6 +16,7 @@ NAMING = bart.NAMING
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; the decoder's positions begin after padding's."""
+    config = config.assuming(activation_function="relu", scale_embedding=True)
     config.expect(is_decoder=False)
     padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings") + bart.OFFSET
     positions = {

@@ -14,4 +14,5 @@ table = t5.table
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
+    config = config.assuming(feed_forward_proj="gated-gelu")
     return t5.encoder_decoder_spec(config, names, first=False)

@@ -14,6 +14,7 @@ NAMING = llama.NAMING
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
+    config = config.assuming(rms_norm_eps=1e-5)
     config.expect(attention_bias=False)
     given = config.values.get("sliding_window") is not None
     window = config.integer("sliding_window") if given else None

@@ -1,6 +1,5 @@
 """One case at a time: the bundle's outputs and the reference's, paired without padding."""
 
-import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,6 +8,7 @@ from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, SignalCa
 from txexport.parity.references import Arrays, Reference, Source
 from txexport.parity.report import TensorCheck, compare
 from txexport.runtime import Model
+from txexport.runtime.settings import Settings
 from txexport.runtime.text import pad
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
@@ -248,9 +248,13 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: floa
     The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
     the tolerance of each other does not fail all those after it.
     """
-    plain = dataclasses.replace(model.generation_config, eos=(), forced_bos=None, forced_eos=(), ignored=())
-    model.generation_config = plain
-    chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
+    own = model.settings
+    plain = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    model.settings = plain
+    try:
+        chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
+    finally:
+        model.settings = own
     pairs = []
     prompt: list[int]
     source: Source

@@ -32,56 +32,104 @@ def _present(name: str) -> str:
 
 
 class StaticCache:
-    """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place."""
+    """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place.
+
+    On the CPU the buffers are numpy's memory, which rows are moved in directly.
+    """
 
     def __init__(self, session: Session, cross: Mapping[str, ort.OrtValue], batch: int, capacity: int):
-        self.session, self.cross, self.batch, self.capacity = session, cross, batch, capacity
+        self.session, self.capacity = session, capacity
+        self.cross = dict(cross)
         self.lengths = np.zeros(batch, np.int64)
-        self.buffers = {
-            name: session.value(np.zeros(self._shape(name, capacity), np.float32))
-            for name in _own_inputs(session)
+        self.arrays = {
+            name: np.zeros(self._shape(name, batch, capacity), np.float32) for name in _own_inputs(session)
         }
+        self._bind()
 
-    def _shape(self, name: str, capacity: int) -> tuple[int, ...]:
+    def _shape(self, name: str, batch: int, capacity: int) -> tuple[int, ...]:
         _, heads, _, size = self.session.inputs[name].shape
-        return self.batch, heads, capacity, size
+        return batch, heads, capacity, size
+
+    def _bind(self) -> None:
+        """Bind what stays the same from step to step."""
+        self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
+        self.binding = self.session.session.io_binding()
+        for name, value in self.cross.items():
+            self.binding.bind_ortvalue_input(name, value)
+        for name, buffer in self.buffers.items():
+            self.binding.bind_ortvalue_input(name, buffer)
+            self.binding.bind_ortvalue_output(_present(name), buffer)
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None])[:, 0]
+
+    def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
+        every = np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape)
+        return self._run(input_ids, counts, every)
+
+    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
-        binding = self.session.session.io_binding()
-        last = np.maximum(counts - 1, 0)[:, None]
-        feeds = {"input_ids": input_ids, "cache_lengths": self.lengths, "logits_indices": last}
+        feeds = {"input_ids": input_ids, "cache_lengths": self.lengths, "logits_indices": picks}
         for name, array in feeds.items():
-            binding.bind_cpu_input(name, np.ascontiguousarray(array))
-        for name, value in self.cross.items():
-            binding.bind_ortvalue_input(name, value)
-        for name, buffer in self.buffers.items():
-            binding.bind_ortvalue_input(name, buffer)
-            binding.bind_ortvalue_output(_present(name), buffer)
-        binding.bind_output("logits", "cpu")
-        self.session.run_bound(binding)
+            self.binding.bind_cpu_input(name, np.ascontiguousarray(array, np.int64))
+        self.binding.bind_output("logits", "cpu")
+        self.session.run_bound(self.binding)
         self.lengths = self.lengths + counts
-        logits = binding.get_outputs()[-1].numpy()  # (B, 1, V), bound last
-        return logits[:, 0]
+        return self.binding.get_outputs()[-1].numpy()  # (B, L, V), bound last
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
+        moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
+        if not len(moved):
+            return
+        held = self._held()
+        for array in held.values():
+            array[moved, :, :filled] = array[rows[moved], :, :filled]
+        if self.session.device != "cpu":  # those were copies
+            self.arrays = held
+            self._bind()
+        self.lengths = self.lengths[rows]
+
+    def select(self, rows: np.ndarray) -> None:
+        """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
+        filled = int(self.lengths.max())
+        for name, array in self._held().items():
+            self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), np.float32)
+            self.arrays[name][:, :, :filled] = array[rows, :, :filled]
+        self.cross = _taken(self.session, self.cross, rows)
+        self.lengths = self.lengths[rows]
+        self._bind()
 
     def _reserve(self, needed: int) -> None:
         """Grow the buffers to at least `needed` slots, doubling so that growth costs little in all."""
         if needed <= self.capacity:
             return
         capacity = max(needed, 2 * self.capacity)
-        for name, buffer in self.buffers.items():
-            wider = np.zeros(self._shape(name, capacity), np.float32)
-            wider[:, :, : self.capacity] = buffer.numpy()
-            self.buffers[name] = self.session.value(wider)
+        for name, array in self._held().items():
+            self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), np.float32)
+            self.arrays[name][:, :, : self.capacity] = array
         self.capacity = capacity
+        self._bind()
+
+    def _held(self) -> dict[str, np.ndarray]:
+        """The buffers as arrays: on the CPU those themselves, and else copies."""
+        if self.session.device == "cpu":
+            return dict(self.arrays)
+        return {name: buffer.numpy() for name, buffer in self.buffers.items()}
+
+
+def _taken(session: Session, values: Mapping[str, ort.OrtValue], rows: np.ndarray) -> dict[str, ort.OrtValue]:
+    """Rows of values, in that order."""
+    return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}
 
 
 class DynamicCache:
     """Keys and values (B,K,P,H) that each step returns longer, padding included and masked."""
 
     def __init__(self, session: Session, cross: Mapping[str, ort.OrtValue], batch: int):
-        self.session, self.cross = session, cross
+        self.session, self.cross = session, dict(cross)
         self.lengths = np.zeros(batch, np.int64)
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
@@ -91,6 +139,11 @@ class DynamicCache:
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
+        logits = self.read(input_ids, counts)
+        return logits[np.arange(len(logits)), np.maximum(counts - 1, 0)]
+
+    def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
@@ -103,5 +156,16 @@ class DynamicCache:
         outputs = self.session.run_values({**values, **self.cross, **self.past}, wanted)
         self.past = {name: outputs[_present(name)] for name in self.past}
         self.lengths = self.lengths + counts
-        logits = outputs["logits"].numpy()  # (B, S, V)
-        return logits[np.arange(len(logits)), np.maximum(counts - 1, 0)]
+        return outputs["logits"].numpy()  # (B, S, V)
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """See StaticCache."""
+        if np.array_equal(rows, np.arange(len(rows))):
+            return
+        self.past = _taken(self.session, self.past, rows)
+        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+
+    def select(self, rows: np.ndarray) -> None:
+        """See StaticCache."""
+        self.past, self.cross = (_taken(self.session, part, rows) for part in (self.past, self.cross))
+        self.mask, self.lengths = self.mask[rows], self.lengths[rows]

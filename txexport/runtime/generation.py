@@ -1,118 +1,198 @@
-"""Greedy search, row by row to its own end."""
+"""From prompts to new tokens: read the prompts into a cache, then search."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import read_json
-from txexport.errors import BundleError
+from txexport.errors import InputError
+from txexport.runtime.cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.logits import processors
+from txexport.runtime.penalties import Step
+from txexport.runtime.sampling import sample as draw
+from txexport.runtime.search import BeamSettings, Generated, Plan, beam, sample
+from txexport.runtime.session import Session
+from txexport.runtime.settings import Settings
+from txexport.runtime.text import Text, pad
 
-DEFAULT_NEW_TOKENS = 20
-# What changes the tokens of greedy search in transformers, and the values that do not.
-NEUTRAL: dict[str, tuple] = {
-    "num_beams": (1,),
-    "do_sample": (False,),
-    "penalty_alpha": (0, 0.0),
-    "repetition_penalty": (1, 1.0),
-    "encoder_repetition_penalty": (1, 1.0),
-    "no_repeat_ngram_size": (0,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "exponential_decay_length_penalty": (),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "bad_words_ids": ([],),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
-    "forced_decoder_ids": ([],),
-    "sequence_bias": ({},),
-    "guidance_scale": (1, 1.0),
-    "watermarking_config": ({},),
-    "stop_strings": ([],),
-    "max_time": (),
-}
+NEW_TOKENS = 20  # where nobody says
+CHUNK = 1024  # tokens of a prompt that are read at once
+SCORED = 128  # tokens whose logits are held at once
+CAPACITY = 64  # smallest cache, in tokens
+
+Adjust = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class GenerationConfig:
-    """What a checkpoint's own files say of generation; `ignored` is what greedy search leaves out."""
+class Job:
+    """Rows to extend.
 
-    eos: tuple[int, ...]
-    pad: int
-    decoder_start: int | None
-    forced_bos: int | None
-    forced_eos: tuple[int, ...]
-    max_length: int | None
-    max_new_tokens: int | None
-    ignored: tuple[str, ...]
-
-
-def read_config(folder: Path) -> GenerationConfig:
-    """What generation_config.json says, or config.json where there is none; as transformers reads them."""
-    settings, config = folder / "generation_config.json", read_json(folder / "config.json", missing={})
-    found = read_json(settings) if settings.is_file() else config
-    values = {key: value for key, value in found.items() if value is not None}
-    if config.get("force_bos_token_to_be_generated"):  # BART's name for it in files of 2020
-        values.setdefault("forced_bos_token_id", config.get("bos_token_id"))
-    for key in (
-        "max_length",
-        "max_new_tokens",
-        "pad_token_id",
-        "decoder_start_token_id",
-        "forced_bos_token_id",
-    ):
-        if not isinstance(values.get(key, 0), int):
-            raise BundleError(f"{folder}: {key} is {values[key]!r}, expected a whole number")
-    eos = _ids(values.get("eos_token_id"))
-    start = values.get("decoder_start_token_id", values.get("bos_token_id"))
-    ignored = [f"{k}={values[k]}" for k, plain in NEUTRAL.items() if k in values and values[k] not in plain]
-    return GenerationConfig(
-        eos=eos,
-        pad=values.get("pad_token_id", eos[0] if eos else 0),
-        decoder_start=start,
-        forced_bos=values.get("forced_bos_token_id"),
-        forced_eos=_ids(values.get("forced_eos_token_id")),
-        max_length=values.get("max_length"),
-        max_new_tokens=values.get("max_new_tokens"),
-        ignored=tuple(ignored),
-    )
-
-
-def _ids(value: int | Sequence[int] | None) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, int) else tuple(value)
-
-
-def greedy(
-    step: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    prompts: Sequence[Sequence[int]],
-    ids: np.ndarray,
-    new_tokens: Sequence[int],
-    config: GenerationConfig,
-) -> list[list[int]]:
-    """Extend each of `prompts`, in `ids` (B,S) padded on the right, by the likeliest token at a time.
-
-    A row ends after an end-of-sequence token, which it keeps, or after its number of `new_tokens`. `step`
-    takes new ids (B,S) and the number of real ones a row, and gives logits (B,V).
+    `prompts` are what the decoder begins with, `sources` an encoder's tokens where it has some, `cross` what
+    its output gives every step. `limit` is the decoder's longest sequence; `strict` makes it an error to ask
+    for more.
     """
-    if config.ignored:
-        warnings.warn(f"greedy search leaves out {', '.join(config.ignored)}", stacklevel=3)
-    counts = np.array([len(prompt) for prompt in prompts])
-    rows: list[list[int]] = [[] for _ in prompts]
-    going = np.array([n > 0 for n in new_tokens])
-    while going.any():
-        logits = step(ids, counts)
-        tokens = logits.argmax(axis=1)
-        for i in np.flatnonzero(going).tolist():
-            if config.forced_bos is not None and len(prompts[i]) + len(rows[i]) == 1:
-                tokens[i] = config.forced_bos
-            if config.forced_eos and len(rows[i]) == new_tokens[i] - 1:
-                tokens[i] = min(config.forced_eos)
-            rows[i].append(int(tokens[i]))
-            going[i] = tokens[i] not in config.eos and len(rows[i]) < new_tokens[i]
-        counts = going.astype(np.int64)
-        ids = np.where(going, tokens, config.pad)[:, None]
-    return rows
+
+    session: Session
+    cache: str
+    prompts: list[list[int]]
+    sources: list[list[int]] | None
+    cross: dict
+    limit: int | None
+    text: Callable[[], Text]
+    strict: bool = True
+
+    @property
+    def words(self) -> int:
+        """How many words the decoder knows."""
+        return self.session.outputs["logits"].shape[-1]
+
+
+def run(
+    job: Job, settings: Settings, adjust: Adjust | None = None, log_probs: bool = False
+) -> tuple[list[Generated], Iterator[list[tuple[int, int]]]]:
+    """The results, `num_return_sequences` a row, and what fills them: iterate it to its end.
+
+    It yields after every step the results that got a token, and the tokens; of beams, all in the end.
+    """
+    copies = settings.num_return_sequences
+    limits = [new_tokens(len(prompt), settings, job.limit, job.strict) for prompt in job.prompts]
+    rng = np.random.default_rng(settings.seed)
+    results = [Generated() for _ in range(len(job.prompts) * copies)]
+    if settings.num_beams > 1:
+        return results, _beams(job, settings, adjust, limits, rng, results)
+    return results, _samples(job, settings, adjust, limits, rng, results, log_probs)
+
+
+def _samples(
+    job: Job,
+    settings: Settings,
+    adjust: Adjust | None,
+    limits: list[int],
+    rng: np.random.Generator,
+    results: list[Generated],
+    log_probs: bool,
+) -> Iterator[list[tuple[int, int]]]:
+    copies = settings.num_return_sequences
+    cache, logits = _prefill(job, settings, limits)
+    owners = np.repeat(np.arange(len(job.prompts)), copies)
+    if copies > 1:
+        cache.select(owners)
+        logits = logits[owners]
+    plan = _plan(job, settings, adjust, limits, owners.tolist())
+
+    def choose(scores: np.ndarray) -> np.ndarray:
+        return draw(scores, rng) if settings.do_sample else scores.argmax(axis=1)
+
+    yield from sample(cache, logits, plan, choose, results, log_probs=log_probs)
+
+
+def _beams(
+    job: Job,
+    settings: Settings,
+    adjust: Adjust | None,
+    limits: list[int],
+    rng: np.random.Generator,
+    results: list[Generated],
+) -> Iterator[list[tuple[int, int]]]:
+    if settings.num_beam_groups > 1:
+        raise InputError("num_beam_groups above 1 is not supported")
+    copies = settings.num_return_sequences
+    cache, logits = _prefill(job, settings, limits)
+    plan = _plan(job, settings, adjust, limits, list(range(len(job.prompts))))
+    how = BeamSettings(settings.num_beams, settings.length_penalty, settings.early_stopping, copies)
+    best = beam(cache, logits, plan, how, rng if settings.do_sample else None)
+    for place, found in enumerate(hypothesis for row in best for hypothesis in row):
+        results[place].tokens, results[place].score = found.tokens, found.score
+        yield [(place, token) for token in found.tokens]
+
+
+def _plan(job: Job, settings: Settings, adjust: Adjust | None, limits: list[int], owners: list[int]) -> Plan:
+    """What rows may do; `owners` are their prompts'."""
+    found = processors(settings, job.words, job.sources if job.cross else job.prompts)
+    shape = None
+    if found or adjust is not None:
+
+        def shape(rows: Sequence[int], new: Sequence[Sequence[int]], scores: np.ndarray) -> np.ndarray:
+            mine = [owners[row] for row in rows]
+            tokens = [[*job.prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
+            before = [len(job.prompts[owner]) for owner in mine]
+            whole = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
+            step = Step(tokens, before, whole, mine)
+            for process in found:
+                scores = process(step, scores)
+            return scores if adjust is None else adjust(tokens, scores)
+
+    stopped = _stopper(job.text(), settings.stop_strings) if settings.stop_strings else None
+    return Plan([limits[owner] for owner in owners], frozenset(settings.eos_token_id), shape, stopped)
+
+
+def _stopper(text: Text, strings: Sequence[str]) -> Callable[[Sequence[int]], bool]:
+    """Whether the last of new tokens complete a stop string."""
+    window = max(map(len, strings)) + 8  # a token is a character or more, but for pieces of one
+
+    def stopped(tokens: Sequence[int]) -> bool:
+        tail = text.decode([tokens[-window:]])[0]
+        return any(string in tail for string in strings)
+
+    return stopped
+
+
+def _prefill(
+    job: Job, settings: Settings, limits: list[int]
+) -> tuple[StaticCache | DynamicCache, np.ndarray]:
+    """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
+    ids, _ = pad(job.prompts, settings.pad)
+    counts = np.array([len(prompt) for prompt in job.prompts])
+    total = max(len(prompt) + new for prompt, new in zip(job.prompts, limits, strict=True))
+    roomy = max(CAPACITY, 2 * ids.shape[1])
+    cache = open_cache(job.session, job.cache, job.cross, len(ids), min(total, roomy))
+    logits = np.zeros((len(ids), job.words), np.float32)
+    for start in range(0, ids.shape[1], CHUNK):
+        here = np.clip(counts - start, 0, CHUNK)
+        found = cache.step(ids[:, start : start + CHUNK], here)
+        logits = np.where((here > 0)[:, None], found, logits)
+    return cache, logits
+
+
+def new_tokens(prompt: int, settings: Settings, limit: int | None, strict: bool) -> int:
+    """How many tokens a prompt of that length may grow by.
+
+    Raises InputError where the prompt fills the model's longest sequence, and, if `strict`, where it would go
+    beyond it.
+    """
+    asked, room = settings.max_new_tokens, None if limit is None else limit - prompt
+    if room is not None and room < 1:
+        raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
+    if asked is None and settings.max_length is not None:
+        asked = settings.max_length - prompt
+        if asked < 1:
+            raise InputError(
+                f"a prompt of {prompt} tokens leaves no room in max_length={settings.max_length}; choose "
+                "max_new_tokens"
+            )
+    elif asked is not None and strict and room is not None and asked > room:
+        raise InputError(f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}")
+    asked = NEW_TOKENS if asked is None else asked
+    return asked if room is None else min(asked, room)
+
+
+def score(job: Job, rows: Sequence[Sequence[int]], pad_id: int) -> list[np.ndarray]:
+    """The log-probability of each token of each row but the first, given those before it."""
+    ids, _ = pad(rows, pad_id)
+    counts = np.array([len(row) for row in rows])
+    cache = open_cache(job.session, job.cache, job.cross, len(ids), ids.shape[1])
+    found = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
+    for start in range(0, ids.shape[1] - 1, SCORED):
+        part = ids[:, start : start + SCORED]
+        logits = cache.read(part, np.clip(counts - start, 0, SCORED))  # (B, S, V)
+        following = ids[:, start + 1 : start + 1 + SCORED]
+        logits = logits[:, : following.shape[1]]
+        chosen = np.take_along_axis(logits, following[:, :, None], axis=2)[:, :, 0]
+        found[:, start : start + SCORED] = chosen - _log_sum(logits)
+    return [found[row, : count - 1] for row, count in enumerate(counts)]
+
+
+def _log_sum(logits: np.ndarray) -> np.ndarray:
+    """The logarithm of the sum of exponentials over words: (B,S,V) -> (B,S)."""
+    highest = logits.max(axis=2)
+    return highest + np.log(np.exp(logits - highest[:, :, None]).sum(axis=2))

@@ -1,33 +1,56 @@
 """A bundle, loaded."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
-from txexport.runtime import answering, embedding, tagging, tasks, tasks_image
+from txexport.runtime import answering, embedding, generation, tagging, tasks, tasks_image
 from txexport.runtime.audio import Audio
-from txexport.runtime.cache import CROSS, open_cache
-from txexport.runtime.generation import DEFAULT_NEW_TOKENS, GenerationConfig, greedy, read_config
+from txexport.runtime.cache import CROSS
+from txexport.runtime.generation import Adjust, Job
 from txexport.runtime.images import Images
 from txexport.runtime.pooling import Pooling, read_pooling
+from txexport.runtime.search import Generated
 from txexport.runtime.session import Session, open_sessions
-from txexport.runtime.text import Text, as_rows, as_texts, pad
+from txexport.runtime.settings import Settings, read_settings
+from txexport.runtime.text import Pieces, Text, as_rows, as_texts, pad
 
-PROMPT_CAPACITY = 64  # smallest cache, in tokens
+Prompts = str | Path | np.ndarray | Sequence
 
 
-def load(folder: str | Path, *, device: str | None = None, threads: int | None = None) -> "Model":
+@dataclass(frozen=True)
+class Score:
+    """How likely a model finds tokens: the logarithm of each one's probability, given those before it."""
+
+    tokens: list[int]
+    log_probs: list[float]
+
+    @property
+    def total(self) -> float:
+        """The logarithm of the probability of all of them."""
+        return float(sum(self.log_probs))
+
+
+def load(
+    folder: str | Path, *, device: str | None = None, threads: int | None = None, check: bool = True
+) -> "Model":
     """The Model of the bundle in `folder`.
 
     `device` is "cpu", "cuda", or None for CUDA where present; `threads` limits those of one operator.
-    Raises BundleError for a folder that is no whole bundle, InputError for a device that is not there.
+    `check` makes sure that graphs are those that were exported. Raises BundleError for a folder that is no
+    whole bundle, InputError for a device that is not there.
     """
     folder = Path(folder)
     manifest = bundle.read(folder)
+    if check:
+        bundle.check(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return Model(folder, manifest, *open_sessions(files, device, threads))
 
@@ -78,60 +101,148 @@ class Model:
         return bundle.read_json(self.folder / "config.json")
 
     @cached_property
-    def generation_config(self) -> GenerationConfig:
+    def settings(self) -> Settings:
         """What the checkpoint's files say of generation."""
-        return read_config(self.folder)
+        return read_settings(self.folder)
 
     @cached_property
     def pooling(self) -> Pooling | None:
         """What the checkpoint's sentence-transformers files say; None where it has none."""
         return read_pooling(self.folder)
 
-    def generate(self, prompts: str | Sequence[str], *, max_new_tokens: int | None = None) -> str | list[str]:
-        """The new text that greedy search gives for a prompt, or for each of several in one batch.
+    def generate(
+        self, prompts: Prompts, *, adjust: Adjust | None = None, **options: Any
+    ) -> str | list[str] | list[list[str]]:
+        """The new text for a prompt, or for each of several in one batch.
 
-        For an encoder-decoder, `prompts` are its sources. Arguments and errors as `generate_ids`.
+        For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
+        `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
+        says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
+        logits at each step: it takes rows of tokens and scores (R,V), and gives scores. Errors as
+        `generate_ids`.
         """
-        encodings = self.text.encode(as_texts(prompts))
-        rows = self.generate_ids([encoding.ids for encoding in encodings], max_new_tokens=max_new_tokens)
-        texts = self.text.decode(rows)
-        return texts[0] if isinstance(prompts, str) else texts
+        rows, single = self._rows(prompts)
+        texts = self.text.decode(self.generate_ids(rows, adjust=adjust, **options))
+        copies = len(texts) // max(1, len(rows))
+        if copies > 1:
+            grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
+            return grouped[0] if single else grouped
+        return texts[0] if single else texts
 
     def generate_ids(
-        self, rows: Sequence[Sequence[int] | np.ndarray], *, max_new_tokens: int | None = None
+        self,
+        rows: Sequence[Sequence[int] | np.ndarray],
+        *,
+        adjust: Adjust | None = None,
+        **options: Any,
     ) -> list[list[int]]:
-        """The new token ids that greedy search gives for rows of ids of any lengths, in one batch.
+        """The new token ids for rows of ids of any lengths, in one batch; for speech, of spectrograms.
 
-        For a model of speech, `rows` are spectrograms (bands,frames). A row ends after an end-of-sequence
-        token, which it keeps, or after `max_new_tokens`: by default what the checkpoint's generation settings
-        say, or else 20, within the model's longest sequence. Raises InputError for a task that does not
-        generate and for rows that are too long.
+        A row ends after an end-of-sequence token, which it keeps, at a stop string, or after
+        `max_new_tokens`: by default what the checkpoint's settings say, or else 20, within the model's
+        longest sequence. With num_return_sequences above 1, so many rows for each one, the best first. Raises
+        InputError for a task that does not generate, for rows that are too long, and for options that are
+        unknown or out of range.
         """
+        return [found.tokens for found in self.search(rows, adjust=adjust, **options)]
+
+    def search(
+        self,
+        rows: Sequence[Sequence[int] | np.ndarray],
+        *,
+        adjust: Adjust | None = None,
+        log_probs: bool = False,
+        **options: Any,
+    ) -> list[Generated]:
+        """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
+        settings = self.settings.updated(**options)
+        job = self._job(rows, settings, strict="max_new_tokens" in options)
+        if not job.prompts:
+            return []
+        results, steps = generation.run(job, settings, adjust, log_probs)
+        for _ in steps:
+            pass
+        return results
+
+    def stream(self, prompt: str, *, adjust: Adjust | None = None, **options: Any) -> Iterator[str]:
+        """The new text for one prompt in pieces as they come, none of which splits a character."""
+        for _, piece in self.stream_many([prompt], adjust=adjust, **options):
+            yield piece
+
+    def stream_many(
+        self, prompts: Sequence, *, adjust: Adjust | None = None, **options: Any
+    ) -> Iterator[tuple[int, str]]:
+        """As `stream`, for several prompts in one batch: each piece with its prompt's number."""
+        settings = self.settings.updated(**options)
+        rows, _ = self._rows(prompts)
+        job = self._job(rows, settings, strict="max_new_tokens" in options)
+        pieces = [Pieces(self.text) for _ in range(len(rows) * settings.num_return_sequences)]
+        _, steps = generation.run(job, settings, adjust) if rows else ([], iter(()))
+        for step in steps:
+            for place, token in step:
+                piece = pieces[place].add(token)
+                if piece:
+                    yield place, piece
+        for place, left in enumerate(pieces):
+            if rest := left.rest():
+                yield place, rest
+
+    def score(self, texts: str | Sequence[str], targets: str | Sequence[str] | None = None) -> list[Score]:
+        """How likely the model finds each token of texts, given those before it; the first ones have none.
+
+        An encoder-decoder scores `targets`, as answers to `texts`. Raises InputError for a task that does not
+        generate and for texts that are too long.
+        """
+        rows, _ = self._rows(texts)
+        job = self._job(rows, self.settings, strict=False)
+        if (job.sources is not None) != (targets is not None):
+            raise InputError("targets are what an encoder-decoder scores, and only that")
+        if targets is not None:
+            rows = [
+                [*prompt, *target] for prompt, target in zip(job.prompts, self._rows(targets)[0], strict=True)
+            ]
+        for row in rows:
+            self._check_length(len(row), job.limit)
+        found = generation.score(job, rows, self.settings.pad) if rows else []
+        return [Score(list(row[1:]), values.tolist()) for row, values in zip(rows, found, strict=True)]
+
+    def _rows(self, prompts: Prompts) -> tuple[list, bool]:
+        """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
+        encoder = self.sessions.get("encoder_model")
+        if encoder is not None and "input_features" in encoder.inputs:
+            single = isinstance(prompts, str | Path | np.ndarray)
+            return list(self.audio.features(prompts)), single
+        texts = as_texts(prompts)  # type: ignore[arg-type]
+        return [encoding.ids for encoding in self.text.encode(texts)], isinstance(prompts, str)
+
+    def _job(self, rows: Sequence, settings: Settings, strict: bool) -> Job:
+        """What there is to extend. Raises InputError for a task that does not generate."""
         if self.manifest.cache is None:
             raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
-        config, seq2seq = self.generation_config, "encoder_model" in self.sessions
-        session = self.sessions["decoder_model" if seq2seq else "model"]
-        if isinstance(rows, Sequence | np.ndarray) and not len(rows):
-            return []
+        if settings.ignored:
+            warnings.warn(f"generation leaves out {', '.join(settings.ignored)}", stacklevel=3)
+        crossed = "encoder_model" in self.sessions
+        session = self.sessions["decoder_model" if crossed else "model"]
+        limit, sources = self.manifest.limits["decoder"], None
         cross: dict = {}
-        if seq2seq:
-            if config.decoder_start is None:
-                raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
-            cross, prompts = self._encode(rows, session), [[config.decoder_start]] * len(rows)
-        else:
+        if isinstance(rows, Sequence | np.ndarray) and not len(rows):
+            prompts: list[list[int]] = []
+        elif not crossed:
             prompts = as_rows(rows, session.outputs["logits"].shape[-1])
-        ids, _ = pad(prompts, config.pad)
-        new_tokens = [self._new_tokens(len(prompt), max_new_tokens) for prompt in prompts]
-        total = max(len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True))
-        cache = open_cache(session, self.manifest.cache, cross, len(rows), min(total, _roomy(ids.shape[1])))
-        return greedy(cache.step, prompts, ids, new_tokens, config)
+        else:
+            if settings.decoder_start is None:
+                raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
+            cross, sources = self._encode(rows, settings)
+            prompts = [[settings.decoder_start]] * len(rows)
+        return Job(session, self.manifest.cache, prompts, sources, cross, limit, lambda: self.text, strict)
 
-    def _encode(self, rows: Sequence, decoder: Session) -> dict:
-        """Run the encoder; what it leaves for every step of the decoder, by the decoder's input names."""
-        encoder, rest = self.sessions["encoder_model"], {}
+    def _encode(self, rows: Sequence, settings: Settings) -> tuple[dict, list[list[int]] | None]:
+        """Run the encoder: what it leaves for the decoder's steps, by name, and the tokens that it read."""
+        encoder, rest, tokens = self.sessions["encoder_model"], {}, None
         port = next(iter(encoder.inputs.values()))
         if port.name == "input_ids":
-            ids, mask = pad(as_rows(rows, self._source_words(decoder)), self.generation_config.pad)
+            tokens = as_rows(rows, self._source_words())
+            ids, mask = pad(tokens, settings.pad)
             self._check_length(ids.shape[1], self.manifest.limits["encoder"])
             values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
             rest = {"encoder_attention_mask": values["attention_mask"]}
@@ -140,36 +251,11 @@ class Model:
         wanted = [name for name in encoder.outputs if CROSS in name]
         outputs = encoder.run_values(values, wanted)
         cross = {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
-        return rest | cross
+        return rest | cross, tokens
 
-    def _source_words(self, decoder: Session) -> int:
+    def _source_words(self) -> int:
         """How many words an encoder knows: the decoder may know others."""
-        words = self.manifest.spec["encoder"]["embedding"].get("vocab_size")
-        return words or decoder.outputs["logits"].shape[-1]
-
-    def _new_tokens(self, prompt: int, asked: int | None) -> int:
-        """How many tokens a prompt of that length may grow by."""
-        config, limit = self.generation_config, self.manifest.limits["decoder"]
-        room = None if limit is None else limit - prompt
-        if asked is not None:
-            if isinstance(asked, bool) or not isinstance(asked, (int, np.integer)) or asked < 1:
-                raise InputError(f"max_new_tokens is {asked!r}, expected a whole number of at least 1")
-            if room is not None and asked > room:
-                raise InputError(
-                    f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}"
-                )
-            return int(asked)
-        if room is not None and room < 1:
-            raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
-        default = config.max_new_tokens or DEFAULT_NEW_TOKENS
-        if config.max_new_tokens is None and config.max_length is not None:
-            default = config.max_length - prompt
-            if default < 1:
-                raise InputError(
-                    f"a prompt of {prompt} tokens leaves no room in the checkpoint's max_length of "
-                    f"{config.max_length}; choose max_new_tokens"
-                )
-        return default if room is None else min(default, room)
+        return self.manifest.spec["encoder"]["embedding"]["vocab_size"]
 
     def _check_length(self, length: int, limit: int | None) -> None:
         if limit is not None and length > limit:
@@ -184,11 +270,6 @@ class Model:
     match = tasks_image.match
     next_sentence = tasks.next_sentence
     tag = tagging.tag
-
-
-def _roomy(prompt: int) -> int:
-    """A first capacity for a prompt of that length; it grows from there."""
-    return max(PROMPT_CAPACITY, 2 * prompt)
 
 
 def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:

@@ -99,6 +99,31 @@ class Text:
         return None
 
 
+class Pieces:
+    """Tokens that come one by one as text that never splits a character."""
+
+    def __init__(self, text: Text):
+        self.text = text
+        self.tokens: list[int] = []
+        self.known = self.read = 0  # tokens before `read` are out; those from `known` on decode what follows
+
+    def add(self, token: int) -> str:
+        """The text that `token` completes; empty while a character is in parts."""
+        self.tokens.append(token)
+        return self._more(complete=False)
+
+    def rest(self) -> str:
+        """What is left in the end, a broken character included."""
+        return self._more(complete=True)
+
+    def _more(self, complete: bool) -> str:
+        before, after = self.text.decode([self.tokens[self.known : self.read], self.tokens[self.known :]])
+        if len(after) <= len(before) or (after.endswith("\ufffd") and not complete):
+            return ""
+        self.known, self.read = self.read, len(self.tokens)
+        return after[len(before) :]
+
+
 def as_texts(texts: str | Sequence[str]) -> list[str]:
     """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
     found = [texts] if isinstance(texts, str) else list(texts)
