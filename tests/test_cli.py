@@ -25,6 +25,9 @@ def test_export_then_generate(checkpoint_of, tmp_path):
     assert json.loads(output)["prompt"] == "the cat"
     code, text, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4)
     assert text == json.loads(output)["text"] + "\n"
+    (tmp_path / "prompts").write_text("the cat\nthe cat\n")
+    file = "--file", tmp_path / "prompts", "--max-new-tokens", 4, "--json"
+    assert invoke("generate", tmp_path / "out", *file)[1] == 2 * output
 
 
 @pytest.mark.parametrize(

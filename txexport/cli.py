@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from txexport.cli_options import answers, bundle
+from txexport.cli_options import answers, bundle, lines, texts
 from txexport.cli_tasks import COMMANDS
 from txexport.errors import InputError, TxexportError
 
@@ -153,7 +153,7 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
 
 @main.command()
 @bundle
-@click.argument("prompts", nargs=-1, required=True)
+@texts("PROMPTS")
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
 @click.option("--num-beams", type=int, help="Beam search with so many beams.")
 @click.option("--do-sample/--no-sample", default=None, help="Draw tokens instead of taking the likeliest.")
@@ -172,7 +172,8 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
 @answers
 def generate(
     out: Path,
-    prompts: tuple[str, ...],
+    texts: tuple[str, ...],
+    file: Path | None,
     others: dict[str, Any],
     as_json: bool,
     device: str | None,
@@ -186,6 +187,7 @@ def generate(
     from txexport.runtime import load
 
     given = {name: value for name, value in options.items() if value is not None} | others
+    prompts = lines(texts, file)
     model = load(out, device=device, threads=threads)
     if len(prompts) == 1 and not as_json and given.get("num_return_sequences", 1) == 1:
         for _, piece in model.stream_many(prompts, **given):
@@ -193,8 +195,8 @@ def generate(
         click.echo()
         return
     for prompt, text in zip(prompts, model.generate(prompts, **given), strict=True):
-        texts = [text] if isinstance(text, str) else text
-        for one in texts:
+        several = [text] if isinstance(text, str) else text
+        for one in several:
             click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
 
 

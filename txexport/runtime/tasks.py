@@ -27,7 +27,7 @@ SERVES = {
     "classify_image": ("image-classification",),
     "embed": ("feature-extraction",),
     "fill_mask": ("fill-mask", "pretraining"),
-    "generate": ("text-generation", "text2text-generation"),
+    "generate": ("text-generation", "text2text-generation", "automatic-speech-recognition"),
     "match": ("zero-shot-image-classification",),
     "next_sentence": ("next-sentence-prediction", "pretraining"),
     "tag": ("token-classification",),
