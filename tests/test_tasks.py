@@ -242,6 +242,8 @@ def spans(case: Case, question: str, context: str, **settings) -> list[dict]:
         )
         encoding = batch[i]
         for s, e, score in zip(starts.tolist(), ends.tolist(), scores.tolist(), strict=True):
+            if score == 0:  # a window may have fewer spans than are asked for
+                continue
             first, last = encoding.offsets[s][0], encoding.offsets[e][1]
             if aligned:
                 first = encoding.word_to_chars(encoding.token_to_word(s), 1)[0]
@@ -260,7 +262,7 @@ QUESTION, CONTEXT = "where is Anna?", " ".join([*TEXTS[:2], *TEXTS[3:], "anna Li
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"longest": 3, "top_k": 99}, {"size": 20, "stride": 5}, {"aligned": False}], ids=str
+    "settings", [{}, {"longest": 3, "top_k": 60}, {"size": 20, "stride": 5}, {"aligned": False}], ids=str
 )
 @pytest.mark.parametrize(
     ("architecture", "kind"),
