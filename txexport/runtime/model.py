@@ -11,9 +11,10 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
-from txexport.runtime import answering, embedding, generation, tagging, tasks, tasks_image
+from txexport.runtime import answering, chat, embedding, generation, speech, tagging, tasks, tasks_image
 from txexport.runtime.audio import Audio
 from txexport.runtime.cache import CROSS
+from txexport.runtime.chat import Messages
 from txexport.runtime.generation import Adjust, Job
 from txexport.runtime.images import Images
 from txexport.runtime.pooling import Pooling, read_pooling
@@ -173,8 +174,13 @@ class Model:
         self, prompts: Sequence, *, adjust: Adjust | None = None, **options: Any
     ) -> Iterator[tuple[int, str]]:
         """As `stream`, for several prompts in one batch: each piece with its prompt's number."""
-        settings = self.settings.updated(**options)
         rows, _ = self._rows(prompts)
+        yield from self._stream(rows, adjust, options)
+
+    def _stream(
+        self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]
+    ) -> Iterator[tuple[int, str]]:
+        settings = self.settings.updated(**options)
         job = self._job(rows, settings, strict="max_new_tokens" in options)
         pieces = [Pieces(self.text) for _ in range(len(rows) * settings.num_return_sequences)]
         _, steps = generation.run(job, settings, adjust) if rows else ([], iter(()))
@@ -186,6 +192,28 @@ class Model:
         for place, left in enumerate(pieces):
             if rest := left.rest():
                 yield place, rest
+
+    def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
+        """The answer to a conversation, as the checkpoint's chat template puts it to the model.
+
+        `messages` are {"role": "user", "content": ...} and so on. Errors as `generate`, and where there is no
+        template.
+        """
+        text = chat.prompt(self.folder, messages)
+        rows = self.generate_ids(self._plain(text), adjust=adjust, **options)
+        return self.text.decode(rows)[0]
+
+    def stream_chat(
+        self, messages: Messages, *, adjust: Adjust | None = None, **options: Any
+    ) -> Iterator[str]:
+        """As `chat`, in pieces as they come."""
+        rows = self._plain(chat.prompt(self.folder, messages))
+        for _, piece in self._stream(rows, adjust, options):
+            yield piece
+
+    def _plain(self, text: str) -> list[list[int]]:
+        """The tokens of a text that has its special tokens already."""
+        return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
 
     def score(self, texts: str | Sequence[str], targets: str | Sequence[str] | None = None) -> list[Score]:
         """How likely the model finds each token of texts, given those before it; the first ones have none.
@@ -270,6 +298,7 @@ class Model:
     match = tasks_image.match
     next_sentence = tasks.next_sentence
     tag = tagging.tag
+    transcribe = speech.transcribe
 
 
 def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:
