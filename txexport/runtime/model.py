@@ -60,10 +60,31 @@ class Model:
     """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`."""
 
     def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
-        self.folder, self.manifest, self.device, self.sessions = folder, manifest, device, sessions
+        self.folder, self.manifest, self.device = folder, manifest, device
+        self._sessions: dict[str, Session] | None = sessions
 
     def __repr__(self) -> str:
         return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the memory of graphs and weights; a closed model answers nothing more.
+
+        Calls of other threads that have begun may end first.
+        """
+        self._sessions = None
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The graphs by role. Raises InputError once the model is closed."""
+        if self._sessions is None:
+            raise InputError(f"{self} is closed; load it again")
+        return self._sessions
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs by name of one graph for inputs by name, as txexport.json lists them.
