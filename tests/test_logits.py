@@ -198,6 +198,25 @@ def bans(scores: np.ndarray) -> np.ndarray:
     return np.where(scores < -MAX / 2, -np.inf, scores)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("eos", [None, 3, EOS])
+@pytest.mark.parametrize(
+    "limit", [{"top_k": 1}, {"top_p": 0.001}, {"min_p": 1.0}, {"typical_p": 0.001}], ids=str
+)
+def test_sampled_beams_keep_more_tokens_than_can_end_them(eos, limit, models):
+    options = {"top_k": 0} | limit | {"do_sample": True, "num_beams": 4, "eos_token_id": eos}
+    scores, step = scores_of(1), step_of(1)
+    ours = processed(Settings().updated(**options), step, scores)
+    theirs = list_of(models["gpt2"], [1, 2], **options)
+    check(ours, theirs(torch.ones((ROWS, 3), dtype=torch.int64), torch.tensor(scores)).numpy())
+    assert (np.isfinite(ours).sum(axis=1) >= (3 if eos == EOS else 2)).all()
+
+
+def test_min_new_tokens_stands_in_place_of_min_length():
+    settings = Settings().updated(eos_token_id=EOS, min_new_tokens=0, min_length=99)
+    assert processors(settings, VOCAB) == []
+
+
 def test_plain_greedy_search_costs_nothing():
     settings = Settings(eos_token_id=(3,), max_new_tokens=9, temperature=0.5, top_p=0.5, num_beams=4)
     assert processors(settings, VOCAB, [[5]]) == []

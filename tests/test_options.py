@@ -36,6 +36,10 @@ BAD = [
         {"temperature": math.nan},
         "temperature is nan, expected a number above 0; greedy search is do_sample=False",
     ),
+    (
+        {"temperature": True},
+        "temperature is True, expected a number above 0; greedy search is do_sample=False",
+    ),
     ({"top_p": 0}, f"top_p is 0.0, {SHARE}"),
     ({"top_p": 1.01}, f"top_p is 1.01, {SHARE}"),
     ({"typical_p": 0.0}, f"typical_p is 0.0, {SHARE}"),

@@ -1,18 +1,23 @@
 """What an application meets when it embeds a bundle."""
 
 import dataclasses
+import gc
 import json
+import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 import pytest
+from rows import GENERATE, Row
 from tokenizers import Tokenizer
 
 import txexport
 from txexport.errors import BundleError, InputError
+from txexport.exporter import export
 from txexport.runtime.cache import StaticCache
 from txexport.runtime.session import cuda_present
 
@@ -435,3 +440,26 @@ def test_several_threads_may_ask_at_once(model_of):
         for _ in range(3):
             found = list(pool.map(lambda rows: model.generate_ids(rows, max_new_tokens=12), prompts))
             assert found == expected
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_closing_gives_memory_back(checkpoint_of, tmp_path):
+    """Ten models of 30 MB, one after another, hold no more than one does."""
+    row = Row("gpt2", "GPT2LMHeadModel", GENERATE, "wide", {"n_embd": 768, "n_inner": 3072, "n_head": 12})
+    export(checkpoint_of(row), tmp_path / "out")
+    held = []
+    for _ in range(10):
+        with txexport.load(tmp_path / "out", device="cpu", threads=1) as model:
+            model.generate_ids([[5, 6, 7]], max_new_tokens=2)
+            size = (tmp_path / "out" / "weights.safetensors").stat().st_size
+        gc.collect()
+        held.append(resident())
+    assert size > 30e6
+    assert held[-1] - held[1] < size
+    with pytest.raises(InputError, match="is closed; load it again"):
+        model.generate_ids([[5]])

@@ -65,6 +65,13 @@ def test_ties():
     assert len(left([0] * 8, sampling.top_p, 0.5, 1)) == 4
     assert left([2, 1, 2, 1], sampling.epsilon_cutoff, 0.9, 1) == [0, 2]
     assert left([2, 1, 2, 1], sampling.min_p, 1.0, 1) == [0, 2]
+    assert len(left([0] * 4, sampling.top_h, 0.5)) == 2
+    p = sampling.softmax(np.array([[1, 0, 2]], np.float32))[0]
+    assert left([1, 0, 2], sampling.epsilon_cutoff, float(p[0]), 1) == [0, 2]
+
+
+def test_top_h_leaves_out_what_is_impossible():
+    assert left([0, -200, -300], sampling.top_h, 0.5) == [0]
 
 
 def test_edges_of_top_p():

@@ -89,3 +89,56 @@ def test_a_spectrogram_of_another_shape_is_one_line(bundle_of):
     model = load(bundle_of("whisper", "static"))
     with pytest.raises(InputError, match=r"a spectrogram is \(11, 7\), expected \(11, 42\)"):
         model.generate_ids([np.zeros((11, 7), np.float32)])
+
+
+WHISPER = {
+    "decoder_start_token_id": 3,
+    "lang_to_id": {"<|en|>": 290, "<|fr|>": 291, "<|zh|>": 292},
+    "task_to_id": {"transcribe": 293, "translate": 294},
+    "no_timestamps_token_id": 295,
+    "is_multilingual": True,
+    "suppress_tokens": [7, 8, 220],
+    "begin_suppress_tokens": [9, 300],
+    "eos_token_id": 2,
+    "pad_token_id": 1,
+}
+
+
+@pytest.fixture
+def whisper(checkpoint_of, tmp_path):
+    """A model that hears 1 s with the settings of a multilingual Whisper, its original, and two sounds."""
+    folder = checkpoint_of(
+        Row("whisper", "WhisperForConditionalGeneration", HEAR, "many", {"max_source_positions": 50})
+    )
+    transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
+    original = transformers.WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    original.generation_config = transformers.GenerationConfig(**WHISPER)
+    original.generation_config.save_pretrained(folder)
+    export(folder, tmp_path / "out")
+    sounds = [np.sin(np.arange(n) / k) * 0.5 for n, k in ((6000, 7), (16000, 23))]
+    return load(tmp_path / "out", device="cpu", threads=1), original, sounds
+
+
+@pytest.mark.parametrize("language", ["fr", None])
+@pytest.mark.parametrize("task", ["transcribe", "translate"])
+def test_what_is_written_down_equals_transformers(task, language, whisper):
+    model, original, sounds = whisper
+    features = torch.from_numpy(model.audio.features(sounds))
+    with torch.no_grad():
+        expected = original.generate(features, language=language, task=task, max_new_tokens=12)
+    wanted = [[token for token in row if token not in (1, 2) and token < 290] for row in expected.tolist()]
+    found = model.transcribe(sounds, language=language, task=task, max_new_tokens=12)
+    assert found == model.text.decode([row[1:] if row[0] == 3 else row for row in wanted])
+    assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == found[0]
+
+
+def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):
+    model, _, sounds = whisper
+    with pytest.raises(InputError, match="language 'xx' is not known; expected one of en, fr, zh"):
+        model.transcribe(sounds[0], language="xx")
+    with pytest.raises(InputError, match="task 'sing' is not known"):
+        model.transcribe(sounds[0], task="sing")
+    with pytest.raises(InputError, match="hears nothing"):
+        load(bundle_of("bart", "static"), device="cpu").transcribe(sounds[0])
+    with pytest.raises(InputError, match="at most"):
+        model.transcribe(np.zeros(17_000))

@@ -294,6 +294,7 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
         Source("", {}),
         {},
         "",
+        0,
         {},
     )
     sessions = {"model": Session(tmp_path / "model.onnx", "cpu", 1)}

@@ -73,7 +73,7 @@ def _samples(
     log_probs: bool,
 ) -> Iterator[list[tuple[int, int]]]:
     copies = settings.num_return_sequences
-    cache, logits = _prefill(job, settings, limits)
+    cache, logits = prefill(job, settings, limits)
     owners = np.repeat(np.arange(len(job.prompts)), copies)
     if copies > 1:
         cache.select(owners)
@@ -97,7 +97,7 @@ def _beams(
     if settings.num_beam_groups > 1:
         raise InputError("num_beam_groups above 1 is not supported")
     copies = settings.num_return_sequences
-    cache, logits = _prefill(job, settings, limits)
+    cache, logits = prefill(job, settings, limits)
     plan = _plan(job, settings, adjust, limits, list(range(len(job.prompts))))
     how = BeamSettings(settings.num_beams, settings.length_penalty, settings.early_stopping, copies)
     best = beam(cache, logits, plan, how, rng if settings.do_sample else None)
@@ -137,9 +137,7 @@ def _stopper(text: Text, strings: Sequence[str]) -> Callable[[Sequence[int]], bo
     return stopped
 
 
-def _prefill(
-    job: Job, settings: Settings, limits: list[int]
-) -> tuple[StaticCache | DynamicCache, np.ndarray]:
+def prefill(job: Job, settings: Settings, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
     ids, _ = pad(job.prompts, settings.pad)
     counts = np.array([len(prompt) for prompt in job.prompts])

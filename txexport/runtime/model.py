@@ -11,9 +11,10 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError
-from txexport.runtime import answering, embedding, generation, tagging, tasks, tasks_image
+from txexport.runtime import answering, chat, embedding, generation, speech, tagging, tasks, tasks_image
 from txexport.runtime.audio import Audio
 from txexport.runtime.cache import CROSS
+from txexport.runtime.chat import Messages
 from txexport.runtime.generation import Adjust, Job
 from txexport.runtime.images import Images
 from txexport.runtime.pooling import Pooling, read_pooling
@@ -59,10 +60,31 @@ class Model:
     """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`."""
 
     def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
-        self.folder, self.manifest, self.device, self.sessions = folder, manifest, device, sessions
+        self.folder, self.manifest, self.device = folder, manifest, device
+        self._sessions: dict[str, Session] | None = sessions
 
     def __repr__(self) -> str:
         return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the memory of graphs and weights; a closed model answers nothing more.
+
+        Calls of other threads that have begun may end first.
+        """
+        self._sessions = None
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The graphs by role. Raises InputError once the model is closed."""
+        if self._sessions is None:
+            raise InputError(f"{self} is closed; load it again")
+        return self._sessions
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs by name of one graph for inputs by name, as txexport.json lists them.
@@ -173,8 +195,13 @@ class Model:
         self, prompts: Sequence, *, adjust: Adjust | None = None, **options: Any
     ) -> Iterator[tuple[int, str]]:
         """As `stream`, for several prompts in one batch: each piece with its prompt's number."""
-        settings = self.settings.updated(**options)
         rows, _ = self._rows(prompts)
+        yield from self._stream(rows, adjust, options)
+
+    def _stream(
+        self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]
+    ) -> Iterator[tuple[int, str]]:
+        settings = self.settings.updated(**options)
         job = self._job(rows, settings, strict="max_new_tokens" in options)
         pieces = [Pieces(self.text) for _ in range(len(rows) * settings.num_return_sequences)]
         _, steps = generation.run(job, settings, adjust) if rows else ([], iter(()))
@@ -186,6 +213,28 @@ class Model:
         for place, left in enumerate(pieces):
             if rest := left.rest():
                 yield place, rest
+
+    def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
+        """The answer to a conversation, as the checkpoint's chat template puts it to the model.
+
+        `messages` are {"role": "user", "content": ...} and so on. Errors as `generate`, and where there is no
+        template.
+        """
+        text = chat.prompt(self.folder, messages)
+        rows = self.generate_ids(self._plain(text), adjust=adjust, **options)
+        return self.text.decode(rows)[0]
+
+    def stream_chat(
+        self, messages: Messages, *, adjust: Adjust | None = None, **options: Any
+    ) -> Iterator[str]:
+        """As `chat`, in pieces as they come."""
+        rows = self._plain(chat.prompt(self.folder, messages))
+        for _, piece in self._stream(rows, adjust, options):
+            yield piece
+
+    def _plain(self, text: str) -> list[list[int]]:
+        """The tokens of a text that has its special tokens already."""
+        return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
 
     def score(self, texts: str | Sequence[str], targets: str | Sequence[str] | None = None) -> list[Score]:
         """How likely the model finds each token of texts, given those before it; the first ones have none.
@@ -270,6 +319,7 @@ class Model:
     match = tasks_image.match
     next_sentence = tasks.next_sentence
     tag = tagging.tag
+    transcribe = speech.transcribe
 
 
 def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:

@@ -1,0 +1,91 @@
+"""Speech written down: what Whisper's decoder begins with (Radford et al. 2022, 2.3), and what follows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError
+from txexport.runtime import generation
+
+if TYPE_CHECKING:
+    from txexport.runtime.model import Model
+
+
+class Speech:
+    """The special tokens of a model of speech, as its generation_config.json has them."""
+
+    def __init__(self, folder: Path):
+        values = read_json(folder / "generation_config.json", missing={})
+        self.languages: dict[str, int] = _ids(values, "lang_to_id")
+        self.tasks: dict[str, int] = _ids(values, "task_to_id")
+        self.no_times: int | None = values.get("no_timestamps_token_id")
+
+    def begin(self, start: int, task: str, language: int | None) -> list[int]:
+        """The first tokens: start, language and task of a model of many languages, and that no times follow.
+
+        Raises InputError for a task that the model does not know.
+        """
+        tokens = [start]
+        if self.languages:
+            if task not in self.tasks:
+                raise InputError(f"task '{task}' is not known; expected one of {', '.join(self.tasks)}")
+            assert language is not None
+            tokens += [language, self.tasks[task]]
+        elif task != "transcribe":
+            raise InputError(f"task '{task}' needs a model of many languages")
+        return tokens if self.no_times is None else [*tokens, self.no_times]
+
+    def language(self, name: str) -> int:
+        """The token of a language by its code, as "fr". Raises InputError for one that the model lacks."""
+        token = name if name in self.languages else f"<|{name}|>"
+        if token not in self.languages:
+            known = ", ".join(code.strip("<|>") for code in sorted(self.languages))
+            raise InputError(f"language '{name}' is not known; expected one of {known}")
+        return self.languages[token]
+
+    def likeliest(self, logits: np.ndarray) -> list[int]:
+        """The languages' tokens that logits (B,V) after the start find likeliest."""
+        tokens = np.array(sorted(self.languages.values()))
+        return tokens[logits[:, tokens].argmax(axis=1)].tolist()
+
+
+def transcribe(
+    model: "Model", sounds: Any, *, language: str | None = None, task: str = "transcribe", **options: Any
+) -> str | list[str]:
+    """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
+
+    A sound is as `model.audio` takes it, at most as long as the model hears at once. `language` is a code as
+    "fr"; None lets the model tell. `options` as in `generate`. Raises InputError for a task, a language or a
+    sound that cannot be.
+    """
+    encoder = model.sessions.get("encoder_model")
+    if encoder is None or "input_features" not in encoder.inputs:
+        raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
+    rows, single = model._rows(sounds)
+    settings = model.settings.updated(**options)
+    job = model._job(rows, settings, strict="max_new_tokens" in options)
+    if not rows:
+        return []
+    speech, start = Speech(model.folder), job.prompts[0][0]
+    spoken: list[int | None] = [None] * len(rows)
+    if language is not None:
+        spoken = [speech.language(language)] * len(rows)
+    elif speech.languages:
+        spoken = [*speech.likeliest(generation.prefill(job, settings, [1] * len(rows))[1])]
+    job = replace(job, prompts=[speech.begin(start, task, token) for token in spoken])
+    results, steps = generation.run(job, settings)
+    for _ in steps:
+        pass
+    texts = model.text.decode([found.tokens for found in results])
+    return texts[0] if single else texts
+
+
+def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
+    found = values.get(key) or {}
+    if not isinstance(found, dict) or not all(isinstance(token, int) for token in found.values()):
+        raise BundleError(f"generation_config.json: {key} is {found!r}, expected token ids by name")
+    return found
