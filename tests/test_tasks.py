@@ -461,6 +461,8 @@ def test_question_must_leave_room_for_its_context(case_of):
         model.answer("the cat " * 16, LONG)
     with pytest.raises(InputError, match="max_seq_len is 41, the model reads at most 40 tokens"):
         model.answer(QUESTION, LONG, max_seq_len=41)
+    with pytest.raises(InputError, match="windows share -1 tokens, expected 0 or more"):
+        model.answer(QUESTION, LONG, doc_stride=-1)
 
 
 def test_decoded_words_lose_the_spaces_that_a_checkpoint_tidies(case_of, tmp_path):

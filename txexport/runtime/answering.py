@@ -15,6 +15,7 @@ from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS, Progress, run, text_limit
 from txexport.runtime.labels import check_count, softmax
 from txexport.runtime.tasks import as_pairs, check_task
+from txexport.runtime.text import Item
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -57,14 +58,10 @@ def answer(
     check_task(model, "answer")
     check_count("top_k", top_k)
     check_count("max_answer_len", max_answer_len)
-    pairs, limit = as_pairs(question, context), text_limit(model)
+    pairs = as_pairs(question, context)
     if not all(text.strip() for pair in pairs for text in pair):
         raise InputError("a question or its context is empty")
-    size = min(limit or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
-    if size > (limit or size):
-        raise InputError(f"max_seq_len is {size}, the model reads at most {limit} tokens")
-    overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride
-    encodings = model.text.windows(pairs, size, overlap, "only_second")
+    encodings = _windows(model, pairs, max_seq_len, doc_stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
     # Several spans may lie in the same words, so that fewer are left than were found.
     count = 2 * top_k + 10 if align_to_words else top_k
@@ -83,6 +80,18 @@ def answer(
             answers.append({"score": min(none for _, none in own), "start": 0, "end": 0, "answer": ""})
         results.append(sorted(answers, key=lambda one: -one["score"])[:top_k])
     return results[0] if isinstance(question, str) and isinstance(context, str) else results
+
+
+def _windows(
+    model: "Model", pairs: Sequence[Item], max_seq_len: int | None, doc_stride: int | None
+) -> list[Encoding]:
+    """The first window of each question and context, with those after it in its `overflowing`."""
+    limit = text_limit(model)
+    size = min(limit or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
+    if size > (limit or size):
+        raise InputError(f"max_seq_len is {size}, the model reads at most {limit} tokens")
+    overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride
+    return model.text.windows(pairs, size, overlap, "only_second")
 
 
 def _spans(

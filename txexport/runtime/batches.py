@@ -54,7 +54,7 @@ def run(
     if batch_tokens < 1:
         raise InputError(f"batch_tokens is {batch_tokens}, expected at least 1")
     role = "text_model" if "text_model" in model.sessions else "model"
-    stacks = model.manifest.spec["towers"] or {"text": model.manifest.spec["encoder"]}
+    stacks = model.manifest.spec.get("towers") or {"text": model.manifest.spec["encoder"]}
     as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
     order, done = sorted(range(len(encodings)), key=lambda i: -len(encodings[i])), 0
     while done < len(order):

@@ -57,7 +57,7 @@ def check_task(model: "Model", method: str) -> None:
 
 def classify(
     model: "Model",
-    texts: Item | Sequence[Item],
+    texts: str | Sequence[Item],
     *,
     top_k: int | None = None,
     truncate: bool = False,

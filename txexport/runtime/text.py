@@ -58,6 +58,8 @@ class Text:
         A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
         cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
         """
+        if overlap < 0:
+            raise InputError(f"windows share {overlap} tokens, expected 0 or more")
         found = self.tokenizer.encode_batch(list(texts))
         long = [i for i, encoding in enumerate(found) if len(encoding) > size]
         if not long:
@@ -132,7 +134,7 @@ def as_texts(texts: str | Sequence[str]) -> list[str]:
     return found
 
 
-def as_items(items: Item | Sequence[Item]) -> list[Item]:
+def as_items(items: str | Sequence[Item]) -> list[Item]:
     """One text or several texts and pairs of texts as a list. Raises InputError as `as_texts`."""
     found = [items] if isinstance(items, str) else list(items)
     return [_pair(item) if isinstance(item, list | tuple) else _check(item) for item in found]
