@@ -20,7 +20,6 @@ QUICK = frozenset(
         "one token, then steps",
         "three ragged rows, right padding",
         "three rows, scattered padding",
-        "odd prompt, then steps",
         "two equal rows, several tokens a step",
         "three ragged rows in chunks",
         "three ragged rows, left padding",
