@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -313,8 +314,6 @@ def test_named_cases_are_repeated_with_the_same_numbers(good, bundle_of):
 
 
 def test_command_of_a_report_repeats_its_case(bad, monkeypatch):
-    import shlex
-
     case = bad.failed[-1]
     code, output = invoke(*shlex.split(bad.repeat(case))[1:])
     assert code == 1
@@ -343,3 +342,16 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
 def test_cases_are_quick_or_full_or_a_list_of_names(wanted, bundle_of):
     with pytest.raises(InputError, match="expected 'quick', 'full' or a list of names"):
         verify(bundle_of("bert"), cases=wanted)
+
+
+def test_workflow_s_commands_are_ours(checkpoint_of, tmp_path, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / "examples/ci/parity.yml").read_text(encoding="utf-8"))
+    runs = [step.get("run", "") for step in workflow["jobs"]["parity"]["steps"]]
+    commands = [run for run in runs if run.startswith("txexport ")]
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        given = command.replace("$CHECKPOINT", str(checkpoint_of("bert")))
+        assert invoke(*shlex.split(given)[1:])[0] == 0
+    kept = {path.name for path in tmp_path.glob("parity.*")}
+    assert kept == {f"parity{suffix}" for suffix in forms.FORMS}
