@@ -47,11 +47,12 @@ class AssertParity:
         folder = given if isinstance(given, str | Path) else given.folder
         try:
             report = verify(folder, source=source, reference=reference, cases=cases)
+            self._found.append(report.to_dict())
+            said = None if report.ok else _message(report)
         except TxexportError as error:
-            pytest.fail(f"{folder} could not be tried: {error}", pytrace=False)
-        self._found.append(report.to_dict())
-        if not report.ok:
-            pytest.fail(_message(report), pytrace=False)
+            said = f"{folder} could not be tried: {error}"
+        if said is not None:
+            pytest.fail(said, pytrace=False)  # outside of `except`, whose error would be shown too
         return report
 
 
