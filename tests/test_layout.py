@@ -48,6 +48,7 @@ ALLOWED = {
     "txexport/parity": (
         "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
     ),
+    "txexport/pytest_plugin.py": "parity runtime",
     "txexport/similarity.py": "numpy rich",
     "txexport/answer_table.py": "rich",
     "txexport/cli_options.py": "click rich answer_table runtime",

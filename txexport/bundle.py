@@ -71,6 +71,12 @@ class Manifest:
         graphs = [graph.file for graph in self.graphs.values()]
         return [MANIFEST, WEIGHTS, *graphs, *self.companions]
 
+    @property
+    def files_sha256(self) -> dict[str, str]:
+        """SHA-256 of every file of the bundle but this one."""
+        graphs = {graph.file: graph.sha256 for graph in self.graphs.values()}
+        return graphs | {WEIGHTS: self.weights_sha256} | self.companions
+
     def write(self, folder: Path) -> None:
         """Write txexport.json into `folder`."""
         text = json.dumps(dataclasses.asdict(self), indent=2)

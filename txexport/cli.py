@@ -13,7 +13,7 @@ import click
 
 from txexport.cli_options import answers, bundle, lines, texts
 from txexport.cli_tasks import COMMANDS
-from txexport.errors import InputError, TxexportError
+from txexport.errors import TxexportError
 
 
 class Commands(click.Group):
@@ -93,13 +93,31 @@ def export(source: Path, out: Path, **options: Any) -> None:
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the report here too.")
+@click.option(
+    "--case", "names", multiple=True, help="Repeat only this case, by its name in a report; again for more."
+)
+@click.option(
+    "--cases",
+    type=click.Choice(["quick", "full"]),
+    help="A handful that still covers padding, cached steps and every output, or all (default).",
+)
+@click.option(
+    "--report",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name.")
 def verify(
     out: Path,
     source: Path | None,
     reference: str | None,
     device: str,
     quiet: bool,
+    names: tuple[str, ...],
+    cases: str | None,
+    files: tuple[Path, ...],
     json_file: Path | None,
 ) -> None:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
@@ -110,20 +128,30 @@ def verify(
     """
     from rich.console import Console
 
-    from txexport.parity import table
+    from txexport.parity import forms, table
     from txexport.parity.verifier import verify as run
 
-    if json_file is not None and not json_file.parent.is_dir():
-        raise InputError(f"{json_file.parent} is not a folder, so the report cannot be written there")
+    if names and cases:
+        raise click.UsageError("--case names the cases; --cases chooses others")
+    reports = [(file, forms.check(file)) for file in files]
+    if json_file is not None:
+        reports.append((json_file, forms.check(json_file, ".json")))
     _quiet_references()
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
             status.update(f"verifying: {case}")
 
-        report = run(out, source=source, reference=reference, device=device, progress=show)
-    if json_file is not None:
-        report.write_json(json_file)
+        report = run(
+            out,
+            source=source,
+            reference=reference,
+            device=device,
+            cases=names or cases or "full",
+            progress=show,
+        )
+    for file, form in reports:
+        forms.write(report, file, form)
     Console(highlight=False).print(table.render(report, cases=not quiet))
     sys.exit(0 if report.ok else 1)
 

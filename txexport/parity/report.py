@@ -1,8 +1,9 @@
 """What verify found, and how near is near enough."""
 
 import dataclasses
-import json
 import math
+import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ import numpy as np
 # parameters are held to the tighter bound.
 REAL, TINY = 1e-4, 1e-5
 TINY_PARAMETERS = 1_000_000
+
+CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
+FORMAT = 1  # of a report as JSON; schema.json says what is in it
 
 
 def tolerance(parameters: int) -> float:
@@ -40,7 +44,8 @@ class TensorCheck:
 class CaseReport:
     """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
 
-    An exception is a failure. The contents of a bundle are held against the checkpoint itself.
+    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `seconds` is
+    how long it took.
     """
 
     name: str
@@ -48,6 +53,7 @@ class CaseReport:
     checks: list[TensorCheck] = field(default_factory=list)
     exception: str | None = None
     skipped: str | None = None
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -61,10 +67,24 @@ class CaseReport:
         """The check with the largest error."""
         return max(self.checks, key=lambda check: check.error, default=None)
 
+    @property
+    def summary(self) -> str:
+        """What came out, in a line."""
+        if self.skipped is not None:
+            return self.skipped
+        if self.exception is not None or self.worst is None:
+            return " ".join((self.exception or "nothing was compared").split())
+        return f"{self.worst.output} is off by {self.worst.error:.0e}"
+
 
 @dataclass(frozen=True)
 class Report:
-    """All cases of one bundle in one runtime."""
+    """All cases of one bundle in one runtime, and what it was that ran them.
+
+    `versions` are those of libraries, `environment` says python, platform and processor; the hashes are
+    SHA-256 by file name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is
+    "full", "quick", or the names that were asked for. `source` is the checkpoint where one was given.
+    """
 
     bundle: str
     model_type: str
@@ -72,6 +92,13 @@ class Report:
     runtime: str
     versions: dict[str, str]
     cases: list[CaseReport]
+    environment: dict[str, str] = field(default_factory=dict)
+    checkpoint_sha256: dict[str, str] = field(default_factory=dict)
+    bundle_sha256: dict[str, str] = field(default_factory=dict)
+    selection: str | list[str] = "full"
+    source: str | None = None
+    device: str = "cpu"
+    created: str = ""
 
     @property
     def references(self) -> list[str]:
@@ -88,10 +115,55 @@ class Report:
         """Whether at least one case ran and none failed."""
         return all(case.ok for case in self.cases) and any(case.checks for case in self.cases)
 
+    @property
+    def verdict(self) -> str:
+        """In two words or fewer."""
+        return "equal" if self.ok else "NOT EQUAL"
+
+    @property
+    def scope(self) -> str:
+        """What the verdict is about: references, runtime, and which cases where they are not all."""
+        ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
+        against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
+        part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
+        named = f" (only {len(self.selection)} by name)"
+        return f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+
+    @property
+    def facts(self) -> str:
+        """How much was compared and how near it is, or the first failure."""
+        about = f"{self.model_type}, {self.task}"
+        if self.failed:
+            first = self.failed[0]
+            said = f"{first.name} ({first.reference}): {first.summary}"
+            return f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
+        checks = [check for case in self.cases for check in case.checks]
+        bound = max((check.tolerance for check in checks), default=0.0)
+        return (
+            f"{about}: {sum(check.elements for check in checks):,} numbers compared, each within {bound:.0e}"
+        )
+
+    def worst_outputs(self) -> dict[str, TensorCheck]:
+        """The worst check of each output of the graphs, layers taken together: `present.*.key`."""
+        worst: dict[str, TensorCheck] = {}
+        for case in self.cases:
+            for check in case.checks if case.reference != CHECKPOINT else ():
+                output = re.sub(r"\.\d+\.", ".*.", check.output)
+                if output not in worst or check.error > worst[output].error:
+                    worst[output] = check
+        return worst
+
+    def repeat(self, case: CaseReport) -> str:
+        """The command that runs one case again."""
+        words = ["txexport", "verify", self.bundle, "--case", case.name]
+        words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
+        words += ["--source", self.source] if self.source is not None else []
+        words += ["--device", self.device] if self.device != "cpu" else []
+        return shlex.join(words)
+
     def to_dict(self) -> dict:
-        """Plain JSON values; an error that is not finite becomes null, with `ok` false."""
-        values = dataclasses.asdict(self)
-        values["ok"] = self.ok
+        """Plain JSON values, as schema.json describes; an error that is not finite becomes null."""
+        values = {"format": FORMAT, "ok": self.ok, **dataclasses.asdict(self)}
         for case, record in zip(self.cases, values["cases"], strict=True):
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
@@ -99,9 +171,33 @@ class Report:
                 entry["error"] = check.error if math.isfinite(check.error) else None
         return values
 
-    def write_json(self, path: Path) -> None:
-        """Write the report to a file."""
-        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+    @classmethod
+    def from_dict(cls, values: dict) -> "Report":
+        """The report that `to_dict` gave. Raises KeyError or TypeError for what is none."""
+        values = {name: value for name, value in values.items() if name not in ("format", "ok")}
+        cases = []
+        for record in values.pop("cases"):
+            checks = [
+                TensorCheck(
+                    entry["output"],
+                    entry["elements"],
+                    math.inf if entry["error"] is None else entry["error"],
+                    entry["tolerance"],
+                )
+                for entry in record["checks"]
+            ]
+            rest = {name: record[name] for name in ("name", "reference", "exception", "skipped", "seconds")}
+            cases.append(CaseReport(checks=checks, **rest))
+        return cls(cases=cases, **values)
+
+    def write(self, path: str | Path) -> None:
+        """Write the report to a file; its suffix says how: .json, .md, .xml (JUnit) or .html.
+
+        Raises InputError for another suffix, OSError where the file cannot be written.
+        """
+        from txexport.parity import forms
+
+        forms.write(self, path)
 
 
 def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:

@@ -1,23 +1,27 @@
 """Run every case that applies to a bundle, and report."""
 
 import math
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from txexport import bundle, families, parameters
 from txexport.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, InputError, TxexportError, UnsupportedError
-from txexport.parity import cases, contents
-from txexport.parity.report import CaseReport, Report, TensorCheck, tolerance
+from txexport.parity import contents, environment
+from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck, tolerance
 from txexport.runtime import Model, load
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, StackSpec
+
+if TYPE_CHECKING:
+    from txexport.parity.plan import Planned
+    from txexport.parity.references import Reference
 
 Run = Callable[[], list[TensorCheck]]
 Progress = Callable[[str], None]
-Bind = Callable[[Callable, Any], tuple[str, Run]]
 
 
 def verify(
@@ -26,13 +30,15 @@ def verify(
     source: str | Path | None = None,
     reference: str | None = None,
     device: str | None = "cpu",
+    cases: str | Sequence[str] = "full",
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
-    default both, the latter where it is installed. `progress` is told each case's name before it runs. A
+    default both, the latter where it is installed. `cases` are "full", "quick" for a handful, or names that a
+    report gave, whose cases are repeated as they were. `progress` is told each case's name before it runs. A
     case that raises is a failure in the report; what keeps the comparison from being tried at all raises
     BundleError, CheckpointError, UnsupportedError or InputError.
     """
@@ -44,45 +50,59 @@ def verify(
     if changed:
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
-    originals = _originals(reference, checkpoint, resolved)
+    kinds = _kinds(reference)
+    from txexport.parity.plan import plan, select  # which needs PyTorch
+
+    planned = plan(resolved.spec, static=manifest.cache == "static")
+    names = select(planned, cases)
+    planned = [case for case in planned if case.name in names]
+    originals = _originals(kinds, checkpoint, resolved) if planned else {}
     model = load(out, device=device, check=False)  # what is altered must show in the numbers
+    found = [
+        _try(name, CHECKPOINT, partial(run, model, checkpoint, resolved))
+        for name, run in contents.CHECKS.items()
+        if name in names
+    ]
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
-    found = [*_contents(model, checkpoint, resolved)]
     for name, original in originals.items():
-        if isinstance(original, str):
-            found.append(CaseReport("all cases", name, skipped=original))
-            continue
-        for case, run in _runs(model, original, resolved.spec, bound):
-            if isinstance(run, str):
-                found.append(CaseReport(case, name, skipped=run))
-                continue
-            if progress is not None:
-                progress(f"{case} ({name})")
-            found.append(_try(case, name, run))
+        found += _against(name, original, planned, model, bound, progress)
     return Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
         runtime=f"onnxruntime {model.device}",
-        versions=_versions(),
+        versions=environment.versions(),
         cases=found,
+        environment=environment.environment(),
+        checkpoint_sha256=manifest.source.sha256,
+        bundle_sha256=manifest.files_sha256,
+        selection=cases if isinstance(cases, str) else list(cases),
+        source=None if source is None else str(source),
+        device=model.device,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def _originals(reference: str | None, checkpoint: Checkpoint, resolved: families.Resolved) -> dict:
-    """The references by name; in place of one that is not needed and not there, why."""
+def _kinds(reference: str | None) -> dict:
+    """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
         from txexport.parity.references import REFERENCES
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
     if reference is not None and reference not in REFERENCES:
         raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(REFERENCES)}")
+    kinds: dict = {name: kind for name, kind in REFERENCES.items() if reference in (None, name)}
+    if reference is None and find_spec("transformers") is None:
+        kinds["transformers"] = "transformers is not installed"
+    return kinds
+
+
+def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved) -> dict:
+    """The references by name, made of the checkpoint."""
     originals: dict = {}
-    for name, kind in REFERENCES.items():
-        if reference not in (None, name):
-            continue
-        if reference is None and name == "transformers" and find_spec("transformers") is None:
-            originals[name] = "transformers is not installed"
+    for name, kind in kinds.items():
+        if isinstance(kind, str):
+            originals[name] = kind
             continue
         try:
             originals[name] = kind(checkpoint, resolved)
@@ -96,93 +116,37 @@ def _originals(reference: str | None, checkpoint: Checkpoint, resolved: families
     return originals
 
 
-def _contents(model: Model, checkpoint: Checkpoint, resolved: families.Resolved) -> Iterator[CaseReport]:
-    def weights() -> list[TensorCheck]:
-        return contents.check_weights(model, checkpoint, resolved)
-
-    def manifest() -> list[TensorCheck]:
-        contents.check_manifest(model, checkpoint, resolved)
-        return [TensorCheck("txexport.json", 1, 0.0, 0.0)]
-
-    yield _try("every weight", "checkpoint", weights)
-    yield _try("manifest and copied files", "checkpoint", manifest)
+def _against(
+    name: str,
+    original: "Reference | str",
+    planned: "list[Planned]",
+    model: Model,
+    bound: float,
+    progress: Progress | None,
+) -> Iterator[CaseReport]:
+    """The planned cases against one reference, or why it is not there."""
+    if isinstance(original, str):
+        yield CaseReport("all cases", name, skipped=original)
+        return
+    for case in planned:
+        if case.run is None:
+            yield CaseReport(case.name, name, skipped=case.skipped)
+            continue
+        if progress is not None:
+            progress(f"{case.name} ({name})")
+        yield _try(case.name, name, partial(case.run, model, original, case.case, bound))
 
 
 def _try(name: str, reference: str, run: Run) -> CaseReport:
+    start = time.perf_counter()
+
+    def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
+        seconds = round(time.perf_counter() - start, 3)
+        return CaseReport(name, reference, checks, exception, seconds=seconds)
+
     try:
-        return CaseReport(name, reference, run())
+        return report(run())
     except MemoryError:
         raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
-        return CaseReport(name, reference, exception=f"{type(error).__name__}: {error}")
-
-
-def _runs(model: Model, original, spec: ModelSpec, bound: float) -> Iterator[tuple[str, Run | str]]:
-    """Each case's name, and how to run it or why it does not apply."""
-    from txexport.parity import runs
-
-    def bind(run: Callable, case: Any) -> tuple[str, Run]:
-        return case.name, lambda: run(model, original, case, bound)
-
-    if spec.towers is not None:
-        for pair in cases.tower_cases(spec.towers):
-            yield bind(runs.run_towers, pair)
-    elif spec.decoder is None:
-        assert spec.encoder is not None
-        yield from _encoder_runs(spec, spec.encoder, bind)
-    else:
-        yield from _decoder_runs(model.manifest.cache == "static", spec, spec.decoder, bind)
-
-
-def _encoder_runs(spec: ModelSpec, encoder: StackSpec, bind: Bind) -> Iterator[tuple[str, Run | str]]:
-    from txexport.parity import runs
-
-    if not isinstance(encoder.embedding, EmbeddingSpec):
-        for signals in cases.signal_cases(encoder.embedding.input[1]):
-            yield bind(runs.run_signals, signals)
-        return
-    words, run = encoder.words, runs.run_encoder
-    if spec.head.kind == HeadKind.CHOICES:
-        run = runs.run_choices
-    padding, window = spec.head.padding, _widest(encoder)
-    for batch in cases.encoder_cases(words.vocab_size, words.segments, encoder.limit, window, padding):
-        yield bind(run, batch)
-
-
-def _decoder_runs(
-    static: bool, spec: ModelSpec, decoder: StackSpec, bind: Bind
-) -> Iterator[tuple[str, Run | str]]:
-    from txexport.parity import runs
-
-    words, crossed = decoder.words.vocab_size, spec.encoder is not None
-    for rows in cases.decoder_cases(
-        words,
-        decoder.limit,
-        ragged=static or not crossed,
-        left=not static and not crossed,
-        window=_widest(decoder),
-        source=spec.encoder,
-    ):
-        yield bind(runs.run_decoder, rows)
-    for prompts in cases.greedy_cases(words, decoder.limit, spec.encoder):
-        yield bind(runs.run_greedy, prompts)
-    if static:
-        yield "left padding", "a static cache pads on the right"
-    elif crossed:
-        yield "ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask"
-
-
-def _widest(stack: StackSpec) -> int | None:
-    """The widest window of a stack's layers."""
-    windows = [block.attention.window for block in stack.blocks if block.attention.window is not None]
-    return max(windows, default=None)
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("txexport", "onnxruntime-gpu", "onnxruntime", "torch", "transformers", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+        return report([], f"{type(error).__name__}: {error}")

@@ -1,0 +1,38 @@
+"""What ran a verification: libraries, Python, platform, processor."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("txexport", "onnxruntime-gpu", "onnxruntime", "onnx", "torch", "transformers", "numpy")
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def versions() -> dict[str, str]:
+    """The versions of those libraries that are installed."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Python, platform, processor and the number of its cores."""
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+    }
+
+
+def _processor() -> str:
+    """The processor's name; Linux tells it in a file only."""
+    if CPUINFO.is_file():
+        for line in CPUINFO.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,104 @@
+"""A report as one page of its own: no script, no other file, light and dark, for a desk or a phone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from txexport.parity.forms import plot
+from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
+from txexport.parity.report import CaseReport, Report, TensorCheck
+
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+def render(reports: Report | Sequence[Report]) -> str:
+    """The page: for several reports a table of them first."""
+    found = listed(reports)
+    ok = bool(found) and all(report.ok for report in found)
+    verdict = ("equal" if ok else "NOT EQUAL") if found else "nothing was compared"
+    about = text(found[0].bundle) if len(found) == 1 else f"{len(found)} bundles"
+    body = [_overview(found)] if len(found) > 1 else []
+    body += ["\n".join(_section(place, report)) for place, report in enumerate(found, 1)]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{about}: {verdict}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+{plot.SHAPES}
+<main>
+<h1 class="{"pass" if ok else "fail"}">{about}: {verdict}</h1>
+{"".join(body)}
+</main>
+</body>
+</html>
+"""
+
+
+def text(value: str) -> str:
+    """Text that is no markup."""
+    return escape(clean(value))
+
+
+def _overview(reports: Sequence[Report]) -> str:
+    rows = [
+        [
+            f'<a href="#report-{place}">{text(report.bundle)}</a>',
+            text(report.model_type),
+            _badge(report.verdict, report.ok),
+        ]
+        for place, report in enumerate(reports, 1)
+    ]
+    return _table(["bundle", "model", ""], rows)
+
+
+def _section(place: int, report: Report) -> Iterator[str]:
+    yield f'<section id="report-{place}">'
+    yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
+    yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
+    if report.failed:
+        commands = "\n".join(report.repeat(case) for case in report.failed)
+        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
+    yield "<h3>Errors by case</h3>"
+    yield plot.render(report)
+    yield f"<h3>Cases and tensors</h3>{''.join(map(_case, report.cases))}"
+    rows = [[text(name), text(value)] for name, value in facts(report).items()]
+    yield f"<h3>Versions and environment</h3>{_table([], rows)}"
+    if hashes(report):
+        rows = [[where, text(file), f"<code>{text(digest)}</code>"] for where, file, digest in hashes(report)]
+        yield f"<h3>SHA-256, as txexport.json has them</h3>{_table(['', 'file', 'hash'], rows)}"
+    yield "</section>"
+
+
+def _case(case: CaseReport) -> str:
+    word, worst = outcome(case), case.worst
+    error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
+    title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(case.reference)}</i>{error}"
+    start = f"<details{' open' if word == 'FAILED' else ''}>"
+    if worst is None:
+        inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
+    else:
+        inside = _table(["output", "numbers", "error", "bound"], map(_check, case.checks))
+    return f"{start}<summary>{title}</summary>{inside}</details>\n"
+
+
+def _check(check: TensorCheck) -> list[str]:
+    error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
+    return [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+
+
+def _badge(word: str, ok: bool) -> str:
+    kind = "none" if word == "skipped" else "pass" if ok else "fail"
+    return f'<span class="badge {kind}">{text(word)}</span>'
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML already; without heads, of rows only."""
+    head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f'<div class="wide"><table>{head}{body}</table></div>\n'

@@ -1,0 +1,66 @@
+"""A report for a pull request: short, with what failed and how to repeat it."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from txexport.parity.forms.common import clean, facts, hashes, listed, number
+from txexport.parity.report import Report
+
+MOST = 10  # failed cases written out
+
+
+def render(reports: Report | Sequence[Report]) -> str:
+    """A section a report, in GitHub's Markdown."""
+    sections = ["\n".join(_section(report)) for report in listed(reports)]
+    return "\n\n".join(sections or ["No bundle was compared."]) + "\n"
+
+
+def _section(report: Report) -> Iterator[str]:
+    yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
+    yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}."
+    worst = report.worst_outputs()
+    if worst:
+        yield "\n| output | worst error | bound |\n|---|---:|---:|"
+    for output, check in worst.items():
+        mark = "" if check.ok else " ❌"
+        yield f"| {_cell(output)} | {number(check.error)}{mark} | {number(check.tolerance)} |"
+    yield from _failed(report)
+    yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
+    for name, value in facts(report).items():
+        yield f"| {name} | {_cell(value)} |"
+    for place, file, digest in hashes(report):
+        yield f"| {place} {_cell(file)} | {_cell(digest)} |"
+    yield "\n</details>"
+
+
+def _failed(report: Report) -> Iterator[str]:
+    failed = report.failed
+    if not failed:
+        tried = sum(case.skipped is None for case in report.cases)
+        yield f"\n{tried} cases passed, {len(report.cases) - tried} skipped."
+        return
+    yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n\n| case | against | |\n|---|---|---|"
+    for case in failed[:MOST]:
+        yield f"| {_cell(case.name)} | {case.reference} | {_cell(case.summary)} |"
+    if len(failed) > MOST:
+        yield f"\nand {len(failed) - MOST} more."
+    commands = clean("\n".join(report.repeat(case) for case in failed[:MOST]))
+    fence = "`" * max(3, _ticks(commands) + 1)
+    yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
+
+
+def _ticks(text: str) -> int:
+    """The longest run of backticks."""
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _code(text: str) -> str:
+    """Text that is read literally: no markup, no mention, no link."""
+    line = " ".join(clean(text).split())
+    fence = "`" * (_ticks(line) + 1)
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
+
+
+def _cell(text: str) -> str:
+    """The same in a table."""
+    return _code(text).replace("|", "\\|")

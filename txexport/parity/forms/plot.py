@@ -1,0 +1,98 @@
+"""Errors by case as an inline SVG: a track a case, a mark a tensor, a logarithmic axis with the bound.
+
+Positions across are percentages, so that the plot fits any width and its letters stay as large as the page's.
+"""
+
+import math
+from collections.abc import Iterator
+from html import escape
+
+from txexport.parity.forms.common import clean, number
+from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck
+
+LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
+HEAD, TRACK = 34, 38  # pixels
+
+# One mark a reference, by shape and colour, and one for what failed.
+SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
+<circle id="twin" r="4"/>
+<path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
+<path id="failed" d="M-4-4 4 4M4-4-4 4"/>
+</defs></svg>"""
+
+
+def render(report: Report) -> str:
+    """The plot and its legend; the checkpoint's own weights are equal or not, and have no place in it."""
+    cases = [case for case in report.cases if case.reference != CHECKPOINT and case.skipped is None]
+    names = list(dict.fromkeys(case.name for case in cases))
+    if not names:
+        return "<p>No case ran.</p>"
+    first, last = _decades(cases)
+    height = HEAD + TRACK * len(names)
+    label = f"errors of {len(names)} cases on a logarithmic axis, with the bound"
+    parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
+    parts += _axis(first, last, height)
+    for bound in sorted({check.tolerance for case in cases for check in case.checks}):
+        x = _across(bound, first, last)
+        parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
+    for row, name in enumerate(names):
+        y = HEAD + TRACK * row
+        parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
+        parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
+        for case in cases:
+            parts += _marks(case, y + 26, first, last) if case.name == name else ()
+    return "\n".join([*parts, "</svg>", _legend(report)])
+
+
+def _decades(cases: list[CaseReport]) -> tuple[int, int]:
+    """The powers of ten that hold every error and bound."""
+    checks = [check for case in cases for check in case.checks]
+    numbers = [n for check in checks for n in (check.error, check.tolerance) if 0 < n < math.inf]
+    if not numbers:
+        return -8, -4
+    first, last = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
+    return first, max(last, first + 1)
+
+
+def _across(error: float, first: int, last: int) -> str:
+    """Where an error is: zero on the left, what is not finite on the right."""
+    if not math.isfinite(error):
+        return f"{RIGHT}%"
+    if error == 0:
+        return f"{LEFT}%"
+    return f"{FIRST + (LAST - FIRST) * (math.log10(error) - first) / (last - first):.2f}%"
+
+
+def _axis(first: int, last: int, height: int) -> Iterator[str]:
+    step = 1 + (last - first) // 7
+    ticks = {f"1e{power}": _across(10.0**power, first, last) for power in range(first, last + 1, step)}
+    for label, x in ({"0": _across(0, first, last)} | ticks | {"∞": _across(math.inf, first, last)}).items():
+        yield f'<line class="tick" x1="{x}" x2="{x}" y1="{HEAD - 16}" y2="{height}"/>'
+        yield f'<text class="tick" x="{x}" y="12">{label}</text>'
+
+
+def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:
+    """A mark a tensor, the failed ones on top; of a case that raised, one."""
+    if not case.checks:
+        yield _mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
+    for check in sorted(case.checks, key=lambda check: not check.ok):
+        kind = case.reference if check.ok else "failed"
+        yield _mark(kind, check.error, _said(case, check), y, first, last)
+
+
+def _mark(kind: str, error: float, said: str, y: int, first: int, last: int) -> str:
+    x = _across(error, first, last)
+    return f'<use href="#{kind}" class="{kind}" x="{x}" y="{y}"><title>{escape(clean(said))}</title></use>'
+
+
+def _said(case: CaseReport, check: TensorCheck) -> str:
+    return f"{case.reference}: {check.output}, error {number(check.error)} of {number(check.tolerance)}"
+
+
+def _legend(report: Report) -> str:
+    kinds = [name for name in report.references if name != CHECKPOINT]
+    kinds += ["failed"] if any(case.reference != CHECKPOINT for case in report.failed) else []
+    signs = {kind: f'<use href="#{kind}" class="{kind}" x="7" y="7"/>' for kind in kinds}
+    signs["bound"] = '<line class="bound" x1="7" x2="7" y1="0" y2="14"/>'
+    marks = [f'<span><svg width="14" height="14">{sign}</svg>{kind}</span>' for kind, sign in signs.items()]
+    return f'<p class="legend">{"".join(marks)}</p>'

@@ -1,0 +1,130 @@
+"""A pytest plugin: the fixture `assert_parity`, and `--parity-report FILE` for what it found in a run.
+
+Neither PyTorch nor ONNX Runtime is imported before a test asserts parity.
+"""
+
+import json
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from txexport.errors import InputError, TxexportError
+
+if TYPE_CHECKING:
+    from txexport.parity import Report
+    from txexport.runtime import Model
+
+MOST = 5  # failed cases in a message
+FOUND = pytest.StashKey[list[dict]]()  # of a test: what its assertions found, as JSON values
+ATTRIBUTE = "txexport_parity"  # the same on pytest's report of the test, which comes from its worker too
+
+
+class AssertParity:
+    """The fixture `assert_parity`: a call verifies a bundle, and fails the test unless it is equal."""
+
+    def __init__(self, found: list[dict]):
+        self._found = found
+
+    def __call__(
+        self,
+        bundle_or_folder: "Model | str | Path",
+        *,
+        source: str | Path | None = None,
+        reference: str | None = None,
+        cases: str | Sequence[str] = "full",
+    ) -> "Report":
+        """The report of a bundle, given as its folder or loaded; arguments as those of `txexport.verify`.
+
+        Fails the test, with what failed and how to repeat it, where the bundle is not equal to its original
+        or cannot be tried.
+        """
+        __tracebackhide__ = True
+        from txexport.parity import verify
+
+        given = bundle_or_folder
+        folder = given if isinstance(given, str | Path) else given.folder
+        try:
+            report = verify(folder, source=source, reference=reference, cases=cases)
+            self._found.append(report.to_dict())
+            said = None if report.ok else _message(report)
+        except TxexportError as error:
+            said = f"{folder} could not be tried: {error}"
+        if said is not None:
+            pytest.fail(said, pytrace=False)  # outside of `except`, whose error would be shown too
+        return report
+
+
+def _message(report: "Report") -> str:
+    lines = [f"{report.bundle} is {report.verdict} {report.scope}"]
+    if not report.failed:
+        return f"{lines[0]}: nothing was compared"
+    lines.append(f"{len(report.failed)} of {len(report.cases)} cases failed:")
+    for case in report.failed[:MOST]:
+        lines += [f"  {case.name} ({case.reference}): {case.summary}", f"    {report.repeat(case)}"]
+    if len(report.failed) > MOST:
+        lines.append(f"  and {len(report.failed) - MOST} more")
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def assert_parity(request: pytest.FixtureRequest) -> AssertParity:
+    """A function that fails the test unless a bundle computes what its original computes in PyTorch."""
+    return AssertParity(request.node.stash.setdefault(FOUND, []))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--parity-report."""
+    parser.getgroup("txexport").addoption(
+        "--parity-report",
+        metavar="FILE",
+        help="Write what assert_parity found to FILE: .json, .md, .xml (JUnit) or .html.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect reports where a file is wanted; of several workers, in the one that started them."""
+    path = config.getoption("--parity-report")
+    if path is None or hasattr(config, "workerinput"):
+        return
+    from txexport.parity import forms
+
+    try:
+        forms.check(path)
+    except InputError as error:
+        raise pytest.UsageError(f"--parity-report: {error}") from None
+    config.pluginmanager.register(_Collector(Path(path).absolute()), "txexport-parity-report")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Lay what a test's assertions found beside its outcome, as text, which passes between processes."""
+    report = yield
+    if report.when == "teardown" and item.stash.get(FOUND, None):
+        setattr(report, ATTRIBUTE, json.dumps(item.stash[FOUND]))
+    return report
+
+
+class _Collector:
+    """What the tests of a run found, for one file."""
+
+    def __init__(self, path: Path):
+        self.path, self.found = path, list[dict[str, Any]]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.found += json.loads(getattr(report, ATTRIBUTE, "[]"))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file, also where nothing was found: an older one would be taken for this run's."""
+        if session.config.option.collectonly:
+            return
+        from txexport.parity import Report, forms
+
+        forms.write([Report.from_dict(values) for values in self.found], self.path)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say where the file is."""
+        terminalreporter.write_line(f"parity of {len(self.found)} bundles: {self.path}")
