@@ -1,14 +1,17 @@
 """From a file to a model's numbers: what a user does with images and sounds, against transformers."""
 
+import json
 import wave
 
 import numpy as np
 import pytest
 import torch
 import transformers
+from click.testing import CliRunner
 from PIL import Image
 from rows import HEAR, OTHERS, Row
 
+from txexport.cli import main
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime import load
@@ -130,6 +133,18 @@ def test_what_is_written_down_equals_transformers(task, language, whisper):
     found = model.transcribe(sounds, language=language, task=task, max_new_tokens=12)
     assert found == model.text.decode([row[1:] if row[0] == 3 else row for row in wanted])
     assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == found[0]
+
+
+def test_command_writes_down_a_file(whisper, tmp_path):
+    model, _, _ = whisper
+    samples = (np.sin(np.arange(6000) / 7) * 16000).astype("<i2")
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, len(samples), "NONE", ""))
+        file.writeframes(samples.tobytes())
+    command = ["transcribe", str(model.folder), str(tmp_path / "sound.wav"), "--language", "fr", "--json"]
+    done = CliRunner().invoke(main, [*command, "--max-new-tokens", "8"])
+    expected = model.transcribe(tmp_path / "sound.wav", language="fr", max_new_tokens=8)
+    assert json.loads(done.output) == {"sound": str(tmp_path / "sound.wav"), "text": expected}
 
 
 def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):

@@ -208,7 +208,7 @@ def generate(
     threads: int | None,
     **options: Any,
 ) -> None:
-    """Continue PROMPTS; an encoder-decoder answers them, a model of speech writes down WAV files.
+    """Continue PROMPTS; an encoder-decoder answers them.
 
     The text of one prompt comes as it is made.
     """
@@ -226,6 +226,36 @@ def generate(
         several = [text] if isinstance(text, str) else text
         for one in several:
             click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
+
+
+@main.command()
+@bundle
+@click.argument("sounds", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--language", help="What is spoken, as fr (default: what the model hears).")
+@click.option(
+    "--task", type=click.Choice(["transcribe", "translate"]), default="transcribe", show_default=True
+)
+@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
+@answers
+def transcribe(
+    out: Path,
+    sounds: tuple[Path, ...],
+    language: str | None,
+    task: str,
+    max_new_tokens: int | None,
+    as_json: bool,
+    device: str | None,
+    threads: int | None,
+) -> None:
+    """Write down the WAV files SOUNDS, or translate them into English."""
+    from txexport.runtime import load
+
+    given = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    model = load(out, device=device, threads=threads)
+    for sound, text in zip(
+        sounds, model.transcribe(list(sounds), language=language, task=task, **given), strict=True
+    ):
+        click.echo(json.dumps({"sound": str(sound), "text": text}) if as_json else text)
 
 
 @main.command()
