@@ -94,7 +94,9 @@ def test_what_cannot_be_tried_fails_in_one_line(run, tmp_path):
 
 
 def test_report_holds_every_bundle_of_the_run(run, bundles, broken, tmp_path):
-    text = calls(*(f"{str(folder)!r}, cases='quick'" for folder in (bundles["gpt2"], broken)))
+    text = calls(
+        *(f"{str(folder)!r}, reference='twin', cases='quick'" for folder in (bundles["gpt2"], broken))
+    )
     result = run(text, "--parity-report", str(tmp_path / "parity.json"))
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([f"parity of 2 bundles: {tmp_path / 'parity.json'}"])

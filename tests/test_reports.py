@@ -14,9 +14,13 @@ from click.testing import CliRunner
 from test_layout import ROOT
 from test_verify import tamper
 
+from txexport import bundle
 from txexport.cli import main
 from txexport.errors import InputError
 from txexport.parity import CaseReport, Report, TensorCheck, forms, verify
+from txexport.parity.plan import QUICK, plan, select
+from txexport.spec import ModelSpec
+from txexport.spec_json import from_dict
 
 SCHEMA = json.loads((ROOT / "txexport/parity/schema.json").read_text())
 WEIGHT = "decoder.layers.1.feed_forward.up.weight"
@@ -336,6 +340,18 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
     assert "ragged" in names
     assert model_type == "bert" or "steps" in names
     assert all(case in full.cases for case in quick.cases)
+
+
+def test_quick_names_cases_that_there_are(bundle_of):
+    found = set()
+    kinds = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("vit", None), ("clip", None)]
+    for model_type, cache in kinds:
+        manifest = bundle.read(bundle_of(model_type, cache))
+        cases = plan(from_dict(ModelSpec, manifest.spec), static=cache == "static")
+        quick = select(cases, "quick")
+        assert any(case.name in quick and case.run is not None for case in cases)
+        found |= quick
+    assert found == QUICK
 
 
 @pytest.mark.parametrize("wanted", [[], "one token", "all"])
