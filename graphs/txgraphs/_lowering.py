@@ -97,9 +97,8 @@ def scattered(past, new, write_indices):
 
 
 @script(domain, default_opset=old)
-def spelled_attention(q, k, v, mask, scale: float):
-    """A query that sees nothing gets 0, as it does from the operator."""
-    group = old.Constant(value_ints=[2])
+def grouped_products(q, k):
+    """q (B,N,S,H), k (B,K,T,H) -> products (B,K,N/K,S,T) of queries with the keys that they share."""
     shape = old.Concat(
         old.Shape(q, end=1),
         old.Shape(k, start=1, end=2),
@@ -107,12 +106,46 @@ def spelled_attention(q, k, v, mask, scale: float):
         old.Shape(q, start=2),
         axis=0,
     )
-    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
-    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
+    keys = old.Transpose(old.Unsqueeze(k, old.Constant(value_ints=[2])), perm=[0, 1, 2, 4, 3])
+    products = old.MatMul(old.Reshape(q, shape), keys)  # (B, K, N/K, S, T)
+    return products
+
+
+@script(domain, default_opset=old)
+def grouped_values(scores, mask, v, q):
+    """scores (B,K,N/K,S,T), mask (B,1,S,T), v (B,K,T,H), q (B,N,S,H) -> (B,N,S,H).
+
+    A query that sees nothing gets 0, as it does from the operator.
+    """
+    group = old.Constant(value_ints=[2])
     seen = old.Unsqueeze(mask, group)  # (B, 1, 1, S, T)
-    scores = old.Where(seen, old.MatMul(grouped, keys), old.Constant(value_float=-3.0e38))
-    shares = old.Where(seen, old.Softmax(scores, axis=-1), old.Constant(value_float=0.0))
+    hidden = old.Where(seen, scores, old.Constant(value_float=-3.0e38))
+    shares = old.Where(seen, old.Softmax(hidden, axis=-1), old.Constant(value_float=0.0))
     mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
+    return mixed
+
+
+@script(domain, default_opset=old)
+def spelled_attention(q, k, v, mask, scale: float):
+    products = grouped_products(q * old.Constant(value_float=scale), k)
+    mixed = grouped_values(products, mask, v, q)
+    return mixed
+
+
+@script(domain, default_opset=old)
+def unmasked_attention(q, k, v, scale: float):
+    """As `spelled_attention`, where every query sees every key."""
+    shares = old.Softmax(grouped_products(q * old.Constant(value_float=scale), k), axis=-1)
+    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, old.Constant(value_ints=[2]))), old.Shape(q))
+    return mixed
+
+
+@script(domain, default_opset=old)
+def capped_mix(q, k, v, mask, scale: float, softcap: float):
+    """As `spelled_attention`, with scores s that become softcap * tanh(s / softcap)."""
+    cap = old.Constant(value_float=softcap)
+    products = grouped_products(q * old.Constant(value_float=scale), k)
+    mixed = grouped_values(old.Tanh(products / cap) * cap, mask, v, q)
     return mixed
 
 
@@ -122,46 +155,6 @@ def biased_mix(q, k, v, bias, scale: float):
     keys = old.Transpose(k, perm=[0, 1, 3, 2])  # (B, N, H, T)
     scores = old.MatMul(q * old.Constant(value_float=scale), keys) + bias  # (B, N, S, T)
     mixed = old.MatMul(old.Softmax(scores, axis=-1), v)  # (B, N, S, H)
-    return mixed
-
-
-@script(domain, default_opset=old)
-def unmasked_attention(q, k, v, scale: float):
-    """As `spelled_attention`, where every query sees every key."""
-    group = old.Constant(value_ints=[2])
-    shape = old.Concat(
-        old.Shape(q, end=1),
-        old.Shape(k, start=1, end=2),
-        old.Constant(value_ints=[-1]),
-        old.Shape(q, start=2),
-        axis=0,
-    )
-    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
-    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
-    shares = old.Softmax(old.MatMul(grouped, keys), axis=-1)
-    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
-    return mixed
-
-
-@script(domain, default_opset=old)
-def capped_mix(q, k, v, mask, scale: float, softcap: float):
-    """As `spelled_attention`, with scores s that become softcap * tanh(s / softcap)."""
-    group = old.Constant(value_ints=[2])
-    shape = old.Concat(
-        old.Shape(q, end=1),
-        old.Shape(k, start=1, end=2),
-        old.Constant(value_ints=[-1]),
-        old.Shape(q, start=2),
-        axis=0,
-    )
-    cap = old.Constant(value_float=softcap)
-    grouped = old.Reshape(q * old.Constant(value_float=scale), shape)  # (B, K, N/K, S, H)
-    keys = old.Transpose(old.Unsqueeze(k, group), perm=[0, 1, 2, 4, 3])  # (B, K, 1, H, T)
-    seen = old.Unsqueeze(mask, group)  # (B, 1, 1, S, T)
-    capped = old.Tanh(old.MatMul(grouped, keys) / cap) * cap  # (B, K, N/K, S, T)
-    scores = old.Where(seen, capped, old.Constant(value_float=-3.0e38))
-    shares = old.Where(seen, old.Softmax(scores, axis=-1), old.Constant(value_float=0.0))
-    mixed = old.Reshape(old.MatMul(shares, old.Unsqueeze(v, group)), old.Shape(q))
     return mixed
 
 
@@ -214,15 +207,14 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     """`functions` and those that they now call, in operators of `opset` only."""
     if opset == OPSET:
         return list(functions)
-    whole: dict[str, OnnxFunction] = {
-        "biased_mix": biased_mix,
-        "capped_mix": capped_mix,
-    }  # functions spelled otherwise as a whole
+    # Functions that are spelled otherwise as a whole.
+    whole: dict[str, OnnxFunction] = {"biased_mix": biased_mix, "capped_mix": capped_mix}
     lowered = [
         ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f
         for f in functions
     ]
-    spelled: dict[str, OnnxFunction] = {}
+    spelled = {name: whole[name] for name in whole if any(f.name == name for f in lowered)}
+    replaced = set(spelled)
     for function in lowered:
         for node in list(function):
             if node.domain == "" and NEWER.get(node.op_type, 0) > opset:
@@ -240,7 +232,8 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
                 spelled[substitute.name] = substitute
     for substitute in list(spelled.values()):
         spelled |= substitute.function_ir.get_called_functions()
-    lowered += [ir.serde.deserialize_function(s.to_function_proto()) for s in spelled.values()]
+    added = {function.name: function for function in spelled.values() if function.name not in replaced}
+    lowered += [ir.serde.deserialize_function(function.to_function_proto()) for function in added.values()]
     for function in lowered:
         function.opset_imports[""] = opset
         function.opset_imports[domain.domain] = 1
