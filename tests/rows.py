@@ -105,6 +105,7 @@ ENCODERS = [
     Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),
     Row("esm", "EsmForMaskedLM", FILL),
     Row("esm", "EsmForMaskedLM", FILL, "untied", UNTIED),
+    Row("esm", "EsmForMaskedLM", FILL, "33 words", {"vocab_size": 33, "mask_token_id": 32}),
     Row("esm", "EsmForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("esm", "EsmForTokenClassification", TAG, "5 labels", LABELS),
     *encoder("modernbert", "ModernBert", choices=False),

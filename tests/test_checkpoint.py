@@ -169,7 +169,7 @@ UNSUPPORTED = [
     ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
-    ("gpt_neo", {"attention_types": [[["global"], 2]]}, "each of 3 layers"),
+    ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),
     (
         "modernbert",
         {"rope_parameters": {"full_attention": {"rope_type": "longrope"}}},
@@ -178,6 +178,11 @@ UNSUPPORTED = [
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
     ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
     ("marian", {"normalize_before": True}, "normalize_before=True"),
+    ("qwen2", {"is_causal": False}, "is_causal=False"),
+    ("bart", {"is_causal": False}, "is_causal=False"),
+    ("t5", {"is_causal": False}, "is_causal=False"),
+    ("mpt", {"attn_config": {"alibi_bias_max": 16}}, "alibi_bias_max=16"),
+    ("modernbert", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling="),
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
@@ -398,3 +403,32 @@ def test_stored_sinusoids_are_the_models(copy_of):
     assert np.array_equal(np.concatenate(list(encoder.rows(Checkpoint(folder)))), own.numpy())
     computed = np.concatenate(list(decoder.rows(Checkpoint(folder))))
     assert computed[0].tolist() == [0.0] * 24 + [1.0] * 24
+
+
+@pytest.mark.parametrize("model_type", ["falcon", "mpt", "phi3"])
+def test_code_from_before_the_library_had_the_family_is_not_needed(model_type, copy_of):
+    """The published files of these families carry it still; the original that we judge by does not run it."""
+    folder = copy_of(model_type, auto_map={"AutoModelForCausalLM": "modeling.Theirs"})
+    assert understand(folder).task == "text-generation"
+
+
+def test_sentence_encoder_is_taken_for_its_hidden_states(copy_of):
+    """Some are published under the architecture of their pretraining, whose head is not there."""
+    folder = copy_of("mpnet", architectures=["MPNetForMaskedLM"])
+    (folder / "modules.json").write_text("[]")
+    assert understand(folder).task == "feature-extraction"
+
+
+def test_layers_of_gpt_neo_may_be_listed(copy_of):
+    """Published files have both; the original obeys the list."""
+    folder = copy_of("gpt_neo", attention_layers=["local", "global", "local"])
+    windows = [block.attention.window for block in understand(folder).spec.decoder.layers]
+    assert windows == [5, None, 5]
+
+
+def test_a_towers_dict_counts_before_its_config(copy_of):
+    folder = copy_of("clip")
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config_dict"] = config["text_config"] | {"hidden_act": "relu"}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert understand(folder).spec.towers.text.blocks[0].feed_forward.activation == "relu"

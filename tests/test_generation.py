@@ -261,3 +261,40 @@ def test_an_option_that_cannot_be_is_one_line(options, said, model_of):
     with pytest.raises(InputError, match=said) as caught:
         model_of("gpt2").generate_ids(PROMPTS, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stop_string_may_be_a_special_token_or_begin_in_the_prompt(model_of):
+    model = model_of("gpt2")
+    mask = model.text.tokenizer.token_to_id("<mask>")
+
+    def then(token):
+        return lambda rows, scores: np.where(np.arange(scores.shape[1]) == token, 9.0, 0 * scores)
+
+    found = model.generate_ids([[5, 6]], max_new_tokens=9, stop_strings=["<mask>"], adjust=then(mask))
+    assert found == [[mask]]
+    ids = model.text.encode(["the cat"])[0].ids
+    ends = model.text.encode(["s"])[0].ids
+    found = model.generate_ids([ids], max_new_tokens=9, stop_strings=["cats"], adjust=then(ends[0]))
+    assert found == [ends]
+
+
+def test_a_stop_string_of_many_bytes_is_seen(model_of):
+    """Every character of it is four tokens."""
+    model = model_of("gpt2")
+    tokens = model.text.encode(["🙂🙂🙂🙂🙂"])[0].ids
+
+    def spell(rows, scores):
+        return np.where(np.arange(scores.shape[1]) == tokens[len(rows[0]) - 2], 9.0, 0 * scores)
+
+    found = model.generate_ids([[5, 6]], max_new_tokens=20, stop_strings=["🙂🙂🙂🙂"], adjust=spell)
+    assert found == [tokens[:16]]
+
+
+def test_what_cannot_be_scored_or_streamed_is_one_line(model_of, bundle_of):
+    with pytest.raises(InputError, match="2 texts have 1 targets, expected one each"):
+        model_of("bart").score(["the cat", "a dog"], ["the"])
+    assert model_of("bart").score([], []) == []
+    with pytest.raises(InputError, match="scores no texts"):
+        load(bundle_of("whisper", "static"), device="cpu").score(["the cat"])
+    with pytest.raises(InputError, match="num_return_sequences must be 1"):
+        list(model_of("gpt2").stream("the cat", num_return_sequences=2, do_sample=True))

@@ -217,7 +217,7 @@ def generate(
     given = {name: value for name, value in options.items() if value is not None} | others
     prompts = lines(texts, file)
     model = load(out, device=device, threads=threads)
-    if len(prompts) == 1 and not as_json and given.get("num_return_sequences", 1) == 1:
+    if len(prompts) == 1 and not as_json and model.settings.updated(**given).num_return_sequences == 1:
         for _, piece in model.stream_many(prompts, **given):
             click.echo(piece, nl=False)
         click.echo()
@@ -233,7 +233,9 @@ def generate(
 @click.argument("sounds", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--language", help="What is spoken, as fr (default: what the model hears).")
 @click.option(
-    "--task", type=click.Choice(["transcribe", "translate"]), default="transcribe", show_default=True
+    "--task",
+    type=click.Choice(["transcribe", "translate"]),
+    help="Default: what the checkpoint says, or else to write down.",
 )
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
 @answers
@@ -241,7 +243,7 @@ def transcribe(
     out: Path,
     sounds: tuple[Path, ...],
     language: str | None,
-    task: str,
+    task: str | None,
     max_new_tokens: int | None,
     as_json: bool,
     device: str | None,

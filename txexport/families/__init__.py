@@ -1,6 +1,7 @@
 """One file a family, named after its `model_type`: facts only, from config.json to Spec, and weight names.
 
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
+PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
 `spec(config, task, names)` and `table(spec)`; `names` are a Stored of the checkpoint.
 """
 
@@ -64,7 +65,13 @@ def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     config = Config(checkpoint.config, checkpoint.folder / "config.json")
     model_type = config.text("model_type")
     family = module(model_type)
-    config.refuse_foreign()
+    config.refuse_foreign(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
+    if (
+        task is None
+        and (checkpoint.folder / "modules.json").is_file()
+        and "feature-extraction" in family.TASKS
+    ):
+        task = "feature-extraction"  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
     found = tensor_names(family.NAMING, checkpoint)
     spec = family.spec(config, task, Stored(checkpoint, found))

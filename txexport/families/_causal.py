@@ -25,6 +25,7 @@ def model(
     softcap: float | None = None,
 ) -> ModelSpec:
     """`stack` under the head of `task`; `tied` is what config.json means where it does not say."""
+    config.expect(is_causal=True)
     if task == "feature-extraction":
         return ModelSpec(encoder=stack)
     if task == "text-classification":

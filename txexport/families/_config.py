@@ -144,9 +144,12 @@ class Config:
             if found is not None and found != value:
                 raise UnsupportedError(f"{self.path}: {key}={found!r} is not supported; expected {value!r}")
 
-    def refuse_foreign(self) -> None:
-        """Refuse a checkpoint whose mathematics is in its own code or in packed weights."""
-        if self.values.get("auto_map"):
+    def refuse_foreign(self, with_code: bool) -> None:
+        """Refuse a checkpoint whose mathematics is in its own code or in packed weights.
+
+        A family published `with_code`, before the library had it, names code that says the same.
+        """
+        if self.values.get("auto_map") and not with_code:
             raise UnsupportedError(
                 f"{self.path}: auto_map asks for code of the checkpoint's own, which is never run"
             )

@@ -54,6 +54,7 @@ def encoder_decoder_spec(
     `positions` are of "encoder" and "decoder"; `normed` is whether embeddings are; `shared` whether one word
     matrix serves both where it is tied.
     """
+    config.expect(is_causal=True)
     tied = config.flag("tie_word_embeddings", True)
     if positions is None:
         size = config.integer("max_position_embeddings") + OFFSET

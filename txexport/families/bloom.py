@@ -29,7 +29,7 @@ NAMING = Naming("transformer.")
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; "n_embed" is the width's first name."""
     config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
-    width = config.integer("n_embed" if "n_embed" in config.values else "hidden_size")
+    width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("n_head", config.values.get("num_attention_heads"))
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
     block = BlockSpec(

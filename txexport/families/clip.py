@@ -29,7 +29,7 @@ FIRST_MARK = 2  # what configs of the first releases call the id that ends a tex
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
-    text, vision = config.table("text_config"), config.table("vision_config")
+    text, vision = (_table(config, name) for name in ("text_config", "vision_config"))
     mark = text.integer("eos_token_id", 49407)
     position = PositionSpec(PositionKind.LEARNED, text.integer("max_position_embeddings", 77))
     width = vision.integer("hidden_size", 768)
@@ -50,6 +50,11 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             mark=None if mark == FIRST_MARK else mark,
         )
     )
+
+
+def _table(config: Config, name: str) -> Config:
+    """The table of a tower; of two, the one that files of the first releases call its dict counts alone."""
+    return config.table(f"{name}_dict" if config.values.get(f"{name}_dict") else name)
 
 
 def _stack(

@@ -22,6 +22,7 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("Falcon")
 
 NAMING = Naming("transformer.")
+PUBLISHED_WITH_CODE = True
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -30,7 +31,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     Linear biases are refused: the original rounds them to bfloat16, whatever the weights are.
     """
     config.expect(alibi=False)
-    width = config.integer("n_embed" if "n_embed" in config.values else "hidden_size")
+    width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("num_attention_heads", config.values.get("n_head"))
     head_dim, bias = config.head_dim(width, heads), config.flag("bias", False)
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))

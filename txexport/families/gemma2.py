@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     norm = NormSpec(width, config.number("rms_norm_eps", 1e-6), NormKind.RMS)
     bias, window = config.flag("attention_bias", False), config.integer("sliding_window", 4096)
     longest, turns = config.integer("max_position_embeddings"), rotary(config, head_dim)
-    activation = config.activation("hidden_activation", config.text("hidden_act", "gelu_pytorch_tanh"))
+    activation = config.activation("hidden_activation", "gelu_pytorch_tanh")
     blocks = [
         BlockSpec(
             AttentionSpec(

@@ -1,6 +1,7 @@
 """GPT-Neo (Black et al. 2021): GPT-3's pattern of full and local attention, unscaled."""
 
 from collections.abc import Set
+from typing import Any
 
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
@@ -56,8 +57,11 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 
 def _layers(config: Config) -> list[str]:
-    """ "global" or "local" for each layer; attention_types lists runs of kinds and how often each comes."""
-    runs = config.values.get("attention_types") or [[["global", "local"], 12]]
+    """ "global" or "local" for each layer, listed or else in runs of kinds and how often each comes."""
+    listed = config.strings("attention_layers")
+    runs: Any = (
+        [[listed, 1]] if listed else config.values.get("attention_types") or [[["global", "local"], 12]]
+    )
     try:
         layers = [kind for kinds, times in runs for kind in list(kinds) * times]
     except (TypeError, ValueError):

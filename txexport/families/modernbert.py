@@ -37,6 +37,7 @@ PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
+    config.expect(rope_scaling=None, sliding_window=None)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")
     norm = NormSpec(width, config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
     every = config.integer("global_attn_every_n_layers", 3)

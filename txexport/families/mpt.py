@@ -21,9 +21,11 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text-generation": ("MptForCausalLM", "MptModel")}
+TASKS = {"text-generation": ("MptForCausalLM", "MptModel", "MPTForCausalLM")}
 
 NAMING = Naming("transformer.")
+PUBLISHED_WITH_CODE = True
+LONGEST = 8  # of the slopes; the original reads no other
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -31,7 +33,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     config.expect(no_bias=True, norm_type="low_precision_layernorm", embedding_fraction=1.0)
     attention = config.table("attn_config")
     attention.expect(attn_type="multihead_attention", clip_qkv=None, prefix_lm=False, qk_ln=False, alibi=True)
-    attention.expect(attn_uses_sequence_id=False)
+    attention.expect(attn_uses_sequence_id=False, alibi_bias_max=LONGEST)
     width, heads = config.integer("d_model"), config.integer("n_heads")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5), bias=False)
     scale = attention.values.get("softmax_scale")
@@ -57,7 +59,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         (block,),
         config.integer("n_layers"),
         final_norm=norm,
-        relative=AlibiSpec(halving(heads, attention.number("alibi_bias_max", 8))),
+        relative=AlibiSpec(halving(heads, LONGEST)),
     )
     return _causal.model(config, task, stack, tied=True)
 

@@ -22,6 +22,7 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("Phi")
 
 NAMING = Naming("model.")
+PUBLISHED_WITH_CODE = True
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:

@@ -10,6 +10,7 @@ from txexport.weights import Rules, Table, Take
 TASKS = _causal.tasks("Phi3")
 
 NAMING = llama.NAMING
+PUBLISHED_WITH_CODE = True
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:

@@ -40,7 +40,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelSpec:
     """The architecture of version 1, where `first`, or of v1.1."""
-    config.expect(is_decoder=False)
+    config.expect(is_decoder=False, is_causal=True)
     width, layers = config.integer("d_model"), config.integer("num_layers")
     tied, scale = first or "lm_head.weight" not in names, width**-0.5 if first else 1.0
     return ModelSpec(

@@ -80,6 +80,7 @@ def encoder_cases(
     limit: int | None,
     window: int | None = None,
     padding: int | None = None,
+    dropped: int | None = None,
     seed: int = 0,
 ) -> list[EncoderCase]:
     """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered.
@@ -108,6 +109,7 @@ def encoder_cases(
             mask = random.random(shape) < 0.6
             mask[:, random.integers(shape[1])] = True
         ids = random.integers(0, vocab_size, shape)
+        ids = np.where((ids == dropped) & ~mask, (ids + 1) % vocab_size, ids)
         cases.append(
             EncoderCase(
                 name,

@@ -59,7 +59,9 @@ def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
     if spec.head.kind == HeadKind.CHOICES:
         run = runs.run_choices
     padding, window = spec.head.padding, _widest(encoder)
-    for batch in cases.encoder_cases(words.vocab_size, words.segments, encoder.limit, window, padding):
+    for batch in cases.encoder_cases(
+        words.vocab_size, words.segments, encoder.limit, window, padding, words.dropped
+    ):
         yield Planned(batch.name, batch, run)
 
 

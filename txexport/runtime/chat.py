@@ -34,7 +34,9 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     )
     environment.filters["tojson"] = _json
     environment.globals |= {"raise_exception": refuse, "strftime_now": datetime.now().strftime}
-    tokens = {key: _text(value) for key, value in settings.items() if key.endswith("_token")}
+    tokens = {
+        key: _text(value) for key, value in settings.items() if key.endswith("_token") and value is not None
+    }
     given = {"messages": list(messages), "tools": None, "documents": None, "add_generation_prompt": True}
     try:
         return environment.from_string(template).render(**tokens | given | values)

@@ -122,17 +122,22 @@ def _plan(job: Job, settings: Settings, adjust: Adjust | None, limits: list[int]
                 scores = process(step, scores)
             return scores if adjust is None else adjust(tokens, scores)
 
-    stopped = _stopper(job.text(), settings.stop_strings) if settings.stop_strings else None
+    stopped = None
+    if settings.stop_strings:
+        stopped = _stopper(job.text(), settings.stop_strings, [job.prompts[owner] for owner in owners])
     return Plan([limits[owner] for owner in owners], frozenset(settings.eos_token_id), shape, stopped)
 
 
-def _stopper(text: Text, strings: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    """Whether the last of new tokens complete a stop string."""
-    window = max(map(len, strings)) + 8  # a token is a character or more, but for pieces of one
+def _stopper(
+    text: Text, strings: Sequence[str], prompts: Sequence[Sequence[int]]
+) -> Callable[[int, Sequence[int]], bool]:
+    """Whether the last of a row's new tokens completes a stop string, which may begin in its prompt."""
+    window = max(len(string.encode()) for string in strings) + 8  # a token is a byte or more
 
-    def stopped(tokens: Sequence[int]) -> bool:
-        tail = text.decode([tokens[-window:]])[0]
-        return any(string in tail for string in strings)
+    def stopped(row: int, tokens: Sequence[int]) -> bool:
+        tail = [*prompts[row][-window:], *tokens][-window:]
+        before, after = text.decode([tail[:-1], tail], special=True)
+        return any(after.count(string) > before.count(string) for string in strings)
 
     return stopped
 

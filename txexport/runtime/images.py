@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.runtime.preprocessor import read_settings
 
@@ -59,7 +60,7 @@ class Images:
     def __init__(self, folder: Path):
         settings = read_settings(folder, "image_processor")
         given = {name: value for name, value in settings.items() if value is not None}
-        asked = _defaults(settings) | given
+        asked = _defaults(settings, folder) | given
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
                 raise BundleError(f"image processor: {name} is {asked[name]!r}, expected true or false")
@@ -109,9 +110,19 @@ class Images:
         return values.transpose(2, 0, 1)
 
 
-def _defaults(settings: dict) -> dict[str, Any]:
+# What files that name no processor mean, by the model's type.
+BY_MODEL = {
+    "vit": "ViTImageProcessor",
+    "deit": "DeiTImageProcessor",
+    "dinov2": "BitImageProcessor",
+    "clip": "CLIPImageProcessor",
+}
+
+
+def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
     """The defaults of the processor that `settings` name, in its present form or that of older files."""
     name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    name = name or BY_MODEL.get(read_json(folder / "config.json", missing={}).get("model_type", ""))
     if name is None:
         raise BundleError("image processor: image_processor_type is missing, so nothing says which it is")
     kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")

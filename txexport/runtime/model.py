@@ -143,6 +143,8 @@ class Model:
         logits at each step: it takes rows of tokens and scores (R,V), and gives scores. Errors as
         `generate_ids`.
         """
+        if self._hears:
+            return self.transcribe(prompts, **options)
         rows, single = self._rows(prompts)
         texts = self.text.decode(self.generate_ids(rows, adjust=adjust, **options))
         copies = len(texts) // max(1, len(rows))
@@ -202,8 +204,10 @@ class Model:
         self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]
     ) -> Iterator[tuple[int, str]]:
         settings = self.settings.updated(**options)
+        if settings.num_return_sequences > 1:
+            raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
         job = self._job(rows, settings, strict="max_new_tokens" in options)
-        pieces = [Pieces(self.text) for _ in range(len(rows) * settings.num_return_sequences)]
+        pieces = [Pieces(self.text) for _ in rows]
         _, steps = generation.run(job, settings, adjust) if rows else ([], iter(()))
         for step in steps:
             for place, token in step:
@@ -242,23 +246,30 @@ class Model:
         An encoder-decoder scores `targets`, as answers to `texts`. Raises InputError for a task that does not
         generate and for texts that are too long.
         """
+        if self._hears:
+            raise InputError("a model of speech scores no texts")
+        if ("encoder_model" in self.sessions) != (targets is not None):
+            raise InputError("targets are what an encoder-decoder scores, and only that")
         rows, _ = self._rows(texts)
         job = self._job(rows, self.settings, strict=False)
-        if (job.sources is not None) != (targets is not None):
-            raise InputError("targets are what an encoder-decoder scores, and only that")
         if targets is not None:
-            rows = [
-                [*prompt, *target] for prompt, target in zip(job.prompts, self._rows(targets)[0], strict=True)
-            ]
+            answers, _ = self._rows(targets)
+            if len(answers) != len(rows):
+                raise InputError(f"{len(rows)} texts have {len(answers)} targets, expected one each")
+            rows = [[*prompt, *target] for prompt, target in zip(job.prompts, answers, strict=True)]
         for row in rows:
             self._check_length(len(row), job.limit)
         found = generation.score(job, rows, self.settings.pad) if rows else []
         return [Score(list(row[1:]), values.tolist()) for row, values in zip(rows, found, strict=True)]
 
+    @property
+    def _hears(self) -> bool:
+        encoder = self.sessions.get("encoder_model")
+        return encoder is not None and "input_features" in encoder.inputs
+
     def _rows(self, prompts: Prompts) -> tuple[list, bool]:
         """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
-        encoder = self.sessions.get("encoder_model")
-        if encoder is not None and "input_features" in encoder.inputs:
+        if self._hears:
             single = isinstance(prompts, str | Path | np.ndarray)
             return list(self.audio.features(prompts)), single
         texts = as_texts(prompts)  # type: ignore[arg-type]

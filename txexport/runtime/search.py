@@ -49,20 +49,20 @@ class Plan:
     """What a generation may do.
 
     `limits` are the most new tokens of each source. `shape(sources, new, scores)` changes scores (R,V) for
-    rows of those sources with those new tokens, or is None where nothing does. `stopped(tokens)` tells of new
-    tokens whether a stop string ends them.
+    rows of those sources with those new tokens, or is None where nothing does. `stopped(source, tokens)`
+    tells of new tokens whether a stop string ends them.
     """
 
     limits: Sequence[int]
     ends: frozenset[int]
     shape: Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray] | None = None
-    stopped: Callable[[Sequence[int]], bool] | None = None
+    stopped: Callable[[int, Sequence[int]], bool] | None = None
 
     def ended(self, source: int, tokens: Sequence[int]) -> bool:
         """Whether a row with these new tokens is at its end."""
         if tokens[-1] in self.ends or len(tokens) >= self.limits[source]:
             return True
-        return self.stopped is not None and self.stopped(tokens)
+        return self.stopped is not None and self.stopped(source, tokens)
 
 
 def sample(

@@ -23,6 +23,8 @@ class Speech:
         self.languages: dict[str, int] = _ids(values, "lang_to_id")
         self.tasks: dict[str, int] = _ids(values, "task_to_id")
         self.no_times: int | None = values.get("no_timestamps_token_id")
+        self.own_language: str | None = values.get("language")
+        self.own_task: str = values.get("task") or "transcribe"
 
     def begin(self, start: int, task: str, language: int | None) -> list[int]:
         """The first tokens: start, language and task of a model of many languages, and that no times follow.
@@ -41,7 +43,7 @@ class Speech:
 
     def language(self, name: str) -> int:
         """The token of a language by its code, as "fr". Raises InputError for one that the model lacks."""
-        token = name if name in self.languages else f"<|{name}|>"
+        token = name if name in self.languages else f"<|{name.lower()}|>"
         if token not in self.languages:
             known = ", ".join(code.strip("<|>") for code in sorted(self.languages))
             raise InputError(f"language '{name}' is not known; expected one of {known}")
@@ -54,23 +56,25 @@ class Speech:
 
 
 def transcribe(
-    model: "Model", sounds: Any, *, language: str | None = None, task: str = "transcribe", **options: Any
+    model: "Model", sounds: Any, *, language: str | None = None, task: str | None = None, **options: Any
 ) -> str | list[str]:
     """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
 
     A sound is as `model.audio` takes it, at most as long as the model hears at once. `language` is a code as
-    "fr"; None lets the model tell. `options` as in `generate`. Raises InputError for a task, a language or a
-    sound that cannot be.
+    "fr"; None is what the checkpoint says, or else lets the model tell. `options` as in `generate`. Raises
+    InputError for a task, a language or a sound that cannot be.
     """
-    encoder = model.sessions.get("encoder_model")
-    if encoder is None or "input_features" not in encoder.inputs:
+    if not model._hears:
         raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
     rows, single = model._rows(sounds)
-    settings = model.settings.updated(**options)
+    settings = replace(model.settings, ignored=_left_out(model.folder)).updated(**options)
+    if settings.num_return_sequences > 1:
+        raise InputError("a sound has one text; num_return_sequences must be 1")
     job = model._job(rows, settings, strict="max_new_tokens" in options)
     if not rows:
         return []
     speech, start = Speech(model.folder), job.prompts[0][0]
+    language, task = language or speech.own_language, task or speech.own_task
     spoken: list[int | None] = [None] * len(rows)
     if language is not None:
         spoken = [speech.language(language)] * len(rows)
@@ -82,6 +86,12 @@ def transcribe(
         pass
     texts = model.text.decode([found.tokens for found in results])
     return texts[0] if single else texts
+
+
+def _left_out(folder: Path) -> tuple[str, ...]:
+    """What a checkpoint asks of speech in vain; the tokens that it forces first are given here."""
+    times = read_json(folder / "generation_config.json", missing={}).get("return_timestamps")
+    return ("return_timestamps=True",) if times else ()
 
 
 def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
