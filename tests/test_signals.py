@@ -135,6 +135,17 @@ def test_what_is_written_down_equals_transformers(task, language, whisper):
     assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == found[0]
 
 
+def test_scores_of_a_sound_are_adjusted_too(whisper):
+    model, _, sounds = whisper
+
+    def only(tokens, scores):
+        return np.where(np.arange(scores.shape[1]) == 40, scores, -np.inf)
+
+    expected = model.text.decode([[40] * 5])[0]
+    assert model.generate(sounds[0], adjust=only, max_new_tokens=5) == expected
+    assert model.transcribe(sounds[0], adjust=only, max_new_tokens=5) == expected
+
+
 def test_command_writes_down_a_file(whisper, tmp_path):
     model, _, _ = whisper
     samples = (np.sin(np.arange(6000) / 7) * 16000).astype("<i2")

@@ -252,7 +252,7 @@ def transcribe(
     """Write down the WAV files SOUNDS, or translate them into English."""
     from txexport.runtime import load
 
-    given = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    given: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     model = load(out, device=device, threads=threads)
     for sound, text in zip(
         sounds, model.transcribe(list(sounds), language=language, task=task, **given), strict=True

@@ -144,7 +144,7 @@ class Model:
         `generate_ids`.
         """
         if self._hears:
-            return self.transcribe(prompts, **options)
+            return self.transcribe(prompts, adjust=adjust, **options)
         rows, single = self._rows(prompts)
         texts = self.text.decode(self.generate_ids(rows, adjust=adjust, **options))
         copies = len(texts) // max(1, len(rows))

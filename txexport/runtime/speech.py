@@ -56,13 +56,19 @@ class Speech:
 
 
 def transcribe(
-    model: "Model", sounds: Any, *, language: str | None = None, task: str | None = None, **options: Any
+    model: "Model",
+    sounds: Any,
+    *,
+    language: str | None = None,
+    task: str | None = None,
+    adjust: generation.Adjust | None = None,
+    **options: Any,
 ) -> str | list[str]:
     """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
 
     A sound is as `model.audio` takes it, at most as long as the model hears at once. `language` is a code as
-    "fr"; None is what the checkpoint says, or else lets the model tell. `options` as in `generate`. Raises
-    InputError for a task, a language or a sound that cannot be.
+    "fr"; None is what the checkpoint says, or else lets the model tell. `adjust` and `options` as in
+    `generate`. Raises InputError for a task, a language or a sound that cannot be.
     """
     if not model._hears:
         raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
@@ -81,7 +87,7 @@ def transcribe(
     elif speech.languages:
         spoken = [*speech.likeliest(generation.prefill(job, settings, [1] * len(rows))[1])]
     job = replace(job, prompts=[speech.begin(start, task, token) for token in spoken])
-    results, steps = generation.run(job, settings)
+    results, steps = generation.run(job, settings, adjust)
     for _ in steps:
         pass
     texts = model.text.decode([found.tokens for found in results])
