@@ -59,6 +59,14 @@ class Take:
         numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
         return numbers + np.float32(self.plus) if self.plus else numbers
 
+    def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
+        """Write a parameter's numbers into the tensor that holds it: the inverse of `cut`."""
+        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
+        whole = whole.T if self.transpose else whole
+        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
+        place = grouped[:, self.part : self.part + self.width]
+        place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
+
     @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""

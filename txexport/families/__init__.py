@@ -29,6 +29,8 @@ class Resolved:
     weights: dict[str, Weight]
 
 
+COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
+
 # Files of model types that are no Python names.
 HYPHENATED = {"openai_gpt": "openai-gpt", "xlm_roberta": "xlm-roberta"}
 
@@ -50,6 +52,8 @@ def by_task() -> dict[str, list[str]]:
 
 def module(model_type: str) -> ModuleType:
     """The family called `model_type`. Raises UnsupportedError with the list when there is none."""
+    if model_type == COMPOSED:
+        return importlib.import_module(f"{__name__}._composed")
     if model_type not in names():
         raise UnsupportedError(
             f"model_type '{model_type}' is not supported; expected one of {', '.join(names())}"

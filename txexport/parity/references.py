@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from txmodels.model import Model
 from txmodels.towers import Towers
+from txmodels.training.checkpoints import build
 
 from txexport.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.spec import Cache
 
 Arrays = dict[str, np.ndarray]
 Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
@@ -42,17 +42,7 @@ class Twin:
     caches = True
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
-        towers = resolved.spec.towers
-        model = Model(resolved.spec, Cache.DYNAMIC) if towers is None else Towers(towers)
-        self.model: Model | Towers = model.eval()
-        state = {}
-        for name, weight in resolved.weights.items():
-            rows = list(weight.rows(checkpoint))
-            state[name] = torch.from_numpy(np.concatenate(rows))
-        parameters = dict(self.model.named_parameters())
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(state[name])
+        self.model = build(checkpoint, resolved).eval()
 
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:

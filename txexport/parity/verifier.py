@@ -50,7 +50,7 @@ def verify(
     if changed:
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
-    kinds = _kinds(reference)
+    kinds = _kinds(reference, resolved.model_type)
     from txexport.parity.plan import plan, select  # which needs PyTorch
 
     planned = plan(resolved.spec, static=manifest.cache == "static")
@@ -83,7 +83,7 @@ def verify(
     )
 
 
-def _kinds(reference: str | None) -> dict:
+def _kinds(reference: str | None, model_type: str) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
         from txexport.parity.references import REFERENCES
@@ -92,7 +92,9 @@ def _kinds(reference: str | None) -> dict:
     if reference is not None and reference not in REFERENCES:
         raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(REFERENCES)}")
     kinds: dict = {name: kind for name, kind in REFERENCES.items() if reference in (None, name)}
-    if reference is None and find_spec("transformers") is None:
+    if "transformers" in kinds and model_type == families.COMPOSED:
+        kinds["transformers"] = "put together by hand, of which transformers has no original"
+    elif reference is None and find_spec("transformers") is None:
         kinds["transformers"] = "transformers is not installed"
     return kinds
 

@@ -1,0 +1,45 @@
+"""How good a trained model is; scikit-learn counts what it knows how to count."""
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+
+
+def classification(
+    labels: Sequence, predicted: Sequence, positive: Sequence | None = None
+) -> dict[str, float]:
+    """Accuracy, and precision, recall and F1: of the labels `positive` together, or averaged over all."""
+    average = "macro" if positive is None else "micro"
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        labels, predicted, labels=positive, average=average, zero_division=0
+    )
+    accuracy = accuracy_score(labels, predicted)
+    return {"accuracy": accuracy, "precision": precision, "recall": recall, "f1": f1}
+
+
+def exact_match(wanted: Sequence[str], said: Sequence[str]) -> float:
+    """The share of texts that are said as they should be."""
+    return accuracy_score(list(wanted), list(said))
+
+
+def token_f1(wanted: str, said: str) -> float:
+    """F1 of two answers' words, articles and punctuation aside (Rajpurkar et al. 2016, 6.1)."""
+    gold, words = _words(wanted), _words(said)
+    shared = sum((Counter(gold) & Counter(words)).values())
+    if not gold or not words:
+        return float(gold == words)
+    return 2 * shared / (len(gold) + len(words))
+
+
+def _words(text: str) -> list[str]:
+    plain = "".join(character for character in text.lower() if character not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", plain).split()
+
+
+def perplexity(log_probabilities: Sequence[float]) -> float:
+    """exp of the mean negative log-likelihood a token."""
+    return math.exp(-sum(log_probabilities) / len(log_probabilities))

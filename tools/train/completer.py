@@ -1,0 +1,175 @@
+"""Trains a code completer of the LLaMA kind on Python's own library.
+
+    python tools/train/completer.py [FOLDER]
+
+RMS norms, SwiGLU, rotary positions, grouped queries (Touvron et al. 2023), causal language modelling. One
+file of the library in twenty is held out, and perplexity on those is told beside that of a 3-gram.
+"""
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import _library
+import _loop
+import click
+import numpy as np
+import torch
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
+from torch import Tensor
+from txmodels.model import Model
+from txmodels.training import checkpoints, metrics, objectives, optimisation
+
+FOLDER = Path(__file__).parents[2] / "models/pretrained/python-completer"
+VOCAB, WINDOW, BATCH = 2048, 256, 8
+END = 0  # between files
+ONE_IN = 20  # files, of which one is held out
+
+
+def make_tokenizer(texts: list[str]) -> Tokenizer:
+    """Byte pairs of the library."""
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(texts, VOCAB, special_tokens=["<|endoftext|>"], show_progress=False)
+    return Tokenizer.from_str(tokenizer.to_str())
+
+
+def config() -> dict:
+    """What transformers calls the architecture."""
+    return {
+        "model_type": "llama",
+        "vocab_size": VOCAB,
+        "hidden_size": 192,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "intermediate_size": 512,
+        "max_position_embeddings": WINDOW,
+        "tie_word_embeddings": True,
+        "bos_token_id": END,
+        "eos_token_id": END,
+    }
+
+
+def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
+    """Files one after another, each ended."""
+    rows = [[*found.ids, END] for found in tokenizer.encode_batch(texts)]
+    return np.concatenate(rows).astype(np.int64)
+
+
+@torch.inference_mode()
+def log_probabilities(model: Model, windows: Tensor) -> np.ndarray:
+    """windows (B,S) -> the logarithm of each token's probability but the first's (B,S-1)."""
+    found = []
+    for rows in windows.split(16):
+        logits, _ = model.decode(rows, model.empty_past(len(rows)))
+        scores = logits[:, :-1].log_softmax(-1)
+        found.append(scores.gather(2, rows[:, 1:, None]).squeeze(2))
+    return torch.cat(found).numpy()
+
+
+def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> np.ndarray:
+    """What an interpolated Kneser-Ney 3-gram (Kneser and Ney 1995) says in place of `log_probabilities`."""
+    counts = Counter(zip(train[:-2].tolist(), train[1:-1].tolist(), train[2:].tolist(), strict=True))
+    after_two: Counter = Counter()  # how often a pair is followed by anything, and by how many kinds
+    kinds_two: Counter = Counter()
+    pairs: Counter = Counter()  # of how many kinds is what comes before a pair
+    for (a, b, c), count in counts.items():
+        after_two[a, b] += count
+        kinds_two[a, b] += 1
+        pairs[b, c] += 1
+    after_one: Counter = Counter()
+    kinds_one: Counter = Counter()
+    words: Counter = Counter()
+    for (b, c), count in pairs.items():
+        after_one[b] += count
+        kinds_one[b] += 1
+        words[c] += 1
+    total = sum(words.values())
+
+    def one(c: int) -> float:
+        return (max(words[c] - discount, 0) + discount * len(words) / VOCAB) / total
+
+    def two(b: int, c: int) -> float:
+        if not after_one[b]:
+            return one(c)
+        return (max(pairs[b, c] - discount, 0) + discount * kinds_one[b] * one(c)) / after_one[b]
+
+    def three(a: int, b: int, c: int) -> float:
+        if not after_two[a, b]:
+            return two(b, c)
+        share = max(counts[a, b, c] - discount, 0) + discount * kinds_two[a, b] * two(b, c)
+        return share / after_two[a, b]
+
+    found = np.empty((len(windows), windows.shape[1] - 1))
+    for row, window in enumerate(windows.tolist()):
+        found[row, 0] = math.log(two(window[0], window[1]))
+        for at in range(2, len(window)):
+            found[row, at - 1] = math.log(three(*window[at - 2 : at + 1]))
+    return found
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
+@click.option("--steps", default=5000, show_default=True, help="Steps of training.")
+def main(folder: Path, steps: int) -> None:
+    """Train the completer of Python and write its checkpoint to FOLDER."""
+    files = _library.sources()
+    texts = [text for name, text in files.items() if not _library.held_out(name, ONE_IN)]
+    tokenizer = make_tokenizer(texts)
+    train = encode(tokenizer, texts)
+    heldout = encode(tokenizer, [text for name, text in files.items() if _library.held_out(name, ONE_IN)])
+    checkpoints.create(folder, config(), "LlamaForCausalLM")
+    model = checkpoints.load(folder)
+    assert isinstance(model, Model)
+    print(f"{_loop.parameters(model):,} parameters; {len(train):,} tokens, {len(heldout):,} held out")
+
+    def loss_of(step: int) -> Tensor:
+        starts = np.random.default_rng([0, step]).integers(0, len(train) - WINDOW, BATCH)
+        rows = torch.from_numpy(train[starts[:, None] + np.arange(WINDOW)])
+        with _loop.autocast():
+            logits, _ = model.decode(rows, model.empty_past(BATCH))
+        return objectives.causal_loss(logits.float(), rows)
+
+    optimizer = optimisation.adamw(model, 3e-3, decay=0.1, beta2=0.95)
+    schedule = optimisation.linear(optimizer, 200, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
+    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
+    kept = checkpoints.load(folder)
+    assert isinstance(kept, Model)
+    windows = heldout[: len(heldout) // WINDOW * WINDOW].reshape(-1, WINDOW)
+    own = metrics.perplexity(log_probabilities(kept, torch.from_numpy(windows)).ravel())
+    counted = metrics.perplexity(trigram(train, windows).ravel())
+    # A few windows go along, from all over the files held out; cut where a character ends.
+    few = [tokenizer.decode(row.tolist()).strip("\ufffd") for row in windows[:: len(windows) // 40][:40]]
+    ids = [torch.tensor(tokenizer.encode(text).ids[:WINDOW]) for text in few]
+    passages = [log_probabilities(kept, row[None]).ravel() for row in ids]
+    sampled = metrics.perplexity(np.concatenate(passages))
+    print(
+        f"perplexity on files held out: {own:.2f}, of a 3-gram {counted:.2f}; on a few passages {sampled:.3f}"
+    )
+    _loop.write_tokenizer(folder, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+    _loop.write_json(folder / "generation_config.json", {"bos_token_id": END, "eos_token_id": END})
+    _loop.write_examples(folder / "heldout.jsonl", [{"text": text} for text in few])
+    card = f"""
+A decoder of the LLaMA kind in small: six layers, 192 wide, six heads over two of keys,
+{_loop.parameters(model):,} parameters, {WINDOW} tokens at most. It completes Python.
+
+Data: the sources of Python's own library ({len(files)} files, {len(train) + len(heldout):,} tokens;
+under the Python Software Foundation's licence), one file in twenty held out. `heldout.jsonl` has
+passages of these.
+"""
+    _loop.write_card(
+        folder,
+        "Completes Python",
+        card,
+        "python tools/train/completer.py",
+        {
+            "perplexity a token": f"{own:.2f}",
+            "perplexity of a 3-gram (interpolated Kneser-Ney)": f"{counted:.2f}",
+            "perplexity on heldout.jsonl": f"{sampled:.3f}",
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Pretrains a small BERT on the prose of Python's own library: masked words and next sentences.
+
+    python tools/train/reader.py [FOLDER]
+
+The two objectives of Devlin et al. 2019 together. One file of the library in ten is held out: there it is
+counted how often the model finds a masked word, and sees whether two stretches of text follow one another.
+"""
+
+from pathlib import Path
+
+import _library
+import _loop
+import click
+import numpy as np
+import torch
+from tokenizers import BertWordPieceTokenizer, Tokenizer, processors
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from txmodels.model import Model
+from txmodels.training import checkpoints, corruption, objectives, optimisation
+
+FOLDER = Path(__file__).parents[2] / "models/pretrained/prose-bert"
+VOCAB, LONGEST, BATCH = 2500, 96, 32
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PAD, UNKNOWN, CLS, SEP, MASK = range(5)
+
+
+def make_tokenizer(texts: list[str]) -> Tokenizer:
+    """Word pieces of the library's prose, case kept: it tells code from words."""
+    tokenizer = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
+    tokenizer.train_from_iterator(texts, VOCAB, special_tokens=SPECIAL, show_progress=False)
+    made = Tokenizer.from_str(tokenizer.to_str())
+    made.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
+    return made
+
+
+def config() -> dict:
+    """What transformers calls the architecture."""
+    return {
+        "model_type": "bert",
+        "vocab_size": VOCAB,
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 512,
+        "max_position_embeddings": LONGEST,
+        "pad_token_id": PAD,
+    }
+
+
+class Pairs:
+    """Batches of pairs, half of which follow one another."""
+
+    def __init__(self, documents: list[list[list[int]]]):
+        self.documents = [document for document in documents if len(document) > 1]
+
+    def batch(self, seed: list[int], size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """input_ids, attention_mask and token_type_ids (B,S), and which pairs (B) do not follow."""
+        random = np.random.default_rng(seed)
+        rows, segments, elsewhere = [], [], []
+        for _ in range(size):
+            first, second, other = corruption.next_sentence_pair(self.documents, LONGEST - 3, random)
+            rows.append(torch.tensor([CLS, *first, SEP, *second, SEP]))
+            segments.append(torch.tensor([0] * (len(first) + 2) + [1] * (len(second) + 1)))
+            elsewhere.append(other)
+        ids = pad_sequence(rows, batch_first=True, padding_value=PAD)
+        types = pad_sequence(segments, batch_first=True)
+        return ids, ids.ne(PAD).long(), types, torch.tensor(elsewhere)
+
+
+def masked(ids: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """What is shown, and what is to be found."""
+    generator = torch.Generator().manual_seed(seed)
+    return corruption.mask_words(ids, MASK, VOCAB, range(len(SPECIAL)), generator)
+
+
+@torch.inference_mode()
+def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
+    """The shares of masked words found, and of pairs told right."""
+    words, found, right, count = 0, 0, 0, 0
+    for at in range(20):
+        ids, mask, types, elsewhere = pairs.batch([9, at], BATCH)
+        shown, labels = masked(ids, 10_000_000 + at)
+        outputs = model.encode(shown, mask, types)
+        chosen = labels != objectives.IGNORED
+        words += int(chosen.sum())
+        found += int((outputs["prediction_logits"].argmax(-1) == labels)[chosen].sum())
+        right += int((outputs["seq_relationship_logits"].argmax(-1) == elsewhere).sum())
+        count += len(ids)
+    return found / words, right / count
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
+@click.option("--steps", default=3000, show_default=True, help="Steps of training.")
+def main(folder: Path, steps: int) -> None:
+    """Pretrain the reader of prose and write its checkpoint to FOLDER."""
+    documents, heldout = _library.documents()
+    texts = [sentence for document in documents for sentence in document]
+    tokenizer = make_tokenizer(texts)
+
+    def ids(sentences: list[str]) -> list[list[int]]:
+        return [found.ids for found in tokenizer.encode_batch(sentences, add_special_tokens=False)]
+
+    train = Pairs([ids(document) for document in documents])
+    # Held-out sentences stand in the order of their files; ten at a time are as good as a document.
+    unseen = Pairs([ids(heldout[at : at + 10]) for at in range(0, len(heldout) - 9, 10)])
+    checkpoints.create(folder, config(), "BertForPreTraining")
+    model = checkpoints.load(folder)
+    assert isinstance(model, Model)
+    print(f"{_loop.parameters(model):,} parameters; {len(texts):,} sentences, {len(heldout):,} held out")
+
+    def loss_of(step: int) -> Tensor:
+        ids, mask, types, elsewhere = train.batch([0, step], BATCH)
+        shown, labels = masked(ids, step)
+        with _loop.autocast():
+            outputs = model.encode(shown, mask, types)
+        words, sentences = outputs["prediction_logits"].float(), outputs["seq_relationship_logits"].float()
+        return objectives.pretraining_loss(words, labels, sentences, elsewhere)
+
+    optimizer = optimisation.adamw(model, 1e-3)
+    schedule = optimisation.linear(optimizer, steps // 10, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
+    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
+    kept = checkpoints.load(folder)
+    assert isinstance(kept, Model)
+    words, following = evaluate(kept, unseen)
+    print(f"masked words found: {words:.4f}; pairs told right: {following:.4f}")
+    write_tokenizer(folder, tokenizer)
+    card = f"""
+A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
+most, pretrained with masked words and next sentences. The two models fine-tuned from it are
+`proofreader` and `parameter-tagger`.
+
+Data: docstrings and comments of Python's own library ({len(texts):,} sentences; under the Python
+Software Foundation's licence), one file in ten held out.
+"""
+    scores = {"masked words found": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
+    _loop.write_card(folder, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """The tokenizer's files."""
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    _loop.write_tokenizer(folder, tokenizer, LONGEST, **special, sep_token="[SEP]", mask_token="[MASK]")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""A Transformer put together by hand: config.json holds the spec itself, tensors have the components' names.
+
+Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no other library has its original.
+"""
+
+from collections.abc import Set
+
+from txexport import parameters, spec_json
+from txexport.errors import CheckpointError, SpecError, UnsupportedError
+from txexport.families._config import Config
+from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec
+from txexport.weights import Naming, Table
+
+HEADS = {
+    HeadKind.NONE: "feature-extraction",
+    HeadKind.MASKED_LM: "fill-mask",
+    HeadKind.SEQUENCE: "text-classification",
+    HeadKind.TOKENS: "token-classification",
+    HeadKind.SPANS: "question-answering",
+    HeadKind.CHOICES: "multiple-choice",
+    HeadKind.CAUSAL_LM: "text-generation",
+}
+OTHERS = ("text2text-generation",)
+TASKS = {task: (task,) for task in (*HEADS.values(), *OTHERS)}
+
+NAMING = Naming()
+
+
+def task_of(spec: ModelSpec) -> str:
+    """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
+    reads_tokens = spec.towers is None and isinstance(spec.stack.embedding, EmbeddingSpec)
+    if not reads_tokens or spec.next_sentence is not None or spec.distilled:
+        raise UnsupportedError("a Transformer put together by hand reads text, under one head")
+    if spec.encoder is not None and spec.decoder is not None:
+        return OTHERS[0]
+    return HEADS[spec.head.kind]
+
+
+def config(spec: ModelSpec) -> dict:
+    """The config.json of a model of that spec."""
+    return {"model_type": "txexport", "architectures": [task_of(spec)], "spec": spec_json.to_dict(spec)}
+
+
+def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+    """The architecture that config.json holds."""
+    try:
+        found = spec_json.from_dict(ModelSpec, dict(config.table("spec").values))
+    except SpecError as error:
+        raise CheckpointError(f"{config.path}: {error}") from None
+    if task_of(found) != task:
+        raise UnsupportedError(f"{config.path}: this model is for {task_of(found)}, not for {task}")
+    return found
+
+
+def table(spec: ModelSpec) -> Table:
+    """Every parameter under its own name."""
+    return Table({name: name for name in parameters.model(spec)})
