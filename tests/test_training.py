@@ -2,7 +2,9 @@
 
 import json
 import math
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import _loop
 import numpy as np
@@ -31,8 +33,8 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.spec_sparse import LocalAttentionSpec
 
+ROOT = Path(__file__).parent.parent
 IGNORED = objectives.IGNORED
 
 
@@ -287,36 +289,13 @@ def test_training_goes_on_after_a_kill_as_if_there_had_been_none(averaged, tmp_p
 
 def test_a_transformer_put_together_by_hand_is_trained_saved_exported_proved_and_run(tmp_path):
     """The README's path of a researcher: sparse and full attention in turn, which is nobody's family."""
-    norm, ffn = NormSpec(32, 1e-5), FeedForwardSpec(32, 64, Activation.GELU)
-    full = BlockSpec(AttentionSpec(32, 4, 4, 8, causal=False), ffn, norm, NormPlacement.PRE)
-    local = BlockSpec(LocalAttentionSpec(32, 4, 8, block_size=4), ffn, norm, NormPlacement.PRE)
-    words = EmbeddingSpec(20, 32, PositionSpec(PositionKind.LEARNED, 40))
-    head = HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=2)
-    stack = StackSpec(words, (local, full), num_layers=2, final_norm=norm)
-    torch.manual_seed(0)
-    model = Model(ModelSpec(encoder=stack, head=head))
-    initialisation.xavier(model)
-    optimizer = optimisation.adamw(model, 3e-3)
-    schedule = optimisation.linear(optimizer, 10, 100)
-    for step in range(100):  # is the first token, which only full attention sees, below ten?
-        ids = torch.randint(20, (32, 16), generator=generator(step))
-        labels = ids[:, :1].lt(10).long().expand_as(ids)
-        loss = objectives.token_loss(model.encode(ids, torch.ones_like(ids))["logits"], labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    checkpoints.save(model, tmp_path / "checkpoint")
-    txexport.export(tmp_path / "checkpoint", tmp_path / "bundle")
-    report = txexport.verify(tmp_path / "bundle")
+    example = runpy.run_path(str(ROOT / "examples/compose/compose.py"))
+    assert example["lonely"]("(a))(b") == [0, 0, 0, 1, 1, 0]
+    assert example["main"](tmp_path, steps=150) > 0.93
+    report = txexport.verify(tmp_path / "bundle", cases="quick")
     assert report.ok
     skipped = {case.skipped for case in report.cases if case.reference == "transformers"}
     assert skipped == {"put together by hand, of which transformers has no original"}
-    ids = torch.randint(20, (64, 16), generator=generator(1000))
-    labels = ids[:, :1].lt(10).long().expand_as(ids)
-    with txexport.load(tmp_path / "bundle") as bundle:
-        said = bundle.run(input_ids=ids.numpy(), attention_mask=np.ones_like(ids))["logits"].argmax(-1)
-    assert (said == labels.numpy()).mean() > 0.9
 
 
 def plain_decoder():

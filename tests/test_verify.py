@@ -482,3 +482,11 @@ def test_comparison_is_of_every_number():
         assert compare("y", [(changed, one)], 1e-5).error == math.inf
         assert compare("y", [(one, changed)], 1e-5).error == math.inf
     assert compare("y", [(one[:1], one)], 1e-5).error == math.inf
+
+
+def test_the_original_of_a_half_precision_checkpoint_computes_in_float32(tmp_path):
+    """Marian's sinusoids are not in its files: where the library loads it as float16, it rounds them."""
+    tiny_checkpoint.build("marian").half().save_pretrained(tmp_path / "checkpoint")
+    export(tmp_path / "checkpoint", tmp_path / "out")
+    report = verify(tmp_path / "out", reference="transformers", cases="quick")
+    assert report.ok, report.failed

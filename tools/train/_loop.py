@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel
 
+torch.set_num_threads(1)  # sums in one order, so that a recipe makes the same model on machines alike
+
 SAVE_SECONDS = 30  # at most so much work is lost by a kill
 
 

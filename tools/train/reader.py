@@ -92,7 +92,7 @@ def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=3000, show_default=True, help="Steps of training.")
+@click.option("--steps", default=2400, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Pretrain the reader of prose and write its checkpoint to FOLDER."""
     documents, heldout = _library.documents()

@@ -116,7 +116,9 @@ class Transformers:
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         auto = getattr(transformers, AUTO_CLASSES[resolved.task])
-        self.model = auto.from_pretrained(checkpoint.folder, local_files_only=True).float().eval()
+        self.model = auto.from_pretrained(
+            checkpoint.folder, local_files_only=True, dtype=torch.float32
+        ).eval()
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @torch.inference_mode()
