@@ -5,13 +5,20 @@ from pathlib import Path
 
 from txexport.bundle import Manifest
 from txexport.errors import InputError, UnsupportedError
-from txexport.parity.runtimes import onnxruntime, openvino, reference
+from txexport.parity.runtimes import node, onnxruntime, openvino, reference, web
 from txexport.parity.runtimes.runtime import Runtime
 
 ALL = "all"
 RUNTIMES = {
     runtime.name: runtime
-    for runtime in (onnxruntime.OPTIMIZED, onnxruntime.UNOPTIMIZED, reference.RUNTIME, openvino.RUNTIME)
+    for runtime in (
+        onnxruntime.OPTIMIZED,
+        onnxruntime.UNOPTIMIZED,
+        reference.RUNTIME,
+        openvino.RUNTIME,
+        node.RUNTIME,
+        web.RUNTIME,
+    )
 }
 
 
