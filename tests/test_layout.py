@@ -20,6 +20,7 @@ LIBRARIES = {
     "onnx_ir",
     "onnxruntime",
     "onnxscript",
+    "openvino",
     "rich",
     "tokenizers",
     "torch",
@@ -47,7 +48,8 @@ ALLOWED = {
     "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",
     "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
     "txexport/parity": (
-        "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
+        "numpy onnx onnxruntime openvino torch transformers rich txmodels "
+        "bundle checkpoint costs families parameters parity runtime"
     ),
     "txexport/pytest_plugin.py": "parity runtime",
     "txexport/similarity.py": "numpy rich",

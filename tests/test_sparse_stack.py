@@ -29,7 +29,7 @@ from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter import _limits, _write_graph, export
 from txexport.runtime import load
 from txexport.runtime import model as runtime
-from txexport.runtime.session import Session
+from txexport.runtime.session import open_session
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -297,7 +297,7 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
         0,
         {},
     )
-    sessions = {"model": Session(tmp_path / "model.onnx", "cpu", 1)}
+    sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = runtime.Model(tmp_path, manifest, "cpu", sessions)
     ids = np.ones((1, L), np.int64)
     assert model.run(input_ids=ids, attention_mask=ids)["logits"].shape == (1, L, V)

@@ -92,6 +92,13 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="Only txexport's own PyTorch model, or only the original (default: both, where installed).",
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    help="What runs the graphs: onnxruntime (default), onnxruntime-unoptimized, reference, openvino, node, "
+    "web, or all that are installed; again for more.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
 @click.option(
     "--case", "names", multiple=True, help="Repeat only this case, by its name in a report; again for more."
@@ -114,6 +121,7 @@ def verify(
     source: Path | None,
     reference: str | None,
     device: str,
+    runtimes: tuple[str, ...],
     quiet: bool,
     names: tuple[str, ...],
     cases: str | None,
@@ -129,6 +137,7 @@ def verify(
     from rich.console import Console
 
     from txexport.parity import forms, table
+    from txexport.parity.report import RUNTIME
     from txexport.parity.verifier import verify as run
 
     if names and cases:
@@ -147,6 +156,7 @@ def verify(
             source=source,
             reference=reference,
             device=device,
+            runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
             progress=show,
         )

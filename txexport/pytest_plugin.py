@@ -33,6 +33,7 @@ class AssertParity:
         *,
         source: str | Path | None = None,
         reference: str | None = None,
+        runtime: str | Sequence[str] = "onnxruntime",
         cases: str | Sequence[str] = "full",
     ) -> "Report":
         """The report of a bundle, given as its folder or loaded; arguments as those of `txexport.verify`.
@@ -46,7 +47,7 @@ class AssertParity:
         given = bundle_or_folder
         folder = given if isinstance(given, str | Path) else given.folder
         try:
-            report = verify(folder, source=source, reference=reference, cases=cases)
+            report = verify(folder, source=source, reference=reference, runtime=runtime, cases=cases)
             self._found.append(report.to_dict())
             said = None if report.ok else _message(report)
         except TxexportError as error:
@@ -62,7 +63,7 @@ def _message(report: "Report") -> str:
         return f"{lines[0]}: nothing was compared"
     lines.append(f"{len(report.failed)} of {len(report.cases)} cases failed:")
     for case in report.failed[:MOST]:
-        lines += [f"  {case.name} ({case.reference}): {case.summary}", f"    {report.repeat(case)}"]
+        lines += [f"  {case.name} ({report.against(case)}): {case.summary}", f"    {report.repeat(case)}"]
     if len(report.failed) > MOST:
         lines.append(f"  and {len(report.failed) - MOST} more")
     return "\n".join(lines)

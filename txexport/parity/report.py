@@ -17,6 +17,8 @@ REAL, TINY = 1e-4, 1e-5
 TINY_PARAMETERS = 1_000_000
 
 CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
+RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
+EVERY = "all cases"  # in place of a case's name, where none could be tried
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
 
 
@@ -44,8 +46,8 @@ class TensorCheck:
 class CaseReport:
     """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
 
-    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `seconds` is
-    how long it took.
+    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
+    what ran the graphs, None where nothing did. `seconds` is how long it took.
     """
 
     name: str
@@ -53,6 +55,7 @@ class CaseReport:
     checks: list[TensorCheck] = field(default_factory=list)
     exception: str | None = None
     skipped: str | None = None
+    runtime: str | None = None
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -79,11 +82,12 @@ class CaseReport:
 
 @dataclass(frozen=True)
 class Report:
-    """All cases of one bundle in one runtime, and what it was that ran them.
+    """All cases of one bundle in each runtime, and what it was that ran them.
 
-    `versions` are those of libraries, `environment` says python, platform and processor; the hashes are
-    SHA-256 by file name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is
-    "full", "quick", or the names that were asked for. `source` is the checkpoint where one was given.
+    `runtime` names the runtimes that ran, with their devices; `device` is ONNX Runtime's. `versions` are
+    those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
+    name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is "full", "quick",
+    or the names that were asked for. `source` is the checkpoint where one was given.
     """
 
     bundle: str
@@ -104,6 +108,22 @@ class Report:
     def references(self) -> list[str]:
         """What the bundle was held against, each at least once."""
         return list(dict.fromkeys(case.reference for case in self.cases if case.skipped is None))
+
+    @property
+    def runtimes(self) -> list[str]:
+        """The runtimes that were wanted, tried or not."""
+        return list(dict.fromkeys(case.runtime for case in self.cases if case.runtime is not None))
+
+    def against(self, case: CaseReport) -> str:
+        """What a case was held against, and, where there are several runtimes, on which."""
+        return f"{case.reference} on {case.runtime}" if case.runtime and self.runtimes[1:] else case.reference
+
+    def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
+        """The cases by name and reference, and then by runtime: a row each, and a column a runtime."""
+        found: dict[tuple[str, str], dict[str | None, CaseReport]] = {}
+        for case in self.cases:
+            found.setdefault((case.name, case.reference), {})[case.runtime] = case
+        return found
 
     @property
     def failed(self) -> list[CaseReport]:
@@ -135,7 +155,7 @@ class Report:
         about = f"{self.model_type}, {self.task}"
         if self.failed:
             first = self.failed[0]
-            said = f"{first.name} ({first.reference}): {first.summary}"
+            said = f"{first.name} ({self.against(first)}): {first.summary}"
             return f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
         checks = [check for case in self.cases for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
@@ -143,11 +163,15 @@ class Report:
             f"{about}: {sum(check.elements for check in checks):,} numbers compared, each within {bound:.0e}"
         )
 
-    def worst_outputs(self) -> dict[str, TensorCheck]:
-        """The worst check of each output of the graphs, layers taken together: `present.*.key`."""
+    def worst_outputs(self, runtime: str | None = None) -> dict[str, TensorCheck]:
+        """The worst check of each output of the graphs, layers taken together: `present.*.key`.
+
+        Of one runtime, or of all.
+        """
         worst: dict[str, TensorCheck] = {}
         for case in self.cases:
-            for check in case.checks if case.reference != CHECKPOINT else ():
+            wanted = case.reference != CHECKPOINT and runtime in (None, case.runtime)
+            for check in case.checks if wanted else ():
                 output = re.sub(r"\.\d+\.", ".*.", check.output)
                 if output not in worst or check.error > worst[output].error:
                     worst[output] = check
@@ -155,10 +179,13 @@ class Report:
 
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
-        words = ["txexport", "verify", self.bundle, "--case", case.name]
+        words = ["txexport", "verify", self.bundle]
+        words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
+        words += ["--runtime", case.runtime] if case.runtime not in (None, RUNTIME) else []
         words += ["--source", self.source] if self.source is not None else []
-        words += ["--device", self.device] if self.device != "cpu" else []
+        own = (case.runtime or RUNTIME).startswith(RUNTIME)
+        words += ["--device", self.device] if self.device != "cpu" and own else []
         return shlex.join(words)
 
     def to_dict(self) -> dict:
@@ -186,7 +213,7 @@ class Report:
                 )
                 for entry in record["checks"]
             ]
-            rest = {name: record[name] for name in ("name", "reference", "exception", "skipped", "seconds")}
+            rest = {name: value for name, value in record.items() if name not in ("checks", "ok")}
             cases.append(CaseReport(checks=checks, **rest))
         return cls(cases=cases, **values)
 

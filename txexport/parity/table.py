@@ -7,15 +7,20 @@ from rich.text import Text
 
 from txexport.parity.report import CaseReport, Report
 
+OK, FAILED, SKIPPED = Text("ok", "green"), Text("FAILED", "red"), Text("not tried", "dim")
+
 
 def render(report: Report, cases: bool = True) -> Group:
-    """A verdict, then, with `cases`, one line a case with the output that came out worst."""
+    """A verdict, then, with `cases`, one line a case: with the output that came out worst, or, where there
+    are several runtimes, with the worst error in each."""
     verdict = (report.verdict, "bold green" if report.ok else "bold red")
     title = Text.assemble(f"{report.bundle}: ", verdict, f" {report.scope}")
     facts = Text(report.facts)
     if not cases:
         return Group(title, facts)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    if len(report.runtimes) > 1:
+        return Group(title, facts, _fill(table, report), *_notes(report))
     table.add_column("case", no_wrap=True)
     table.add_column("against")
     table.add_column("worst output")
@@ -29,9 +34,44 @@ def render(report: Report, cases: bool = True) -> Group:
 def _cells(case: CaseReport) -> list[Text]:
     start = [Text(case.name), Text(case.reference)]
     if case.skipped is not None:
-        return [*start, Text(case.skipped), Text(), Text("not tried", "dim")]
+        return [*start, Text(case.skipped), Text(), SKIPPED]
     worst = case.worst
     if case.exception is not None or worst is None:
-        return [*start, Text(case.summary), Text(), Text("FAILED", "red")]
-    verdict = Text("ok", "green") if case.ok else Text("FAILED", "red")
-    return [*start, Text(worst.output), Text(f"{worst.error:.0e}"), verdict]
+        return [*start, Text(case.summary), Text(), FAILED]
+    return [*start, Text(worst.output), Text(f"{worst.error:.0e}"), OK if case.ok else FAILED]
+
+
+def _fill(table: Table, report: Report) -> Table:
+    """A column a runtime, and a last one for the line."""
+    table.add_column("case")
+    table.add_column("against", no_wrap=True)
+    for runtime in report.runtimes:
+        table.add_column(runtime.replace("-", "-\n"), justify="right", overflow="fold", min_width=7)
+    table.add_column("")
+    for (name, reference), found in report.rows().items():
+        errors = [_error(found.get(runtime)) for runtime in report.runtimes]
+        tried = [case for case in found.values() if case.skipped is None]
+        verdict = (OK if all(case.ok for case in tried) else FAILED) if tried else SKIPPED
+        table.add_row(name, reference, *errors, verdict)
+    return table
+
+
+def _error(case: CaseReport | None) -> Text:
+    """The worst error of a case in one runtime, in its place among the others."""
+    if case is None:
+        return Text()
+    if case.skipped is not None:
+        return SKIPPED
+    if case.exception is not None or case.worst is None:
+        return FAILED
+    return Text(f"{case.worst.error:.0e}", "" if case.ok else "red")
+
+
+def _notes(report: Report) -> list[Text]:
+    """What the errors leave out: why something was not tried, or what ended it."""
+    said = {
+        (case.runtime, case.summary): None
+        for case in report.cases
+        if case.skipped is not None or case.exception is not None
+    }
+    return [Text(f"{runtime}: {summary}" if runtime else summary) for runtime, summary in said]

@@ -1,8 +1,10 @@
 """Run every case that applies to a bundle, and report."""
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -11,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from txexport import bundle, families, parameters
 from txexport.checkpoint import Checkpoint
-from txexport.errors import CheckpointError, InputError, TxexportError, UnsupportedError
-from txexport.parity import contents, environment
-from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck, tolerance
-from txexport.runtime import Model, load
+from txexport.errors import BundleError, CheckpointError, InputError, TxexportError, UnsupportedError
+from txexport.parity import contents, environment, runtimes
+from txexport.parity.report import CHECKPOINT, EVERY, RUNTIME, CaseReport, Report, TensorCheck, tolerance
+from txexport.parity.runtimes import Runtime
+from txexport.runtime import Model
+from txexport.spec import ModelSpec
 
 if TYPE_CHECKING:
     from txexport.parity.plan import Planned
@@ -30,6 +34,7 @@ def verify(
     source: str | Path | None = None,
     reference: str | None = None,
     device: str | None = "cpu",
+    runtime: str | Sequence[str] = RUNTIME,
     cases: str | Sequence[str] = "full",
     progress: Progress | None = None,
 ) -> Report:
@@ -37,10 +42,12 @@ def verify(
 
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
-    default both, the latter where it is installed. `cases` are "full", "quick" for a handful, or names that a
-    report gave, whose cases are repeated as they were. `progress` is told each case's name before it runs. A
-    case that raises is a failure in the report; what keeps the comparison from being tried at all raises
-    BundleError, CheckpointError, UnsupportedError or InputError.
+    default both, the latter where it is installed. `runtime` is what runs the graphs: a name in
+    `parity.runtimes`, several, or "all", of which those that cannot run here are skipped with the reason.
+    `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or names
+    that a report gave, whose cases are repeated as they were. `progress` is told each case's name before it
+    runs. A case that raises is a failure in the report; what keeps the comparison from being tried at all
+    raises BundleError, CheckpointError, UnsupportedError or InputError.
     """
     manifest = bundle.read(out)
     checkpoint = Checkpoint(source or manifest.source.path)
@@ -51,34 +58,42 @@ def verify(
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
     kinds = _kinds(reference, resolved.model_type)
+    chosen = runtimes.choose(runtime, Path(out), manifest, device)
     from txexport.parity.plan import plan, select  # which needs PyTorch
 
     planned = plan(resolved.spec, static=manifest.cache == "static")
     names = select(planned, cases)
     planned = [case for case in planned if case.name in names]
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
-    model = load(out, device=device, check=False)  # what is altered must show in the numbers
     found = [
-        _try(name, CHECKPOINT, partial(run, model, checkpoint, resolved))
+        _try(name, CHECKPOINT, None, partial(run, Path(out), manifest, checkpoint, resolved))
         for name, run in contents.CHECKS.items()
         if name in names
     ]
-    bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
-    for name, original in originals.items():
-        found += _against(name, original, planned, model, bound, progress)
+    trial = _Trial(
+        Path(out),
+        manifest,
+        resolved.spec,
+        {name: original for name, original in originals.items() if not isinstance(original, str)},
+        planned,
+        tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values())),
+        progress,
+    )
+    found += trial.over(chosen, device, tolerant=runtimes.wants_all(runtime))
+    found += [CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)]
     return Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
-        runtime=f"onnxruntime {model.device}",
-        versions=environment.versions(),
+        runtime=", ".join(f"{name} {where}" for name, where in trial.devices.items()),
+        versions=environment.versions() | runtimes.versions(trial.devices),
         cases=found,
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
         bundle_sha256=manifest.files_sha256,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device=model.device,
+        device=trial.devices.get(RUNTIME, "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -118,33 +133,65 @@ def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved)
     return originals
 
 
-def _against(
-    name: str,
-    original: "Reference | str",
-    planned: "list[Planned]",
-    model: Model,
-    bound: float,
-    progress: Progress | None,
-) -> Iterator[CaseReport]:
-    """The planned cases against one reference, or why it is not there."""
-    if isinstance(original, str):
-        yield CaseReport("all cases", name, skipped=original)
-        return
-    for case in planned:
-        if case.run is None:
-            yield CaseReport(case.name, name, skipped=case.skipped)
-            continue
-        if progress is not None:
-            progress(f"{case.name} ({name})")
-        yield _try(case.name, name, partial(case.run, model, original, case.case, bound))
+@dataclass(frozen=True)
+class _Trial:
+    """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it."""
+
+    folder: Path
+    manifest: bundle.Manifest
+    spec: ModelSpec
+    originals: "dict[str, Reference]"
+    planned: "list[Planned]"
+    bound: float
+    progress: Progress | None
+    devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The graphs by role."""
+        return {role: self.folder / graph.file for role, graph in self.manifest.graphs.items()}
+
+    def over(
+        self, chosen: dict[Runtime, str | None], device: str | None, tolerant: bool
+    ) -> Iterator[CaseReport]:
+        """The cases on each runtime, or why one cannot run; a graph that it cannot load is a failure.
+
+        Raises BundleError for such a graph, unless `tolerant`.
+        """
+        for runtime, why in chosen.items():
+            if why is not None:
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
+                continue
+            try:
+                with runtime.open(self.files, device) as (where, sessions):
+                    self.devices[runtime.name] = where
+                    yield from self.on(runtime, Model(self.folder, self.manifest, where, sessions))
+            except BundleError as error:
+                if not tolerant:
+                    raise
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
+
+    def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
+        """The cases on a runtime against each original."""
+        for (name, original), case in itertools.product(self.originals.items(), self.planned):
+            skipped = case.skipped if case.run is None else runtime.skips(self.spec, case.case)
+            if case.run is None or skipped is not None:
+                yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
+                continue
+            if self.progress is not None:
+                self.progress(f"{case.name} ({name}, {runtime.name})")
+            run = partial(case.run, model, original, case.case, self.bound)
+            yield _try(case.name, name, runtime.name, run)
 
 
-def _try(name: str, reference: str, run: Run) -> CaseReport:
+def _try(name: str, reference: str, runtime: str | None, run: Run) -> CaseReport:
     start = time.perf_counter()
 
     def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
         seconds = round(time.perf_counter() - start, 3)
-        return CaseReport(name, reference, checks, exception, seconds=seconds)
+        return CaseReport(name, reference, checks, exception, runtime=runtime, seconds=seconds)
 
     try:
         return report(run())

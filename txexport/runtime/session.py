@@ -21,25 +21,12 @@ TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
 class Session:
     """One graph on one device, "cpu" or "cuda".
 
-    Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
+    `session` is ONNX Runtime's, or what has those of its methods that are called here; `runtime` is its name
+    in errors.
     """
 
-    def __init__(self, path: Path, device: str, threads: int | None):
-        options = ort.SessionOptions()
-        options.log_severity_level = FATAL_ONLY
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        providers: list = ["CPUExecutionProvider"]
-        if device == "cuda":
-            # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
-            providers.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))
-        try:
-            self.session = ort.InferenceSession(path, options, providers=providers)
-        except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise BundleError(f"{path} cannot be loaded: {_first_line(error)}") from None
-        if device == "cuda" and "CUDAExecutionProvider" not in self.session.get_providers():
-            raise InputError("ONNX Runtime cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9")
-        self.device = device
+    def __init__(self, session: ort.InferenceSession, device: str, runtime: str = "ONNX Runtime"):
+        self.session, self.device, self.runtime = session, device, runtime
         self.inputs = {port.name: port for port in self.session.get_inputs()}
         self.outputs = {port.name: port for port in self.session.get_outputs()}
 
@@ -57,8 +44,8 @@ class Session:
         fitting = {name: self._fit(name, array, sizes) for name, array in inputs.items()}
         try:
             return dict(zip(self.outputs, self.session.run(None, fitting), strict=True))
-        except Exception as error:  # as above
-            raise InputError(f"ONNX Runtime refused: {_first_line(error)}") from None
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
 
     def _fit(self, name: str, array: np.ndarray, sizes: dict[str, tuple[int, str]]) -> np.ndarray:
         """`array` in the type of the input `name`; `sizes` are of the dimensions seen, and whose."""
@@ -94,15 +81,40 @@ class Session:
         return dict(zip(wanted, binding.get_outputs(), strict=True))
 
     def run_bound(self, binding: ort.IOBinding) -> None:
-        """Run on what `binding` binds. Raises InputError where ONNX Runtime refuses."""
+        """Run on what `binding` binds. Raises InputError where the runtime refuses."""
         try:
             self.session.run_with_iobinding(binding)
         except Exception as error:  # as above
-            raise InputError(f"ONNX Runtime refused: {_first_line(error)}") from None
+            raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in a line."""
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def open_session(path: Path, device: str, threads: int | None, *, optimize: bool = True) -> Session:
+    """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
+
+    Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    providers: list = ["CPUExecutionProvider"]
+    if device == "cuda":
+        # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
+        providers.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))
+    try:
+        session = ort.InferenceSession(path, options, providers=providers)
+    except Exception as error:  # as above
+        raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+    if device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
+        raise InputError("ONNX Runtime cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9")
+    return Session(session, device)
 
 
 def cuda_present() -> bool:
@@ -118,23 +130,29 @@ def cuda_present() -> bool:
 
 
 def open_sessions(
-    files: Mapping[str, Path], device: str | None, threads: int | None
+    files: Mapping[str, Path], device: str | None, threads: int | None, *, optimize: bool = True
 ) -> tuple[str, dict[str, Session]]:
-    """The device, and a session a file by role.
+    """The device, and a session a file by role, as `open_session` makes them.
 
     `device` None is "cuda" where a driver answers and ONNX Runtime can start it, and else "cpu"; a driver
     without the libraries is a warning.
     """
     if device not in (None, "cpu", "cuda"):
         raise InputError(f"device '{device}' is not known; expected cpu or cuda")
+
+    def opened(device: str) -> tuple[str, dict[str, Session]]:
+        return device, {
+            role: open_session(path, device, threads, optimize=optimize) for role, path in files.items()
+        }
+
     if device == "cuda" or (device is None and cuda_present()):
         try:
             # Loads the libraries that PyTorch's or NVIDIA's wheels bring; what it misses, it prints.
             with contextlib.redirect_stdout(io.StringIO()):
                 ort.preload_dlls()
-            return "cuda", {role: Session(path, "cuda", threads) for role, path in files.items()}
+            return opened("cuda")
         except InputError as error:
             if device == "cuda":
                 raise
             warnings.warn(f"running on the CPU: {error}", stacklevel=4)
-    return "cpu", {role: Session(path, "cpu", threads) for role, path in files.items()}
+    return opened("cpu")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from txexport.parity.forms import plot
 from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
-from txexport.parity.report import CaseReport, Report, TensorCheck
+from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
@@ -64,9 +64,13 @@ def _section(place: int, report: Report) -> Iterator[str]:
     if report.failed:
         commands = "\n".join(report.repeat(case) for case in report.failed)
         yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
-    yield "<h3>Errors by case</h3>"
-    yield plot.render(report)
-    yield f"<h3>Cases and tensors</h3>{''.join(map(_case, report.cases))}"
+    if report.runtimes[1:]:
+        yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
+    for runtime in report.runtimes:
+        yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
+        yield plot.render(report, runtime)
+    details = [_case(case, report.against(case)) for case in report.cases]
+    yield f"<h3>Cases and tensors</h3>{''.join(details)}"
     rows = [[text(name), text(value)] for name, value in facts(report).items()]
     yield f"<h3>Versions and environment</h3>{_table([], rows)}"
     if hashes(report):
@@ -75,10 +79,26 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def _case(case: CaseReport) -> str:
+def _grid(report: Report) -> str:
+    """A line a case, and a column a runtime."""
+    rows = [
+        [text(name), text(reference), *(_error(found.get(runtime)) for runtime in report.runtimes)]
+        for (name, reference), found in report.rows().items()
+        if reference != CHECKPOINT
+    ]
+    return _table(["case", "against", *map(text, report.runtimes)], rows)
+
+
+def _error(case: CaseReport | None) -> str:
+    if case is None or case.skipped is not None or case.worst is None:
+        return "" if case is None else _badge(outcome(case), case.ok)
+    return number(case.worst.error) if case.ok else f'<b class="fail">{number(case.worst.error)}</b>'
+
+
+def _case(case: CaseReport, against: str) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
-    title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(case.reference)}</i>{error}"
+    title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>{error}"
     start = f"<details{' open' if word == 'FAILED' else ''}>"
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"

@@ -1,10 +1,10 @@
-"""A report for CI servers: JUnit's XML, a testcase for each case and reference."""
+"""A report for CI servers: JUnit's XML, a testcase for each case, reference and runtime."""
 
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
-from txexport.parity.report import CaseReport, Report
+from txexport.parity.report import RUNTIME, CaseReport, Report
 
 
 def render(reports: Report | Sequence[Report]) -> str:
@@ -43,7 +43,10 @@ def _suite(report: Report) -> Element:
 
 
 def _testcase(report: Report, case: CaseReport) -> Element:
-    name = f"txexport.{report.model_type}.{report.task}.{case.reference}"
+    parts = ["txexport", report.model_type, report.task, case.reference]
+    if case.runtime not in (None, RUNTIME):
+        parts.append(str(case.runtime))
+    name = ".".join(parts)
     values = {"classname": clean(name), "name": clean(case.name), "time": f"{case.seconds:.3f}"}
     element = Element("testcase", values)
     if case.skipped is not None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from txexport.parity.forms.common import clean, facts, hashes, listed, number
-from txexport.parity.report import Report
+from txexport.parity.report import EVERY, Report, TensorCheck
 
 MOST = 10  # failed cases written out
 
@@ -18,19 +18,44 @@ def render(reports: Report | Sequence[Report]) -> str:
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
     yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}."
-    worst = report.worst_outputs()
-    if worst:
-        yield "\n| output | worst error | bound |\n|---|---:|---:|"
-    for output, check in worst.items():
-        mark = "" if check.ok else " ❌"
-        yield f"| {_cell(output)} | {number(check.error)}{mark} | {number(check.tolerance)} |"
+    yield from _outputs(report)
     yield from _failed(report)
+    yield from _untried(report)
     yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
     for name, value in facts(report).items():
         yield f"| {name} | {_cell(value)} |"
     for place, file, digest in hashes(report):
         yield f"| {place} {_cell(file)} | {_cell(digest)} |"
     yield "\n</details>"
+
+
+def _outputs(report: Report) -> Iterator[str]:
+    """The worst errors: a line an output, and a column a runtime where there are several."""
+    several = report.runtimes[1:] != []
+    columns = (
+        [report.worst_outputs(name) for name in report.runtimes] if several else [report.worst_outputs()]
+    )
+    outputs = {output: check for column in reversed(columns) for output, check in column.items()}
+    if outputs:
+        heads = [_cell(name) for name in report.runtimes] if several else ["worst error"]
+        yield f"\n| output | {' | '.join(heads)} | bound |\n|---|{'---:|' * (len(heads) + 1)}"
+    for output, check in outputs.items():
+        errors = [_error(column.get(output)) for column in columns]
+        yield f"| {_cell(output)} | {' | '.join(errors)} | {number(check.tolerance)} |"
+
+
+def _error(check: TensorCheck | None) -> str:
+    return "" if check is None else number(check.error) + ("" if check.ok else " ❌")
+
+
+def _untried(report: Report) -> Iterator[str]:
+    """Which of several runtimes did not run, and why."""
+    found = {
+        case.runtime: case.skipped for case in report.cases if case.name == EVERY and case.skipped is not None
+    }
+    for runtime, why in found.items():
+        if runtime is not None:
+            yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
 
 
 def _failed(report: Report) -> Iterator[str]:
@@ -41,7 +66,7 @@ def _failed(report: Report) -> Iterator[str]:
         return
     yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n\n| case | against | |\n|---|---|---|"
     for case in failed[:MOST]:
-        yield f"| {_cell(case.name)} | {case.reference} | {_cell(case.summary)} |"
+        yield f"| {_cell(case.name)} | {_cell(report.against(case))} | {_cell(case.summary)} |"
     if len(failed) > MOST:
         yield f"\nand {len(failed) - MOST} more."
     commands = clean("\n".join(report.repeat(case) for case in failed[:MOST]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import escape
 
 from txexport.parity.forms.common import clean, number
-from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck
+from txexport.parity.report import CaseReport, Report, TensorCheck
 
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
 HEAD, TRACK = 34, 38  # pixels
@@ -21,9 +21,9 @@ SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 </defs></svg>"""
 
 
-def render(report: Report) -> str:
-    """The plot and its legend; the checkpoint's own weights are equal or not, and have no place in it."""
-    cases = [case for case in report.cases if case.reference != CHECKPOINT and case.skipped is None]
+def render(report: Report, runtime: str) -> str:
+    """The plot of one runtime and its legend."""
+    cases = [case for case in report.cases if case.runtime == runtime and case.skipped is None]
     names = list(dict.fromkeys(case.name for case in cases))
     if not names:
         return "<p>No case ran.</p>"
@@ -41,7 +41,7 @@ def render(report: Report) -> str:
         parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
         for case in cases:
             parts += _marks(case, y + 26, first, last) if case.name == name else ()
-    return "\n".join([*parts, "</svg>", _legend(report)])
+    return "\n".join([*parts, "</svg>", _legend(cases)])
 
 
 def _decades(cases: list[CaseReport]) -> tuple[int, int]:
@@ -89,9 +89,9 @@ def _said(case: CaseReport, check: TensorCheck) -> str:
     return f"{case.reference}: {check.output}, error {number(check.error)} of {number(check.tolerance)}"
 
 
-def _legend(report: Report) -> str:
-    kinds = [name for name in report.references if name != CHECKPOINT]
-    kinds += ["failed"] if any(case.reference != CHECKPOINT for case in report.failed) else []
+def _legend(cases: list[CaseReport]) -> str:
+    kinds = list(dict.fromkeys(case.reference for case in cases))
+    kinds += ["failed"] if any(not case.ok for case in cases) else []
     signs = {kind: f'<use href="#{kind}" class="{kind}" x="7" y="7"/>' for kind in kinds}
     signs["bound"] = '<line class="bound" x1="7" x2="7" y1="0" y2="14"/>'
     marks = [f'<span><svg width="14" height="14">{sign}</svg>{kind}</span>' for kind, sign in signs.items()]

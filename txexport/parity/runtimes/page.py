@@ -1,0 +1,108 @@
+"""A page on 127.0.0.1 that asks for frames and gives back answers."""
+
+import queue
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+START = 120  # seconds that a browser may take to show the page
+POLL = 20  # seconds after which the page asks again
+
+
+class Page:
+    """What a server and a page say to each other."""
+
+    def __init__(self, shown: Mapping[str, Path]):
+        self.work: queue.Queue[bytes] = queue.Queue()
+        self.answers: queue.Queue[bytes | RuntimeError] = queue.Queue()
+        self.started = threading.Event()
+        # Others on this machine could ask too; they do not know the path.
+        self.root = f"/{secrets.token_urlsafe(16)}/"
+        self.shown = {self.root + name: path for name, path in shown.items()}
+        self.url = ""
+
+    def send(self, frame: bytes) -> bytes:
+        """The page's answer to a frame. Raises RuntimeError where there is no page, or not any more."""
+        if not self.started.wait(START):
+            raise RuntimeError(f"the browser did not open the page within {START} seconds")
+        self.work.put(frame)
+        answer = self.answers.get()
+        if isinstance(answer, RuntimeError):
+            self.answers.put(answer)  # for the next one who asks
+            raise answer
+        return answer
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def __init__(self, page: Page, *arguments: Any):
+        self.page = page
+        super().__init__(*arguments)
+
+    def translate_path(self, path: str) -> str:
+        """The files that are shown, and no others."""
+        return str(self.page.shown.get(path, ""))
+
+    def end_headers(self) -> None:
+        """With what a page needs to have several threads."""
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+    def do_GET(self) -> None:
+        """Files, work, and a line that stays open as long as the page lives."""
+        if self.path == self.page.root + "alive":
+            self._answer(content="text/event-stream")
+            self.wfile.flush()
+            self.page.started.set()
+            self.rfile.read(1)
+            self.page.answers.put(RuntimeError("the page or its browser has crashed"))
+        elif self.path == self.page.root + "work":
+            try:
+                frame = self.page.work.get(timeout=POLL)
+            except queue.Empty:
+                frame = b""
+            self._answer(frame)
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        """Answers, and why the page could not start."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == self.page.root + "answer":
+            self.page.answers.put(body)
+        elif self.path == self.page.root + "failed":
+            self.page.answers.put(RuntimeError(body.decode(errors="replace")))
+        self._answer(b"")
+
+    def _answer(self, body: bytes | None = None, content: str = "application/octet-stream") -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", content)
+        if body is not None:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body or b"")
+
+
+@contextmanager
+def serve(shown: Mapping[str, Path]) -> Iterator[Page]:
+    """A page whose address is in `url`; `shown` are files by their path there, the page itself by none."""
+    page = Page(shown)
+
+    def handle(*arguments: Any) -> None:
+        _Handler(page, *arguments)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), handle) as server:  # type: ignore[arg-type]
+        page.url = f"http://127.0.0.1:{server.server_port}{page.root}"
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a browser that has gone
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield page
+        finally:
+            server.shutdown()
