@@ -231,6 +231,15 @@ def test_form_that_openvino_takes_is_said(options, said, checkpoint_of, tmp_path
     assert openvino.RUNTIME.refuses(tmp_path / "out", manifest) == said
 
 
+def test_graph_that_the_reference_cannot_evaluate_is_said(bundle_of):
+    said = {
+        model_type: reference.RUNTIME.refuses(bundle_of(model_type), bundle.read(bundle_of(model_type)))
+        for model_type in ("longformer", "bert")
+    }
+    crops = "onnx's reference takes no negative pads, with which this graph crops"
+    assert said == {"longformer": crops, "bert": None}
+
+
 def test_case_that_takes_the_reference_too_long_is_skipped(bundle_of, monkeypatch):
     monkeypatch.setattr(reference, "MOST", 3e6)
     report = verify(bundle_of("gpt2"), runtime="reference", reference="twin")

@@ -38,16 +38,22 @@ FORMS = {
 
 @dataclass
 class Cell:
-    """What a runtime made of a family: the form of the bundle, the worst error, and why it is red."""
+    """What a runtime made of a family: the form of the bundle, the worst error, and why it is red.
+
+    Where the runtime takes no form, `refused` says why.
+    """
 
     form: str
     error: float = 0.0
     said: str | None = None
+    refused: str | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """For a cell of the table."""
+        if self.refused is not None:
+            return "not taken"
         mark = "❌ " if self.said is not None else ""
         worst = f"{self.error:.0e}" if self.error else "not run"
         return f"{mark}{worst}{f' ({self.form})' if self.form else ''}"
@@ -76,7 +82,7 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
             if why[name] is None:
                 cells[name] = tried(out, form, name)
                 left.remove(name)
-    return cells | {name: Cell("", said=why[name]) for name in left}
+    return cells | {name: Cell("", refused=why[name]) for name in left}
 
 
 def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
@@ -90,7 +96,8 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
         f"- {title} on {name}: {note}"
         for title, cells in rows.items()
         for name in names
-        for note in ([cells[name].said] if cells[name].said is not None else cells[name].notes)
+        for note in (cells[name].said, cells[name].refused, *cells[name].notes)
+        if note is not None
     ]
     return "\n".join([f"onnxruntime {version('onnxruntime')}, {ran}", "", *lines, "", *notes]) + "\n"
 
