@@ -140,6 +140,9 @@ def verify(
     from txexport.parity.report import RUNTIME
     from txexport.parity.verifier import verify as run
 
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that no browser stays behind
     if names and cases:
         raise click.UsageError("--case names the cases; --cases chooses others")
     reports = [(file, forms.check(file)) for file in files]

@@ -46,7 +46,7 @@ def _fill(table: Table, report: Report) -> Table:
     table.add_column("case")
     table.add_column("against", no_wrap=True)
     for runtime in report.runtimes:
-        table.add_column(runtime.replace("-", "-\n"), justify="right", overflow="fold", min_width=7)
+        table.add_column(runtime.replace("-", "-\n"), justify="right", overflow="fold", min_width=9)
     table.add_column("")
     for (name, reference), found in report.rows().items():
         errors = [_error(found.get(runtime)) for runtime in report.runtimes]

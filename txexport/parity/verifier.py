@@ -85,7 +85,7 @@ def verify(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
-        runtime=", ".join(f"{name} {where}" for name, where in trial.devices.items()),
+        runtime=", ".join(f"{name} {where}" for name, where in trial.devices.items()) or "nothing",
         versions=environment.versions() | runtimes.versions(trial.devices),
         cases=found,
         environment=environment.environment(),

@@ -1,5 +1,6 @@
 """onnxruntime-node, in a process of Node."""
 
+import re
 import shutil
 import struct
 import subprocess
@@ -39,7 +40,7 @@ def _send(process: subprocess.Popen, errors: IO[bytes], frame: bytes) -> bytes:
     except (BrokenPipeError, EOFError):
         errors.seek(0)
         lines = errors.read().decode(errors="replace").splitlines()
-        said = next((line for line in lines if "Error" in line), "it said nothing")
+        said = next((line for line in lines if re.match(r"\w*Error\b", line)), "it said nothing")
         raise RuntimeError(f"Node ended with code {process.wait()}: {said}") from None
 
 

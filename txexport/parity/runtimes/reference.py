@@ -9,6 +9,7 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from txexport import costs
+from txexport.bundle import Manifest
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, SignalCase, TowerCase
 from txexport.parity.runtimes.runtime import Arrays, Compute, Files, Runtime, load
 from txexport.runtime.session import Session
@@ -17,6 +18,18 @@ from txexport.spec import ModelSpec
 MOST = 3e11  # operations of a case: a minute or so, at what one core does here
 
 Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | TowerCase
+
+
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    """Cropping by Pad: the standard has it, and the evaluator of onnx 1.23 has not."""
+    for graph in manifest.graphs.values():
+        proto = onnx.load(folder / graph.file, load_external_data=False)
+        for part in (proto.graph, *proto.functions):
+            constants = {node.output[0]: node for node in part.node if node.op_type == "Constant"}
+            pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
+            if any(number < 0 for node in pads if node is not None for number in node.attribute[0].ints):
+                return "onnx's reference takes no negative pads, with which this graph crops"
+    return None
 
 
 @contextmanager
@@ -61,4 +74,4 @@ def _skips(spec: ModelSpec, case: Case) -> str | None:
     return f"{found:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
 
 
-RUNTIME = Runtime("reference", _open, skips=_skips)
+RUNTIME = Runtime("reference", _open, refuses=_refuses, skips=_skips)

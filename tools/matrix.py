@@ -1,0 +1,139 @@
+"""Families by runtimes: a tiny checkpoint of each family, proved on every runtime that is installed.
+
+    python tools/matrix.py --out matrix.md
+    python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
+
+Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components. A
+runtime that refuses a bundle as `export` writes it gets the first of the older and flat forms that it takes.
+"""
+
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import tiny_checkpoint
+import torch
+import transformers
+from rich.console import Console
+from rich.progress import Progress
+
+from txexport.checkpoint import Checkpoint
+from txexport.errors import TxexportError
+from txexport.exporter import export
+from txexport.families import understand
+from txexport.parity import verify
+from txexport.parity.runtimes import RUNTIMES, versions
+
+FORMS = {
+    "": {},
+    "flat": {"inline": True},
+    "opset 23, flat": {"opset": 23, "inline": True},
+    "opset 17, flat": {"opset": 17, "inline": True},
+}
+
+
+@dataclass
+class Cell:
+    """What a runtime made of a family: the form of the bundle, the worst error, and why it is red.
+
+    Where the runtime takes no form, `refused` says why.
+    """
+
+    form: str
+    error: float = 0.0
+    said: str | None = None
+    refused: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """For a cell of the table."""
+        if self.refused is not None:
+            return "not taken"
+        mark = "❌ " if self.said is not None else ""
+        worst = f"{self.error:.0e}" if self.error else "not run"
+        return f"{mark}{worst}{f' ({self.form})' if self.form else ''}"
+
+
+def tried(folder: Path, form: str, runtime: str) -> Cell:
+    """The bundle on the runtime."""
+    try:
+        report = verify(folder, runtime=runtime, reference="twin", cases="quick")
+    except TxexportError as error:
+        return Cell(form, said=str(error))
+    errors = [check.error for case in report.cases for check in case.checks]
+    skipped = [f"{case.name}: {case.skipped}" for case in report.cases if case.skipped is not None]
+    return Cell(form, max(errors, default=0.0), None if report.ok else report.facts, skipped)
+
+
+def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> dict[str, Cell]:
+    """The cells of a family by runtime, each in the first form that the runtime takes."""
+    left, cells, why = list(names), dict[str, Cell](), dict[str, str | None]()
+    for form, options in FORMS.items():
+        out = folder / f"{model_type}-{cache}-{form}"
+        manifest = export(folder / model_type, out, cache=cache, **options) if left else None
+        for name in list(left):
+            assert manifest is not None
+            why[name] = RUNTIMES[name].refuses(out, manifest)
+            if why[name] is None:
+                cells[name] = tried(out, form, name)
+                left.remove(name)
+    return cells | {name: Cell("", refused=why[name]) for name in left}
+
+
+def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
+    """Markdown, with what ran first and what stayed red after it."""
+    ran = ", ".join(f"{name} {version}" for name, version in versions(names).items())
+    lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    lines += [
+        f"| {title} | {' | '.join(cells[name].text for name in names)} |" for title, cells in rows.items()
+    ]
+    notes = [
+        f"- {title} on {name}: {note}"
+        for title, cells in rows.items()
+        for name in names
+        for note in (cells[name].said, cells[name].refused, *cells[name].notes)
+        if note is not None
+    ]
+    return "\n".join([f"onnxruntime {version('onnxruntime')}, {ran}", "", *lines, "", *notes]) + "\n"
+
+
+@click.command(help=__doc__)
+@click.option("--family", "families", multiple=True, type=click.Choice(list(tiny_checkpoint.FAMILIES)))
+@click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)))
+@click.option("--cache", "caches", multiple=True, type=click.Choice(["static", "dynamic"]))
+@click.option("--out", type=click.Path(path_type=Path), help="Write the table here too, after every row.")
+def main(
+    families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], out: Path | None
+) -> None:
+    """See above."""
+    transformers.utils.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    names = [name for name in runtimes or RUNTIMES if RUNTIMES[name].missing() is None]
+    for name in set(runtimes or RUNTIMES) - set(names):
+        click.echo(f"without {name}: {RUNTIMES[name].missing()}", err=True)
+    rows: dict[str, dict[str, Cell]] = {}
+    console = Console(stderr=True)
+    with (
+        tempfile.TemporaryDirectory() as work,
+        Progress(console=console, disable=not console.is_terminal) as bar,
+    ):
+        for model_type in bar.track(families or list(tiny_checkpoint.FAMILIES), description="families"):
+            tiny_checkpoint.save(Path(work) / model_type, model_type)
+            decodes = understand(Checkpoint(Path(work) / model_type), None).spec.decoder is not None
+            for cache in caches or ("static",) if decodes else (None,):
+                title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
+                rows[title] = row(model_type, cache, names, Path(work))
+                if out is not None:
+                    out.write_text(table(rows, names), encoding="utf-8")
+    click.echo(table(rows, names))
+    sys.exit(any(cell.said is not None for cells in rows.values() for cell in cells.values()))
+
+
+if __name__ == "__main__":
+    main()
