@@ -148,7 +148,10 @@ def main(folder: Path, steps: int) -> None:
         f"perplexity on files held out: {own:.2f}, of a 3-gram {counted:.2f}; on a few passages {sampled:.3f}"
     )
     _loop.write_tokenizer(folder, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
-    _loop.write_json(folder / "generation_config.json", {"bos_token_id": END, "eos_token_id": END})
+    _loop.write_json(
+        folder / "generation_config.json",
+        {"bos_token_id": END, "eos_token_id": END, "max_new_tokens": 40},
+    )
     _loop.write_examples(folder / "heldout.jsonl", [{"text": text} for text in few])
     card = f"""
 A decoder of the LLaMA kind in small: six layers, 192 wide, six heads over two of keys,

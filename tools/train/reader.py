@@ -92,7 +92,7 @@ def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=2400, show_default=True, help="Steps of training.")
+@click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Pretrain the reader of prose and write its checkpoint to FOLDER."""
     documents, heldout = _library.documents()
@@ -118,8 +118,8 @@ def main(folder: Path, steps: int) -> None:
         words, sentences = outputs["prediction_logits"].float(), outputs["seq_relationship_logits"].float()
         return objectives.pretraining_loss(words, labels, sentences, elsewhere)
 
-    optimizer = optimisation.adamw(model, 1e-3)
-    schedule = optimisation.linear(optimizer, steps // 10, steps)
+    optimizer = optimisation.adamw(model, 2e-3)
+    schedule = optimisation.linear(optimizer, 100, steps)
     _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
     checkpoints.save(model, folder, like=folder, dtype=torch.float16)
     kept = checkpoints.load(folder)
