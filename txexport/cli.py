@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from txexport.cli_options import answers, bundle, lines, texts
+from txexport.cli_compare import compare
+from txexport.cli_options import answers, bundle, lines, quiet_references, texts
 from txexport.cli_tasks import COMMANDS
 from txexport.errors import TxexportError
 
@@ -136,7 +137,7 @@ def verify(
     reports = [(file, forms.check(file)) for file in files]
     if json_file is not None:
         reports.append((json_file, forms.check(json_file, ".json")))
-    _quiet_references()
+    quiet_references()
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
@@ -154,15 +155,6 @@ def verify(
         forms.write(report, file, form)
     Console(highlight=False).print(table.render(report, cases=not quiet))
     sys.exit(0 if report.ok else 1)
-
-
-def _quiet_references() -> None:
-    """Keep a library's chatter about checkpoints out of the report."""
-    if "transformers" not in sys.modules:
-        import os
-
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -304,5 +296,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in COMMANDS:
+for command in (compare, *COMMANDS):
     main.add_command(command)

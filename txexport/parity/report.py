@@ -84,6 +84,7 @@ class Report:
     `versions` are those of libraries, `environment` says python, platform and processor; the hashes are
     SHA-256 by file name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is
     "full", "quick", or the names that were asked for. `source` is the checkpoint where one was given.
+    `command` are the words that began it, where that was not verify.
     """
 
     bundle: str
@@ -99,6 +100,7 @@ class Report:
     source: str | None = None
     device: str = "cpu"
     created: str = ""
+    command: list[str] = field(default_factory=list)
 
     @property
     def references(self) -> list[str]:
@@ -155,6 +157,8 @@ class Report:
 
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
+        if self.command:
+            return shlex.join([*self.command, "--case", case.name])
         words = ["txexport", "verify", self.bundle, "--case", case.name]
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
         words += ["--source", self.source] if self.source is not None else []

@@ -59,7 +59,7 @@ def verify(
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
     model = load(out, device=device, check=False)  # what is altered must show in the numbers
     found = [
-        _try(name, CHECKPOINT, partial(run, model, checkpoint, resolved))
+        attempt(name, CHECKPOINT, partial(run, model, checkpoint, resolved))
         for name, run in contents.CHECKS.items()
         if name in names
     ]
@@ -134,10 +134,11 @@ def _against(
             continue
         if progress is not None:
             progress(f"{case.name} ({name})")
-        yield _try(case.name, name, partial(case.run, model, original, case.case, bound))
+        yield attempt(case.name, name, partial(case.run, model, original, case.case, bound))
 
 
-def _try(name: str, reference: str, run: Run) -> CaseReport:
+def attempt(name: str, reference: str, run: Run) -> CaseReport:
+    """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
     start = time.perf_counter()
 
     def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
