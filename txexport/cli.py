@@ -123,7 +123,8 @@ def verify(
 ) -> None:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
-    Every weight, and every output over padded batches, cached steps and chunked prompts.
+    Every weight, and every output over padded batches, cached steps and chunked prompts. What full or quick
+    cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
@@ -261,7 +262,8 @@ def transcribe(
 def inspect(path: Path, as_json: bool, **options: Any) -> None:
     """What the checkpoint or bundle FOLDER holds, and what it costs to run.
 
-    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files.
+    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files, and
+    what verify last found.
     """
     from txexport.inspection import inspect as run
 

@@ -13,6 +13,7 @@ from txexport import bundle, families, parameters
 from txexport.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, InputError, TxexportError, UnsupportedError
 from txexport.parity import contents, environment
+from txexport.parity.proof import record
 from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck, tolerance
 from txexport.runtime import Model, load
 
@@ -40,7 +41,8 @@ def verify(
     default both, the latter where it is installed. `cases` are "full", "quick" for a handful, or names that a
     report gave, whose cases are repeated as they were. `progress` is told each case's name before it runs. A
     case that raises is a failure in the report; what keeps the comparison from being tried at all raises
-    BundleError, CheckpointError, UnsupportedError or InputError.
+    BundleError, CheckpointError, UnsupportedError or InputError. What full or quick cases found is recorded
+    in the bundle, where it can be written; else a warning says so.
     """
     manifest = bundle.read(out)
     checkpoint = Checkpoint(source or manifest.source.path)
@@ -66,7 +68,7 @@ def verify(
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     for name, original in originals.items():
         found += _against(name, original, planned, model, bound, progress)
-    return Report(
+    report = Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
@@ -81,6 +83,8 @@ def verify(
         device=model.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    record(Path(out), manifest, report)
+    return report
 
 
 def _kinds(reference: str | None) -> dict:
