@@ -54,6 +54,7 @@ ALLOWED = {
     "txexport/pytest_plugin.py": "parity runtime",
     "txexport/similarity.py": "numpy rich",
     "txexport/answer_table.py": "rich",
+    "txexport/cli_compare.py": "click rich cli_options parity",
     "txexport/cli_options.py": "click rich answer_table runtime",
     "txexport/cli_tasks.py": "click rich cli_options similarity",
     "txexport/counts.py": "parameters",
@@ -133,7 +134,15 @@ def test_exporter_takes_no_pytorch_along():
 def test_public_names():
     import txexport
 
-    assert txexport.__all__ == ["Model", "TxexportError", "export", "inspect", "load", "verify"]
+    assert txexport.__all__ == [
+        "Model",
+        "TxexportError",
+        "compare",
+        "export",
+        "inspect",
+        "load",
+        "verify",
+    ]
     assert all(callable(getattr(txexport, name)) for name in txexport.__all__)
 
 

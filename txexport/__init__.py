@@ -1,8 +1,9 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
 `export` writes a bundle, `verify` proves it, `load` gives it as a Model that runs, `inspect` counts what a
-checkpoint or a bundle holds and costs. None of them is imported before it is used, so that `import txexport`
-brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+checkpoint or a bundle holds and costs, `compare` holds any two models against each other. None of them is
+imported before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX
+Runtime.
 """
 
 from importlib import import_module
@@ -13,13 +14,14 @@ from txexport.errors import TxexportError
 if TYPE_CHECKING:
     from txexport.exporter import export
     from txexport.inspection import inspect
-    from txexport.parity import verify
+    from txexport.parity import compare, verify
     from txexport.runtime import Model, load
 
-__all__ = ["Model", "TxexportError", "export", "inspect", "load", "verify"]
+__all__ = ["Model", "TxexportError", "compare", "export", "inspect", "load", "verify"]
 
 _HOMES = {
     "Model": "txexport.runtime",
+    "compare": "txexport.parity",
     "export": "txexport.exporter",
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",

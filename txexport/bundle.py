@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,29 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """What verify found when it last tried a bundle whole, and the SHA-256 of the files that it tried.
+
+    `verdict` is "equal" or "NOT EQUAL", `scope` to what, in which runtime, by which cases; `worst_error` is
+    of the output that came nearest to its bound, None where it was not finite or nothing was compared.
+    """
+
+    created: str
+    verdict: str
+    scope: str
+    references: list[str]
+    cases: int
+    failed: int
+    skipped: int
+    numbers: int
+    worst_output: str
+    worst_error: float | None
+    bound: float
+    versions: dict[str, str]
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What txexport.json says.
 
@@ -48,7 +72,7 @@ class Manifest:
     or None. `opset` is the standard operator set of every graph. `limits` are the longest sequences, in
     tokens, of encoder and decoder; None is no limit. `companions` are the files copied from the checkpoint,
     with their SHA-256; `weights_sha256` and
-    `weights_bytes` are of the weights file.
+    `weights_bytes` are of the weights file. `proof` is what verify last found, None before.
     """
 
     model_type: str
@@ -64,6 +88,7 @@ class Manifest:
     weights_bytes: int
     versions: dict[str, str]
     format: int = FORMAT
+    proof: Proof | None = None
 
     @property
     def files(self) -> list[str]:
@@ -77,10 +102,9 @@ class Manifest:
         graphs = {graph.file: graph.sha256 for graph in self.graphs.values()}
         return graphs | {WEIGHTS: self.weights_sha256} | self.companions
 
-    def write(self, folder: Path) -> None:
-        """Write txexport.json into `folder`."""
-        text = json.dumps(dataclasses.asdict(self), indent=2)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    def write(self, path: Path) -> None:
+        """Write this as txexport.json at `path`."""
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path, missing: dict | list | None = None):
@@ -152,6 +176,28 @@ def read_manifest(folder: Path) -> Manifest:
             )
             for role, graph in values.pop("graphs").items()
         }
-        return Manifest(**values | {"graphs": graphs, "source": Source(**values["source"])})
+        found = values.pop("proof", None)
+        proof = None if found is None else Proof(**found)
+        return Manifest(**values | {"graphs": graphs, "source": Source(**values["source"]), "proof": proof})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+
+
+def tried_sha256(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """SHA-256 of graphs and weights as they are now, which reads all of them."""
+    found = {}
+    for name in [*(graph.file for graph in manifest.graphs.values()), WEIGHTS]:
+        with (folder / name).open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def record(folder: Path, proof: Proof) -> None:
+    """Write a proof into txexport.json, all or nothing. Raises OSError where the folder cannot be written."""
+    manifest = dataclasses.replace(read_manifest(folder), proof=proof)
+    draft = folder / f"{MANIFEST}.{os.getpid()}"
+    try:
+        manifest.write(draft)
+        draft.replace(folder / MANIFEST)
+    finally:
+        draft.unlink(missing_ok=True)

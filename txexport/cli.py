@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from txexport.cli_options import answers, bundle, lines, texts
+from txexport.cli_compare import compare
+from txexport.cli_options import answers, bundle, lines, quiet_references, texts
 from txexport.cli_tasks import COMMANDS
 from txexport.errors import TxexportError
 
@@ -130,7 +131,8 @@ def verify(
 ) -> None:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
-    Every weight, and every output over padded batches, cached steps and chunked prompts.
+    Every weight, and every output over padded batches, cached steps and chunked prompts. What full or quick
+    cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
@@ -148,7 +150,7 @@ def verify(
     reports = [(file, forms.check(file)) for file in files]
     if json_file is not None:
         reports.append((json_file, forms.check(json_file, ".json")))
-    _quiet_references()
+    quiet_references()
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
@@ -167,15 +169,6 @@ def verify(
         forms.write(report, file, form)
     Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
     sys.exit(0 if report.ok else 1)
-
-
-def _quiet_references() -> None:
-    """Keep a library's chatter about checkpoints out of the report."""
-    if "transformers" not in sys.modules:
-        import os
-
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -282,7 +275,8 @@ def transcribe(
 def inspect(path: Path, as_json: bool, **options: Any) -> None:
     """What the checkpoint or bundle FOLDER holds, and what it costs to run.
 
-    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files.
+    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files, and
+    what verify last found.
     """
     from txexport.inspection import inspect as run
 
@@ -317,5 +311,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in COMMANDS:
+for command in (compare, *COMMANDS):
     main.add_command(command)

@@ -1,6 +1,7 @@
 """What commands that run a bundle share: where texts come from, how it runs, how answers come out."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -152,3 +153,10 @@ def show(
     from txexport.answer_table import answer_table
 
     Console(highlight=False).print(answer_table(records, [*asked, *answered]))
+
+
+def quiet_references() -> None:
+    """Keep a library's chatter about checkpoints out of the report."""
+    if "transformers" not in sys.modules:
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

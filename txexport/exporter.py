@@ -83,7 +83,7 @@ def export(
             versions={name: version(name) for name in ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy")}
             | {"python": platform.python_version()},
         )
-        manifest.write(folder)
+        manifest.write(folder / bundle.MANIFEST)
     return manifest
 
 

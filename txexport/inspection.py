@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from txexport import bundle, costs, counts, families
-from txexport.bundle import MANIFEST, WEIGHTS
+from txexport.bundle import MANIFEST, WEIGHTS, Proof
 from txexport.checkpoint import Checkpoint, read_header
 from txexport.costs import CacheBytes, Pass
 from txexport.counts import Parameters
@@ -29,7 +29,11 @@ class WeightBytes:
 
 @dataclass(frozen=True)
 class BundleFacts:
-    """What only a bundle has: the kind of its cache, its graphs by role, bytes of its files, versions."""
+    """What only a bundle has: the kind of its cache, its graphs by role, bytes of its files, versions.
+
+    `proof` is what verify last found, None before; `changed` are graphs and weights that are no longer those
+    that it tried.
+    """
 
     cache: str | None
     opset: int
@@ -37,6 +41,8 @@ class BundleFacts:
     files: dict[str, int]
     versions: dict[str, str]
     source: str
+    proof: Proof | None
+    changed: list[str]
 
 
 @dataclass(frozen=True)
@@ -114,12 +120,22 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
         files={name: (folder / name).stat().st_size for name in manifest.files if (folder / name).is_file()},
         versions=manifest.versions,
         source=manifest.source.path,
+        proof=manifest.proof,
+        changed=_changed(folder, manifest),
     )
     weights = WeightBytes(None, sum(tensor.nbytes for tensor in tensors.values()))
     return _inspection(
         *(folder, manifest.model_type, manifest.task, spec, counts.count(spec, set(tensors)), weights),
         *(length, batch, facts),
     )
+
+
+def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:
+    """The files that differ from those of the proof; to know, all of them are read."""
+    if manifest.proof is None:
+        return []
+    proved, now = manifest.proof.sha256, bundle.tried_sha256(folder, manifest)
+    return [name for name, digest in now.items() if proved.get(name) != digest]
 
 
 def _inspection(

@@ -94,12 +94,34 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     cache = f"{facts.cache} cache, " if facts.cache else ""
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
     yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
+    yield _proof(facts)
     files = _table("file", "")
     for name, size in facts.files.items():
         files.add_row(Text(name), decimal(size))
     yield files
     for graph in facts.graphs.values():
         yield from _graph(graph)
+
+
+def _proof(facts: BundleFacts) -> Text:
+    """What verify last found, and whether it is about these files."""
+    proof = facts.proof
+    if proof is None:
+        return Text("not verified yet")
+    if facts.changed:
+        files = ", ".join(facts.changed)
+        return Text(f"verified on {proof.created}, and changed since: {files}; verify again", "bold red")
+    worst = "" if proof.worst_error is None else f", worst {proof.worst_error:.1e} of {proof.bound:.0e}"
+    worst += f" ({proof.worst_output})" if worst else ""
+    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+    verdict = (proof.verdict, "bold green" if proof.verdict == "equal" else "bold red")
+    failed = f", {proof.failed} failed" if proof.failed else ""
+    return Text.assemble(
+        "verified: ",
+        verdict,
+        f" {proof.scope}, {proof.cases} cases{failed}, {proof.numbers:,} numbers{worst}",
+        f", on {proof.created} by {versions}",
+    )
 
 
 def _graph(graph: GraphFacts) -> Iterator[RenderableType]:

@@ -87,7 +87,8 @@ class Report:
     `runtime` names the runtimes that ran, with their devices; `device` is ONNX Runtime's. `versions` are
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
     name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is "full", "quick",
-    or the names that were asked for. `source` is the checkpoint where one was given.
+    or the names that were asked for. `source` is the checkpoint where one was given. `command` are
+    the words that began it, where that was not verify.
     """
 
     bundle: str
@@ -103,6 +104,7 @@ class Report:
     source: str | None = None
     device: str = "cpu"
     created: str = ""
+    command: list[str] = field(default_factory=list)
 
     @property
     def references(self) -> list[str]:
@@ -179,6 +181,8 @@ class Report:
 
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
+        if self.command:
+            return shlex.join([*self.command, "--case", case.name])
         words = ["txexport", "verify", self.bundle]
         words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []

@@ -15,6 +15,7 @@ from txexport import bundle, families, parameters
 from txexport.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, TxexportError, UnsupportedError
 from txexport.parity import contents, environment, runtimes
+from txexport.parity.proof import record
 from txexport.parity.report import CHECKPOINT, EVERY, RUNTIME, CaseReport, Report, TensorCheck, tolerance
 from txexport.parity.runtimes import Runtime
 from txexport.runtime import Model
@@ -47,7 +48,8 @@ def verify(
     `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or names
     that a report gave, whose cases are repeated as they were. `progress` is told each case's name before it
     runs. A case that raises is a failure in the report; what keeps the comparison from being tried at all
-    raises BundleError, CheckpointError, UnsupportedError or InputError.
+    raises BundleError, CheckpointError, UnsupportedError or InputError. What full or quick
+    cases found is recorded in the bundle, where it can be written; else a warning says so.
     """
     manifest = bundle.read(out)
     checkpoint = Checkpoint(source or manifest.source.path)
@@ -66,7 +68,7 @@ def verify(
     planned = [case for case in planned if case.name in names]
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
     found = [
-        _try(name, CHECKPOINT, None, partial(run, Path(out), manifest, checkpoint, resolved))
+        attempt(name, CHECKPOINT, partial(run, Path(out), manifest, checkpoint, resolved))
         for name, run in contents.CHECKS.items()
         if name in names
     ]
@@ -81,7 +83,7 @@ def verify(
     )
     found += trial.over(chosen, device, tolerant=runtimes.wants_all(runtime))
     found += [CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)]
-    return Report(
+    report = Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
@@ -96,6 +98,8 @@ def verify(
         device=trial.devices.get(RUNTIME, "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    record(Path(out), manifest, report)
+    return report
 
 
 def _kinds(reference: str | None, model_type: str) -> dict:
@@ -183,10 +187,11 @@ class _Trial:
             if self.progress is not None:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
             run = partial(case.run, model, original, case.case, self.bound)
-            yield _try(case.name, name, runtime.name, run)
+            yield attempt(case.name, name, run, runtime.name)
 
 
-def _try(name: str, reference: str, runtime: str | None, run: Run) -> CaseReport:
+def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:
+    """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
     start = time.perf_counter()
 
     def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:

@@ -17,6 +17,7 @@ HEAD, TRACK = 34, 38  # pixels
 SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 <circle id="twin" r="4"/>
 <path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
+<path id="other" d="M-4-4H4V4H-4Z"/>
 <path id="failed" d="M-4-4 4 4M4-4-4 4"/>
 </defs></svg>"""
 
@@ -76,7 +77,7 @@ def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:
     if not case.checks:
         yield _mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
     for check in sorted(case.checks, key=lambda check: not check.ok):
-        kind = case.reference if check.ok else "failed"
+        kind = _kind(case.reference) if check.ok else "failed"
         yield _mark(kind, check.error, _said(case, check), y, first, last)
 
 
@@ -89,10 +90,15 @@ def _said(case: CaseReport, check: TensorCheck) -> str:
     return f"{case.reference}: {check.output}, error {number(check.error)} of {number(check.tolerance)}"
 
 
+def _kind(reference: str) -> str:
+    """The mark of a reference; what a comparison was with has any name."""
+    return reference if reference in ("twin", "transformers") else "other"
+
+
 def _legend(cases: list[CaseReport]) -> str:
-    kinds = list(dict.fromkeys(case.reference for case in cases))
-    kinds += ["failed"] if any(not case.ok for case in cases) else []
-    signs = {kind: f'<use href="#{kind}" class="{kind}" x="7" y="7"/>' for kind in kinds}
+    kinds = {escape(clean(case.reference)): _kind(case.reference) for case in cases}
+    kinds |= {"failed": "failed"} if any(not case.ok for case in cases) else {}
+    signs = {name: f'<use href="#{kind}" class="{kind}" x="7" y="7"/>' for name, kind in kinds.items()}
     signs["bound"] = '<line class="bound" x1="7" x2="7" y1="0" y2="14"/>'
-    marks = [f'<span><svg width="14" height="14">{sign}</svg>{kind}</span>' for kind, sign in signs.items()]
+    marks = [f'<span><svg width="14" height="14">{sign}</svg>{name}</span>' for name, sign in signs.items()]
     return f'<p class="legend">{"".join(marks)}</p>'

@@ -1,0 +1,86 @@
+"""Small changes of a graph, of which mutations are made. A `body` is a graph or a function, both of nodes."""
+
+from typing import Any
+
+import onnx
+from onnx import helper
+
+Body = onnx.GraphProto | onnx.FunctionProto
+
+
+def function(model: onnx.ModelProto, name: str) -> onnx.FunctionProto:
+    """The function of that name."""
+    return next(function for function in model.functions if function.name == name)
+
+
+def node(body: Body, kind: str, place: int = 0) -> onnx.NodeProto:
+    """The node of that operator, or that function, counted from `place`."""
+    return [node for node in body.node if node.op_type == kind][place]
+
+
+def named(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
+    """The node of the graph that has that name."""
+    return next(node for node in model.graph.node if node.name == name)
+
+
+def attribute(of: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    """An attribute's value."""
+    return next((helper.get_attribute_value(a) for a in of.attribute if a.name == name), default)
+
+
+def set_attribute(of: onnx.NodeProto, name: str, value: Any) -> None:
+    """Give an attribute another value."""
+    kept = [attribute for attribute in of.attribute if attribute.name != name]
+    del of.attribute[:]
+    of.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def constant(body: Body, value: Any) -> onnx.NodeProto:
+    """The constant of that value."""
+    return next(
+        node
+        for node in body.node
+        if node.op_type == "Constant"
+        and any(helper.get_attribute_value(a) == value for a in node.attribute if a.name.startswith("value_"))
+    )
+
+
+def become(of: onnx.NodeProto, kind: str, *inputs: str, **attributes: Any) -> None:
+    """Another operator in a node's place, of which the outputs stay."""
+    of.CopyFrom(helper.make_node(kind, inputs, of.output, name=of.name, **attributes))
+
+
+def replace_input(of: onnx.NodeProto, old: str, new: str) -> None:
+    """Read another value."""
+    assert old in of.input
+    of.input[:] = [new if name == old else name for name in of.input]
+
+
+def swap_inputs(of: onnx.NodeProto, one: str, other: str) -> None:
+    """Read each of two values in the other's place; they are told by how their names end."""
+    names = list(of.input)
+    i, j = (next(k for k, name in enumerate(names) if name.endswith(end)) for end in (one, other))
+    of.input[i], of.input[j] = names[j], names[i]
+
+
+def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) -> None:
+    """Every reader of `value` reads `kind`(value, *others) in its place; `others` are numbers, or lists."""
+    made = [node for node in body.node if value in node.output]
+    place = list(body.node).index(made[0]) + 1 if made else 0
+    changed, names, added = f"{value}.changed", [], []
+    for i, other in enumerate(others):
+        what = {int: "value_int", float: "value_float", list: "value_ints"}[type(other)]
+        names.append(f"{changed}.{i}")
+        added.append(helper.make_node("Constant", [], [names[-1]], **{what: other}))
+    readers = [node for node in body.node if value in node.input]
+    assert readers, f"nothing reads {value}"
+    for reader in readers:
+        replace_input(reader, value, changed)
+    added.append(helper.make_node(kind, [value, *names], [changed], **attributes))
+    for new in reversed(added):
+        body.node.insert(place, new)
+
+
+def blocks(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The calls of layers, in order."""
+    return [node for node in model.graph.node if node.op_type.endswith("_block")]

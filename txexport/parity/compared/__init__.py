@@ -1,0 +1,1 @@
+"""Two models held against each other: ONNX files, PyTorch modules, bundles, other tools' exports."""

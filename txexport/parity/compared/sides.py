@@ -1,0 +1,237 @@
+"""What is compared, as named inputs and outputs: an ONNX file in ONNX Runtime, or a module in PyTorch."""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+
+from txexport.errors import InputError, UnsupportedError
+from txexport.runtime.session import open_session
+
+Arrays = dict[str, np.ndarray]
+Shape = tuple[int | str | None, ...]
+PAST = "past_key_values"
+LAYER = re.compile(r"\.\d+\.")
+TYPES = {
+    "double": "float64",
+    "float": "float32",
+    **{kind: kind for kind in ("bool", "float16", "int8", "int16", "int32", "int64")},
+    **{kind: kind for kind in ("uint8", "uint16", "uint32", "uint64")},
+}
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output; a string in `shape` is a symbolic dimension, None one without a name."""
+
+    name: str
+    dtype: np.dtype
+    shape: Shape
+
+
+class Side(Protocol):
+    """One of the two: it says what it takes, and gives its outputs by name."""
+
+    name: str
+
+    @property
+    def inputs(self) -> dict[str, Port | None]:
+        """What it must be given; None where types and shapes are not declared."""
+        ...
+
+    @property
+    def outputs(self) -> dict[str, Port]:
+        """What is declared of its outputs, maybe nothing."""
+        ...
+
+    def takes(self, name: str) -> bool:
+        """Whether there is an input of that name, needed or not."""
+        ...
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Its outputs by name; by position, "0" and on, where they have no names."""
+        ...
+
+
+class Graph:
+    """An ONNX file; weights may lie in files beside it, of any size.
+
+    Raises BundleError for a file that ONNX Runtime cannot load, UnsupportedError for a type that numpy lacks.
+    """
+
+    def __init__(self, path: str | Path, device: str = "cpu"):
+        self.name, self.path = str(path), Path(path)
+        if not self.path.is_file():
+            raise InputError(f"{path} is not a file; expected an ONNX file")
+        self.session = open_session(self.path, device, None)
+        self.inputs: dict[str, Port | None] = {
+            name: self._port(name, port) for name, port in self.session.inputs.items()
+        }
+        self.outputs = {name: self._port(name, port) for name, port in self.session.outputs.items()}
+
+    def _port(self, name: str, port: Any) -> Port:
+        kind = port.type.removeprefix("tensor(").removesuffix(")")
+        if kind not in TYPES:
+            raise UnsupportedError(f"{self.name}: '{name}' is a {port.type}, which is not compared")
+        return Port(name, np.dtype(TYPES[kind]), tuple(port.shape))
+
+    @cached_property
+    def parameters(self) -> int:
+        """Numbers of its weights."""
+        proto = onnx.load(self.path, load_external_data=False)
+        return sum(int(np.prod(tensor.dims)) for tensor in proto.graph.initializer)
+
+    def takes(self, name: str) -> bool:
+        """See Side."""
+        return name in self.inputs
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """See Side. Integers and floats may have any width."""
+        missing = self.inputs.keys() - feeds.keys()
+        if missing:
+            raise InputError(f"{self.name} needs {', '.join(sorted(missing))}")
+        fitting = {}
+        for name, port in self.inputs.items():
+            assert port is not None
+            fitting[name] = _cast(feeds[name], port)
+        try:
+            found = self.session.session.run(None, fitting)
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise InputError(f"{self.name}: ONNX Runtime refused: {_first_line(error)}") from None
+        return dict(zip(self.outputs, found, strict=True))
+
+
+def _cast(array: np.ndarray, port: Port) -> np.ndarray:
+    """An array in the type of an input of the same kind; a mask may be of any kind."""
+    if array.dtype.kind == "f" and port.dtype.kind in "iu":
+        raise InputError(f"input '{port.name}' is {array.dtype}, expected {port.dtype}")
+    return np.ascontiguousarray(array.astype(port.dtype, copy=False))
+
+
+class Module:
+    """A PyTorch module, called with its inputs by name.
+
+    Inputs past_key_values.{i}.key and .value become one cache of transformers, where `forward` has a
+    parameter past_key_values.
+    """
+
+    def __init__(self, module: Any, name: str):
+        self.module, self.name = module.eval(), name
+        self.outputs: dict[str, Port] = {}
+        signature = inspect.signature(module.forward).parameters.values()
+        by_name = [p for p in signature if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        self.inputs: dict[str, Port | None] = {p.name: None for p in by_name if p.default is p.empty}
+        self.known = {p.name for p in by_name}
+        self.open = any(p.kind is p.VAR_KEYWORD for p in signature)
+
+    def takes(self, name: str) -> bool:
+        """See Side."""
+        return self.open or name in self.known or (name.startswith(f"{PAST}.") and PAST in self.known)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """See Side."""
+        import torch
+
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in feeds.items()}
+        past = {name: tensors.pop(name) for name in list(tensors) if name.startswith(f"{PAST}.")}
+        cache = {PAST: _cache(past)} if past else {}
+        with torch.inference_mode():
+            found = self.module(**tensors, **cache)
+        named = dict(_flatten(found, ""))
+        return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
+
+
+def _cache(past: Mapping[str, Any]) -> Any:
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for layer in range(len(past) // 2):
+        cache.update(past[f"{PAST}.{layer}.key"], past[f"{PAST}.{layer}.value"], layer)
+    return cache
+
+
+def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The tensors of what a module returned, by name; of a cache as present.{i}.key and .value."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield name or "0", value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flatten(part, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, tuple | list):
+        for place, part in enumerate(value):
+            yield from _flatten(part, f"{name}.{place}" if name else str(place))
+    elif hasattr(value, "layers"):
+        for layer, pair in enumerate(value.layers):
+            yield f"present.{layer}.key", pair.keys
+            yield f"present.{layer}.value", pair.values
+    elif value is not None:
+        raise UnsupportedError(f"the module returned a {type(value).__name__}, expected tensors")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def module_of(place: str) -> Module:
+    """The module that a function returns, named as package.module:function.
+
+    The current folder is searched too. Raises InputError where there is no such function, where it fails, and
+    where it returns something else.
+    """
+    home, _, function = place.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        made = getattr(importlib.import_module(home), function)()
+    except Exception as error:  # whatever code of the user's raises
+        raise InputError(f"{place} cannot be called: {type(error).__name__}: {_first_line(error)}") from error
+    if not hasattr(made, "forward") or not hasattr(made, "eval"):
+        raise InputError(f"{place} returned a {type(made).__name__}, expected a torch.nn.Module")
+    return Module(made, place)
+
+
+class Renamed:
+    """A side whose inputs and outputs go by other names: `names` are from its own to those."""
+
+    def __init__(self, side: Side, names: Mapping[str, str]):
+        self.side, self.names, self.name = side, dict(names), side.name
+        self.own = {given: own for own, given in names.items()}
+
+    @property
+    def inputs(self) -> dict[str, Port | None]:
+        """See Side."""
+        return {self.names.get(name, name): port for name, port in self.side.inputs.items()}
+
+    @property
+    def outputs(self) -> dict[str, Port]:
+        """See Side."""
+        return {self.names.get(name, name): port for name, port in self.side.outputs.items()}
+
+    def takes(self, name: str) -> bool:
+        """See Side."""
+        return self.side.takes(self.own.get(name, name))
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """See Side."""
+        found = self.side.run({self.own.get(name, name): array for name, array in feeds.items()})
+        return {self.names.get(name, name): array for name, array in found.items()}
+
+
+def one_sided(a: str, ours: Iterable[str], b: str, theirs: Iterable[str], verb: str = "has") -> str:
+    """What only one of two has, in words, a name for all layers; nothing where they have the same."""
+    sides = (a, set(ours), set(theirs)), (b, set(theirs), set(ours))
+    return "; ".join(
+        f"only {side} {verb} {', '.join(sorted({LAYER.sub('.{i}.', name) for name in own - other}))}"
+        for side, own, other in sides
+        if own - other
+    )
