@@ -46,7 +46,8 @@ ALLOWED = {
     "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",
     "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
     "txexport/parity": (
-        "numpy onnx torch transformers rich txmodels bundle checkpoint families parameters parity runtime"
+        "numpy onnx onnxruntime torch transformers rich txmodels bundle checkpoint families parameters parity"
+        " runtime"
     ),
     "txexport/pytest_plugin.py": "parity runtime",
     "txexport/similarity.py": "numpy rich",

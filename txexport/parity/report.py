@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.parity.layers.found import LayerReport
+
 # The largest error allowed, absolute or relative to the reference, whichever is larger: float32 sums in
 # another order differ by some 1e-7 of the largest term, and layers add that up. Models under a million
 # parameters are held to the tighter bound.
@@ -27,12 +29,16 @@ def tolerance(parameters: int) -> float:
 
 @dataclass(frozen=True)
 class TensorCheck:
-    """One output over one case: the largest error of `elements` numbers, all those that are not padding."""
+    """One output over one case: the largest error of `elements` numbers, all those that are not padding.
+
+    `rounding` is the error of the float32 twin against a reference in float64, where that is asked for.
+    """
 
     output: str
     elements: int
     error: float
     tolerance: float
+    rounding: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -84,6 +90,7 @@ class Report:
     `versions` are those of libraries, `environment` says python, platform and processor; the hashes are
     SHA-256 by file name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is
     "full", "quick", or the names that were asked for. `source` is the checkpoint where one was given.
+    `layers` say which component is wrong, where that was asked; the verdict is the cases'.
     """
 
     bundle: str
@@ -99,6 +106,7 @@ class Report:
     source: str | None = None
     device: str = "cpu"
     created: str = ""
+    layers: LayerReport | None = None
 
     @property
     def references(self) -> list[str]:
@@ -143,6 +151,11 @@ class Report:
             f"{about}: {sum(check.elements for check in checks):,} numbers compared, each within {bound:.0e}"
         )
 
+    @property
+    def rounded(self) -> bool:
+        """Whether there is a float32 twin's error beside the bundle's."""
+        return any(check.rounding is not None for case in self.cases for check in case.checks)
+
     def worst_outputs(self) -> dict[str, TensorCheck]:
         """The worst check of each output of the graphs, layers taken together: `present.*.key`."""
         worst: dict[str, TensorCheck] = {}
@@ -168,7 +181,10 @@ class Report:
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
                 entry["ok"] = check.ok
-                entry["error"] = check.error if math.isfinite(check.error) else None
+                for name in ("error", "rounding"):
+                    number = getattr(check, name)
+                    entry[name] = None if number is None or not math.isfinite(number) else number
+        values["layers"] = None if self.layers is None else self.layers.to_dict()
         return values
 
     @classmethod
@@ -183,12 +199,14 @@ class Report:
                     entry["elements"],
                     math.inf if entry["error"] is None else entry["error"],
                     entry["tolerance"],
+                    entry["rounding"],
                 )
                 for entry in record["checks"]
             ]
             rest = {name: record[name] for name in ("name", "reference", "exception", "skipped", "seconds")}
             cases.append(CaseReport(checks=checks, **rest))
-        return cls(cases=cases, **values)
+        layers = values.pop("layers")
+        return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
 
     def write(self, path: str | Path) -> None:
         """Write the report to a file; its suffix says how: .json, .md, .xml (JUnit) or .html.

@@ -31,15 +31,19 @@ def verify(
     reference: str | None = None,
     device: str | None = "cpu",
     cases: str | Sequence[str] = "full",
+    layers: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
-    default both, the latter where it is installed. `cases` are "full", "quick" for a handful, or names that a
-    report gave, whose cases are repeated as they were. `progress` is told each case's name before it runs. A
-    case that raises is a failure in the report; what keeps the comparison from being tried at all raises
+    default both, the latter where it is installed. "float64" is the twin in float64: each check then says
+    what it is off by in float32, too, which is rounding. `cases` are "full", "quick" for a handful, or names
+    that a report gave, whose cases are repeated as they were. `layers` compares every component beside its
+    PyTorch module too, on the inputs of each case: the report's `layers` say which one is wrong. `progress`
+    is told each case's name before it runs. A case that raises is a failure in the report; what keeps the
+    comparison from being tried at all raises
     BundleError, CheckpointError, UnsupportedError or InputError.
     """
     manifest = bundle.read(out)
@@ -51,6 +55,8 @@ def verify(
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
     kinds = _kinds(reference)
+    if layers and "twin" not in kinds:
+        raise InputError("layers are held against the twin; leave out the reference, or name that")
     from txexport.parity.plan import plan, select  # which needs PyTorch
 
     planned = plan(resolved.spec, static=manifest.cache == "static")
@@ -64,8 +70,18 @@ def verify(
         if name in names
     ]
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
+    probe = None
+    if layers and planned:
+        from txexport.parity.layers.probe import Probe
+
+        probe = Probe(model, originals["twin"], resolved.spec, bound)
     for name, original in originals.items():
-        found += _against(name, original, planned, model, bound, progress)
+        tried = planned
+        if name == "twin" and probe is not None:
+            tried = probe.through(planned)
+        elif name == "float64":
+            tried = original.through(planned)
+        found += _against(name, original, tried, model, bound, progress)
     return Report(
         bundle=str(out),
         model_type=resolved.model_type,
@@ -80,18 +96,21 @@ def verify(
         source=None if source is None else str(source),
         device=model.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        layers=None if probe is None else probe.report(),
     )
 
 
 def _kinds(reference: str | None) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
+        from txexport.parity.double import Double
         from txexport.parity.references import REFERENCES
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
-    if reference is not None and reference not in REFERENCES:
-        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(REFERENCES)}")
-    kinds: dict = {name: kind for name, kind in REFERENCES.items() if reference in (None, name)}
+    known = {**REFERENCES, "float64": Double}
+    if reference is not None and reference not in known:
+        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")
+    kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
     if reference is None and find_spec("transformers") is None:
         kinds["transformers"] = "transformers is not installed"
     return kinds

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from txexport.parity.forms import plot
+from txexport.parity.forms import layer_plot, plot
 from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
 from txexport.parity.report import CaseReport, Report, TensorCheck
 
@@ -66,7 +66,10 @@ def _section(place: int, report: Report) -> Iterator[str]:
         yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
     yield "<h3>Errors by case</h3>"
     yield plot.render(report)
-    yield f"<h3>Cases and tensors</h3>{''.join(map(_case, report.cases))}"
+    if report.layers is not None:
+        yield "<h3>Errors by layer</h3>"
+        yield layer_plot.render(report.layers)
+    yield f"<h3>Cases and tensors</h3>{''.join(_case(case, report.rounded) for case in report.cases)}"
     rows = [[text(name), text(value)] for name, value in facts(report).items()]
     yield f"<h3>Versions and environment</h3>{_table([], rows)}"
     if hashes(report):
@@ -75,7 +78,7 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def _case(case: CaseReport) -> str:
+def _case(case: CaseReport, rounded: bool) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
     title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(case.reference)}</i>{error}"
@@ -83,13 +86,17 @@ def _case(case: CaseReport) -> str:
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        inside = _table(["output", "numbers", "error", "bound"], map(_check, case.checks))
+        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
+        inside = _table(heads, (_check(check, rounded) for check in case.checks))
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
 
-def _check(check: TensorCheck) -> list[str]:
+def _check(check: TensorCheck, rounded: bool) -> list[str]:
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
-    return [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+    cells = [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+    if rounded:
+        cells.append("" if check.rounding is None else number(check.rounding))
+    return cells
 
 
 def _badge(word: str, ok: bool) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from txexport.parity.forms.common import clean, facts, hashes, listed, number
-from txexport.parity.report import Report
+from txexport.parity.report import Report, TensorCheck
 
 MOST = 10  # failed cases written out
 
@@ -20,17 +20,27 @@ def _section(report: Report) -> Iterator[str]:
     yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}."
     worst = report.worst_outputs()
     if worst:
-        yield "\n| output | worst error | bound |\n|---|---:|---:|"
+        more = (" PyTorch in float32 |", "---:|") if report.rounded else ("", "")
+        yield f"\n| output | worst error | bound |{more[0]}\n|---|---:|---:|{more[1]}"
     for output, check in worst.items():
         mark = "" if check.ok else " ❌"
-        yield f"| {_cell(output)} | {number(check.error)}{mark} | {number(check.tolerance)} |"
+        row = f"| {_cell(output)} | {number(check.error)}{mark} | {number(check.tolerance)} |"
+        yield row + _rounding(report, check)
     yield from _failed(report)
+    if report.layers is not None:
+        yield f"\n**By layer**: {_code(report.layers.summary)}"
     yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
     for name, value in facts(report).items():
         yield f"| {name} | {_cell(value)} |"
     for place, file, digest in hashes(report):
         yield f"| {place} {_cell(file)} | {_cell(digest)} |"
     yield "\n</details>"
+
+
+def _rounding(report: Report, check: TensorCheck) -> str:
+    if not report.rounded:
+        return ""
+    return f" {'' if check.rounding is None else number(check.rounding)} |"
 
 
 def _failed(report: Report) -> Iterator[str]:
