@@ -32,7 +32,8 @@ def double(checkpoint) -> tuple[Double, torch.nn.Module]:
 def test_no_number_on_the_way_is_float32(model_type, checkpoint_of):
     """Against the original in float64, which shares no code; float32 anywhere would show as 1e-8.
 
-    Some originals leave float64 themselves: for the angles of rotations, or for the softmax of scores.
+    Some originals leave float64 themselves: for the angles of rotations, the softmax of scores, ESM's share
+    of dropped tokens.
     """
     reference, original = double(checkpoint_of(model_type))
     tokens = [5, 250, 31, 7, 77, 4, 9]  # 4 is a token that ESM drops
@@ -64,6 +65,15 @@ def test_angles_are_float64():
     with _in_double():
         cos, _ = rotation(RotarySpec((0.1,)), torch.tensor([[1000001]]))
     assert cos.item() == np.cos(np.float64(1000001) * 0.1)
+
+
+def test_share_of_dropped_tokens_is_float64(checkpoint_of):
+    reference, _ = double(checkpoint_of("esm"))
+    ids = torch.tensor([[5, 4, 31, 7, 77, 4, 9]])  # two of seven are dropped
+    with _in_double(), torch.inference_mode():
+        embedding = reference.model.encoder.embedding
+        found = embedding(ids, None, None, torch.ones_like(ids))[0, 0] / embedding.word.weight[5]
+    assert np.abs(found.numpy() - 0.88 / (1 - 2 / 7)).max() < 1e-14
 
 
 def test_rounding_stands_beside_the_error(bundle_of, tmp_path):
