@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.parity.behaviour import Behaviour
 from txexport.parity.layers.found import LayerReport
 
 # The largest error allowed, absolute or relative to the reference, whichever is larger: float32 sums in
@@ -32,6 +33,7 @@ class TensorCheck:
     """One output over one case: the largest error of `elements` numbers, all those that are not padding.
 
     `rounding` is the error of the float32 twin against a reference in float64, where that is asked for.
+    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
     """
 
     output: str
@@ -39,11 +41,16 @@ class TensorCheck:
     error: float
     tolerance: float
     rounding: float | None = None
+    behaviour: Behaviour | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether every number is within tolerance; none compared is not."""
-        return self.elements > 0 and self.error <= self.tolerance
+        """Whether every number is within tolerance, and every choice equal or a tie; none compared is not."""
+        return (
+            self.elements > 0
+            and self.error <= self.tolerance
+            and (self.behaviour is None or self.behaviour.ok)
+        )
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ class CaseReport:
 
     @property
     def worst(self) -> TensorCheck | None:
-        """The check with the largest error."""
-        return max(self.checks, key=lambda check: check.error, default=None)
+        """The check with the largest error, of those that failed where any did."""
+        return max(self.checks, key=lambda check: (not check.ok, check.error), default=None)
 
     @property
     def summary(self) -> str:
@@ -80,6 +87,9 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
+        said = self.worst.behaviour
+        if said is not None and not said.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {said.summary}"
         return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
@@ -166,6 +176,15 @@ class Report:
                     worst[output] = check
         return worst
 
+    def behaviours(self) -> dict[str, Behaviour]:
+        """What the outputs say, by their names, all cases and references together."""
+        found: dict[str, Behaviour] = {}
+        for check in (check for case in self.cases for check in case.checks):
+            if check.behaviour is not None:
+                before = found.get(check.output)
+                found[check.output] = check.behaviour if before is None else before.merged(check.behaviour)
+        return found
+
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
         words = ["txexport", "verify", self.bundle, "--case", case.name]
@@ -200,6 +219,7 @@ class Report:
                     math.inf if entry["error"] is None else entry["error"],
                     entry["tolerance"],
                     entry["rounding"],
+                    None if entry["behaviour"] is None else Behaviour(**entry["behaviour"]),
                 )
                 for entry in record["checks"]
             ]

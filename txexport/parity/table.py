@@ -28,7 +28,12 @@ def render(report: Report, cases: bool = True) -> Group:
     for case in report.cases:
         *cells, last = _cells(case)
         table.add_row(*cells, *([_rounding(case)] if report.rounded else []), last)
-    return Group(title, facts, table, *layers)
+    return Group(title, facts, table, *_behaviours(report), *layers)
+
+
+def _behaviours(report: Report) -> list[Text]:
+    """What the outputs say, a line each."""
+    return [Text(f"{output}: {said.summary}") for output, said in report.behaviours().items()]
 
 
 def _rounding(case: CaseReport) -> Text:

@@ -66,6 +66,9 @@ def _section(place: int, report: Report) -> Iterator[str]:
         yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
     yield "<h3>Errors by case</h3>"
     yield plot.render(report)
+    if report.behaviours():
+        rows = [[text(name), text(said.summary)] for name, said in report.behaviours().items()]
+        yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
         yield layer_plot.render(report.layers)
@@ -86,7 +89,7 @@ def _case(case: CaseReport, rounded: bool) -> str:
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
+        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else []), "says"]
         inside = _table(heads, (_check(check, rounded) for check in case.checks))
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
@@ -96,7 +99,7 @@ def _check(check: TensorCheck, rounded: bool) -> list[str]:
     cells = [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
     if rounded:
         cells.append("" if check.rounding is None else number(check.rounding))
-    return cells
+    return [*cells, "" if check.behaviour is None else text(check.behaviour.summary)]
 
 
 def _badge(word: str, ok: bool) -> str:

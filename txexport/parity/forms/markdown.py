@@ -26,6 +26,9 @@ def _section(report: Report) -> Iterator[str]:
         mark = "" if check.ok else " ❌"
         row = f"| {_cell(output)} | {number(check.error)}{mark} | {number(check.tolerance)} |"
         yield row + _rounding(report, check)
+    said = [f"{name}: {found.summary}" for name, found in report.behaviours().items()]
+    if said:
+        yield "\n" + "; ".join(map(_code, said))
     yield from _failed(report)
     if report.layers is not None:
         yield f"\n**By layer**: {_code(report.layers.summary)}"
