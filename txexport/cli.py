@@ -89,8 +89,9 @@ def export(source: Path, out: Path, **options: Any) -> None:
 @click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
 @click.option(
     "--reference",
-    type=click.Choice(["twin", "transformers"]),
-    help="Only txexport's own PyTorch model, or only the original (default: both, where installed).",
+    type=click.Choice(["twin", "transformers", "float64"]),
+    help="Only txexport's own PyTorch model, or only the original (default: both, where installed); or the"
+    " former in float64, with what float32 alone is off by beside, which tells rounding from error.",
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option(
@@ -110,6 +111,11 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="A handful that still covers padding, cached steps and every output, or all (default).",
 )
 @click.option(
+    "--layers",
+    is_flag=True,
+    help="Say where it goes wrong: every component beside its PyTorch module on the same inputs, by layer.",
+)
+@click.option(
     "--report",
     "files",
     multiple=True,
@@ -126,6 +132,7 @@ def verify(
     quiet: bool,
     names: tuple[str, ...],
     cases: str | None,
+    layers: bool,
     files: tuple[Path, ...],
     json_file: Path | None,
 ) -> None:
@@ -163,6 +170,7 @@ def verify(
             device=device,
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
+            layers=layers,
             progress=show,
         )
     for file, form in reports:

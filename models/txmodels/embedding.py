@@ -48,8 +48,8 @@ class Embedding(nn.Module):
         words = self.word(input_ids)  # (B, S, W)
         if self.dropped is not None:
             assert attention_mask is not None
-            dropped = (input_ids == self.dropped).float()  # (B, S)
-            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).float()  # (B)
+            dropped = (input_ids == self.dropped).to(words.dtype)  # (B, S)
+            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).to(words.dtype)  # (B)
             words = words * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
             words = words * self.scale

@@ -1,18 +1,19 @@
 """Which cases apply to a bundle, and which of them are wanted."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from txexport.errors import InputError
 from txexport.parity import cases, runs
+from txexport.parity.beams import run_beams
 from txexport.parity.contents import CHECKS
 from txexport.parity.report import TensorCheck
 from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, StackSpec
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
-# cached steps, and so every output. The longest sequences are left to the full run.
+# cached steps, and so every output. The longest sequences and beams are left to the full run.
 QUICK = frozenset(
     {
         *CHECKS,
@@ -78,6 +79,10 @@ def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[P
         yield Planned(rows.name, rows, runs.run_decoder)
     for prompts in cases.greedy_cases(words, decoder.limit, spec.encoder):
         yield Planned(prompts.name, prompts, runs.run_greedy)
+        beams = replace(
+            prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=min(8, prompts.new_tokens)
+        )
+        yield Planned(beams.name, beams, run_beams)
     if static:
         yield Planned("left padding", skipped="a static cache pads on the right")
     elif crossed:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.parity.behaviour import Behaviour
+from txexport.parity.layers.found import LayerReport
+
 # The largest error allowed, absolute or relative to the reference, whichever is larger: float32 sums in
 # another order differ by some 1e-7 of the largest term, and layers add that up. Models under a million
 # parameters are held to the tighter bound.
@@ -29,17 +32,27 @@ def tolerance(parameters: int) -> float:
 
 @dataclass(frozen=True)
 class TensorCheck:
-    """One output over one case: the largest error of `elements` numbers, all those that are not padding."""
+    """One output over one case: the largest error of `elements` numbers, all those that are not padding.
+
+    `rounding` is the error of the float32 twin against a reference in float64, where that is asked for.
+    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
+    """
 
     output: str
     elements: int
     error: float
     tolerance: float
+    rounding: float | None = None
+    behaviour: Behaviour | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether every number is within tolerance; none compared is not."""
-        return self.elements > 0 and self.error <= self.tolerance
+        """Whether every number is within tolerance, and every choice equal or a tie; none compared is not."""
+        return (
+            self.elements > 0
+            and self.error <= self.tolerance
+            and (self.behaviour is None or self.behaviour.ok)
+        )
 
 
 @dataclass(frozen=True)
@@ -67,8 +80,8 @@ class CaseReport:
 
     @property
     def worst(self) -> TensorCheck | None:
-        """The check with the largest error."""
-        return max(self.checks, key=lambda check: check.error, default=None)
+        """The check with the largest error, of those that failed where any did."""
+        return max(self.checks, key=lambda check: (not check.ok, check.error), default=None)
 
     @property
     def summary(self) -> str:
@@ -77,6 +90,9 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
+        said = self.worst.behaviour
+        if said is not None and not said.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {said.summary}"
         return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
@@ -88,7 +104,8 @@ class Report:
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
     name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is "full", "quick",
     or the names that were asked for. `source` is the checkpoint where one was given. `command` are
-    the words that began it, where that was not verify.
+    the words that began it, where that was not verify. `layers` say which component is wrong, where that
+    was asked; the verdict is the cases'.
     """
 
     bundle: str
@@ -105,6 +122,7 @@ class Report:
     device: str = "cpu"
     created: str = ""
     command: list[str] = field(default_factory=list)
+    layers: LayerReport | None = None
 
     @property
     def references(self) -> list[str]:
@@ -165,6 +183,11 @@ class Report:
             f"{about}: {sum(check.elements for check in checks):,} numbers compared, each within {bound:.0e}"
         )
 
+    @property
+    def rounded(self) -> bool:
+        """Whether there is a float32 twin's error beside the bundle's."""
+        return any(check.rounding is not None for case in self.cases for check in case.checks)
+
     def worst_outputs(self, runtime: str | None = None) -> dict[str, TensorCheck]:
         """The worst check of each output of the graphs, layers taken together: `present.*.key`.
 
@@ -178,6 +201,15 @@ class Report:
                 if output not in worst or check.error > worst[output].error:
                     worst[output] = check
         return worst
+
+    def behaviours(self) -> dict[str, Behaviour]:
+        """What the outputs say, by their names, all cases and references together."""
+        found: dict[str, Behaviour] = {}
+        for check in (check for case in self.cases for check in case.checks):
+            if check.behaviour is not None:
+                before = found.get(check.output)
+                found[check.output] = check.behaviour if before is None else before.merged(check.behaviour)
+        return found
 
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
@@ -199,7 +231,10 @@ class Report:
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
                 entry["ok"] = check.ok
-                entry["error"] = check.error if math.isfinite(check.error) else None
+                for name in ("error", "rounding"):
+                    number = getattr(check, name)
+                    entry[name] = None if number is None or not math.isfinite(number) else number
+        values["layers"] = None if self.layers is None else self.layers.to_dict()
         return values
 
     @classmethod
@@ -214,12 +249,15 @@ class Report:
                     entry["elements"],
                     math.inf if entry["error"] is None else entry["error"],
                     entry["tolerance"],
+                    entry["rounding"],
+                    None if entry["behaviour"] is None else Behaviour(**entry["behaviour"]),
                 )
                 for entry in record["checks"]
             ]
             rest = {name: value for name, value in record.items() if name not in ("checks", "ok")}
             cases.append(CaseReport(checks=checks, **rest))
-        return cls(cases=cases, **values)
+        layers = values.pop("layers")
+        return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
 
     def write(self, path: str | Path) -> None:
         """Write the report to a file; its suffix says how: .json, .md, .xml (JUnit) or .html.

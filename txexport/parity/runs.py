@@ -1,9 +1,11 @@
 """One case at a time: the bundle's outputs and the reference's, paired without padding."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from txexport.parity.behaviour import Behaviour, behaviour
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, SignalCase, Sources, TowerCase
 from txexport.parity.references import Arrays, Reference, Source
 from txexport.parity.report import TensorCheck, compare
@@ -13,6 +15,11 @@ from txexport.runtime.text import pad
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 SPARE = 3  # slots of a static cache beyond those that a case fills
+
+
+def judged(output: str, pairs: Pairs, bound: float) -> TensorCheck:
+    """One output, number by number, and what it says."""
+    return replace(compare(output, pairs, bound), behaviour=behaviour(output, pairs, bound))
 
 
 def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
@@ -36,7 +43,7 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: fl
         _check_owed(found, expected)
         for name, array in real(found, row, mask).items():
             pairs[name].append((array, expected[name]))
-    return [compare(name, pairs[name], bound) for name in pairs]
+    return [judged(name, pairs[name], bound) for name in pairs]
 
 
 def run_choices(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
@@ -44,13 +51,13 @@ def run_choices(model: Model, reference: Reference, case: EncoderCase, bound: fl
     inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(model, case).items()}
     found = model.run(**inputs)["logits"]  # (2, B)
     if not case.alone:
-        return [compare("logits", [(found, reference.encode(inputs)["logits"])], bound)]
+        return [judged("logits", [(found, reference.encode(inputs)["logits"])], bound)]
     pairs = []
     for (item, choice), score in np.ndenumerate(found):
         mask = inputs["attention_mask"][item, choice].astype(bool)
         alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
         pairs.append((np.array([[score]]), reference.encode(alone)["logits"]))
-    return [compare("logits", pairs, bound)]
+    return [judged("logits", pairs, bound)]
 
 
 def run_signals(model: Model, reference: Reference, case: SignalCase, bound: float) -> list[TensorCheck]:
@@ -58,7 +65,7 @@ def run_signals(model: Model, reference: Reference, case: SignalCase, bound: flo
     name = model.manifest.graphs["model"].inputs[0].name
     found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
     _check_owed(found, expected)
-    return [compare(name, [(array, expected[name])], bound) for name, array in found.items()]
+    return [judged(name, [(array, expected[name])], bound) for name, array in found.items()]
 
 
 def run_towers(model: Model, reference: Reference, case: TowerCase, bound: float) -> list[TensorCheck]:
@@ -78,7 +85,7 @@ def run_towers(model: Model, reference: Reference, case: TowerCase, bound: float
         }
         for name, array in own.items():
             pairs.setdefault(name, []).append((array, expected[name]))
-    return [compare(name, pairs[name], bound) for name in pairs]
+    return [judged(name, pairs[name], bound) for name in pairs]
 
 
 def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
@@ -119,7 +126,7 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: fl
         pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
         for name, cache in steps.present.items() if reference.caches else ():
             pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
-    return [compare(name, pairs[name], bound) for name in pairs]
+    return [judged(name, pairs[name], bound) for name in pairs]
 
 
 def _run_source(
@@ -267,4 +274,8 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: floa
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
-    return [compare("tokens", pairs, bound)]
+    said = Behaviour()
+    for reached, best in pairs:
+        equal, near = reached == best, best - reached <= bound * np.maximum(1.0, np.abs(best))
+        said = said.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
+    return [replace(compare("tokens", pairs, bound), behaviour=said)]

@@ -1,6 +1,5 @@
 """Run every case that applies to a bundle, and report."""
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from txexport.runtime import Model
 from txexport.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from txexport.parity.layers.probe import Probe
     from txexport.parity.plan import Planned
     from txexport.parity.references import Reference
 
@@ -37,19 +37,23 @@ def verify(
     device: str | None = "cpu",
     runtime: str | Sequence[str] = RUNTIME,
     cases: str | Sequence[str] = "full",
+    layers: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
-    default both, the latter where it is installed. `runtime` is what runs the graphs: a name in
+    default both, the latter where it is installed. "float64" is the twin in float64: each check then says
+    what it is off by in float32, too, which is rounding. `runtime` is what runs the graphs: a name in
     `parity.runtimes`, several, or "all", of which those that cannot run here are skipped with the reason.
     `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or names
-    that a report gave, whose cases are repeated as they were. `progress` is told each case's name before it
-    runs. A case that raises is a failure in the report; what keeps the comparison from being tried at all
-    raises BundleError, CheckpointError, UnsupportedError or InputError. What full or quick
-    cases found is recorded in the bundle, where it can be written; else a warning says so.
+    that a report gave, whose cases are repeated as they were. `layers` compares every component beside its
+    PyTorch module too, on the inputs of each case in ONNX Runtime: the report's `layers` say which one is
+    wrong. `progress` is told each case's name before it runs. A case that raises is a failure in the report;
+    what keeps the comparison from being tried at all raises BundleError, CheckpointError, UnsupportedError
+    or InputError. What full or quick cases found is recorded in the bundle, where it can be written; else a
+    warning says so.
     """
     manifest = bundle.read(out)
     checkpoint = Checkpoint(source or manifest.source.path)
@@ -60,7 +64,11 @@ def verify(
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
     kinds = _kinds(reference, resolved.model_type)
+    if layers and "twin" not in kinds:
+        raise InputError("layers are held against the twin; leave out the reference, or name that")
     chosen = runtimes.choose(runtime, Path(out), manifest, device)
+    if layers and RUNTIME not in (kind.name for kind in chosen):
+        raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
     from txexport.parity.plan import plan, select  # which needs PyTorch
 
     planned = plan(resolved.spec, static=manifest.cache == "static")
@@ -80,6 +88,7 @@ def verify(
         planned,
         tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values())),
         progress,
+        layers,
     )
     found += trial.over(chosen, device, tolerant=runtimes.wants_all(runtime))
     found += [CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)]
@@ -97,6 +106,7 @@ def verify(
         source=None if source is None else str(source),
         device=trial.devices.get(RUNTIME, "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        layers=None if trial.probe is None else trial.probe.report(),
     )
     record(Path(out), manifest, report)
     return report
@@ -105,12 +115,14 @@ def verify(
 def _kinds(reference: str | None, model_type: str) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
+        from txexport.parity.double import Double
         from txexport.parity.references import REFERENCES
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
-    if reference is not None and reference not in REFERENCES:
-        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(REFERENCES)}")
-    kinds: dict = {name: kind for name, kind in REFERENCES.items() if reference in (None, name)}
+    known = {**REFERENCES, "float64": Double}
+    if reference is not None and reference not in known:
+        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")
+    kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
     if "transformers" in kinds and model_type == families.COMPOSED:
         kinds["transformers"] = "put together by hand, of which transformers has no original"
     elif reference is None and find_spec("transformers") is None:
@@ -137,7 +149,7 @@ def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved)
     return originals
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Trial:
     """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it."""
 
@@ -148,7 +160,9 @@ class _Trial:
     planned: "list[Planned]"
     bound: float
     progress: Progress | None
+    layers: bool
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
+    probe: "Probe | None" = None
 
     @property
     def files(self) -> dict[str, Path]:
@@ -177,9 +191,25 @@ class _Trial:
                 for name in self.originals:
                     yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
 
+    def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
+        """The cases for each original, with what listens to them."""
+        from txexport.parity.double import Double
+        from txexport.parity.layers.probe import Probe
+        from txexport.parity.references import Twin
+
+        for name, original in self.originals.items():
+            planned: Sequence[Planned] = self.planned
+            if isinstance(original, Double):
+                planned = original.through(planned)
+            elif isinstance(original, Twin) and self.layers and runtime.name == RUNTIME:
+                self.probe = Probe(model, original, self.spec, self.bound)
+                planned = self.probe.through(planned)
+            for case in planned:
+                yield name, original, case
+
     def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
         """The cases on a runtime against each original."""
-        for (name, original), case in itertools.product(self.originals.items(), self.planned):
+        for name, original, case in self._tried(runtime, model):
             skipped = case.skipped if case.run is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
                 yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)

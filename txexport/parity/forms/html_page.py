@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from txexport.parity.forms import plot
+from txexport.parity.forms import layer_plot, plot
 from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
 from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck
 
@@ -69,7 +69,13 @@ def _section(place: int, report: Report) -> Iterator[str]:
     for runtime in report.runtimes:
         yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
         yield plot.render(report, runtime)
-    details = [_case(case, report.against(case)) for case in report.cases]
+    if report.behaviours():
+        rows = [[text(name), text(said.summary)] for name, said in report.behaviours().items()]
+        yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
+    if report.layers is not None:
+        yield "<h3>Errors by layer</h3>"
+        yield layer_plot.render(report.layers)
+    details = [_case(case, report.against(case), report.rounded) for case in report.cases]
     yield f"<h3>Cases and tensors</h3>{''.join(details)}"
     rows = [[text(name), text(value)] for name, value in facts(report).items()]
     yield f"<h3>Versions and environment</h3>{_table([], rows)}"
@@ -95,7 +101,7 @@ def _error(case: CaseReport | None) -> str:
     return number(case.worst.error) if case.ok else f'<b class="fail">{number(case.worst.error)}</b>'
 
 
-def _case(case: CaseReport, against: str) -> str:
+def _case(case: CaseReport, against: str, rounded: bool) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
     title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>{error}"
@@ -103,13 +109,17 @@ def _case(case: CaseReport, against: str) -> str:
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        inside = _table(["output", "numbers", "error", "bound"], map(_check, case.checks))
+        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else []), "says"]
+        inside = _table(heads, (_check(check, rounded) for check in case.checks))
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
 
-def _check(check: TensorCheck) -> list[str]:
+def _check(check: TensorCheck, rounded: bool) -> list[str]:
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
-    return [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+    cells = [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+    if rounded:
+        cells.append("" if check.rounding is None else number(check.rounding))
+    return [*cells, "" if check.behaviour is None else text(check.behaviour.summary)]
 
 
 def _badge(word: str, ok: bool) -> str:

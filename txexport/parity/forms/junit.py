@@ -34,6 +34,8 @@ def _suite(report: Report) -> Element:
     )
     properties = SubElement(suite, "properties")
     said = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    if report.layers is not None:
+        said["layers"] = report.layers.summary
     said |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
     for name, value in said.items():
         SubElement(properties, "property", {"name": clean(name), "value": clean(value)})

@@ -19,7 +19,12 @@ def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
     yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}."
     yield from _outputs(report)
+    said = [f"{name}: {found.summary}" for name, found in report.behaviours().items()]
+    if said:
+        yield "\n" + "; ".join(map(_code, said))
     yield from _failed(report)
+    if report.layers is not None:
+        yield f"\n**By layer**: {_code(report.layers.summary)}"
     yield from _untried(report)
     yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
     for name, value in facts(report).items():
@@ -38,10 +43,13 @@ def _outputs(report: Report) -> Iterator[str]:
     outputs = {output: check for column in reversed(columns) for output, check in column.items()}
     if outputs:
         heads = [_cell(name) for name in report.runtimes] if several else ["worst error"]
-        yield f"\n| output | {' | '.join(heads)} | bound |\n|---|{'---:|' * (len(heads) + 1)}"
+        heads += ["bound", *(["PyTorch in float32"] * report.rounded)]
+        yield f"\n| output | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}"
     for output, check in outputs.items():
         errors = [_error(column.get(output)) for column in columns]
-        yield f"| {_cell(output)} | {' | '.join(errors)} | {number(check.tolerance)} |"
+        yield f"| {_cell(output)} | {' | '.join(errors)} | {number(check.tolerance)} |" + _rounding(
+            report, check
+        )
 
 
 def _error(check: TensorCheck | None) -> str:
@@ -56,6 +64,12 @@ def _untried(report: Report) -> Iterator[str]:
     for runtime, why in found.items():
         if runtime is not None:
             yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
+
+
+def _rounding(report: Report, check: TensorCheck) -> str:
+    if not report.rounded:
+        return ""
+    return f" {'' if check.rounding is None else number(check.rounding)} |"
 
 
 def _failed(report: Report) -> Iterator[str]:

@@ -4,7 +4,7 @@ Positions across are percentages, so that the plot fits any width and its letter
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from txexport.parity.forms.common import clean, number
@@ -18,7 +18,9 @@ SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 <circle id="twin" r="4"/>
 <path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
 <path id="other" d="M-4-4H4V4H-4Z"/>
+<path id="float64" d="M0 5 5-4-5-4Z"/>
 <path id="failed" d="M-4-4 4 4M4-4-4 4"/>
+<path id="accumulated" d="M0-5 5 4-5 4Z"/>
 </defs></svg>"""
 
 
@@ -28,13 +30,15 @@ def render(report: Report, runtime: str) -> str:
     names = list(dict.fromkeys(case.name for case in cases))
     if not names:
         return "<p>No case ran.</p>"
-    first, last = _decades(cases)
+    first, last = decades(
+        n for case in cases for check in case.checks for n in (check.error, check.tolerance)
+    )
     height = HEAD + TRACK * len(names)
     label = f"errors of {len(names)} cases on a logarithmic axis, with the bound"
     parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
-    parts += _axis(first, last, height)
+    parts += axis(first, last, height)
     for bound in sorted({check.tolerance for case in cases for check in case.checks}):
-        x = _across(bound, first, last)
+        x = across(bound, first, last)
         parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
     for row, name in enumerate(names):
         y = HEAD + TRACK * row
@@ -45,17 +49,16 @@ def render(report: Report, runtime: str) -> str:
     return "\n".join([*parts, "</svg>", _legend(cases)])
 
 
-def _decades(cases: list[CaseReport]) -> tuple[int, int]:
+def decades(numbers: Iterable[float]) -> tuple[int, int]:
     """The powers of ten that hold every error and bound."""
-    checks = [check for case in cases for check in case.checks]
-    numbers = [n for check in checks for n in (check.error, check.tolerance) if 0 < n < math.inf]
-    if not numbers:
+    known = [number for number in numbers if 0 < number < math.inf]
+    if not known:
         return -8, -4
-    first, last = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     return first, max(last, first + 1)
 
 
-def _across(error: float, first: int, last: int) -> str:
+def across(error: float, first: int, last: int) -> str:
     """Where an error is: zero on the left, what is not finite on the right."""
     if not math.isfinite(error):
         return f"{RIGHT}%"
@@ -64,10 +67,11 @@ def _across(error: float, first: int, last: int) -> str:
     return f"{FIRST + (LAST - FIRST) * (math.log10(error) - first) / (last - first):.2f}%"
 
 
-def _axis(first: int, last: int, height: int) -> Iterator[str]:
+def axis(first: int, last: int, height: int) -> Iterator[str]:
+    """The lines and labels of the decades."""
     step = 1 + (last - first) // 7
-    ticks = {f"1e{power}": _across(10.0**power, first, last) for power in range(first, last + 1, step)}
-    for label, x in ({"0": _across(0, first, last)} | ticks | {"∞": _across(math.inf, first, last)}).items():
+    ticks = {f"1e{power}": across(10.0**power, first, last) for power in range(first, last + 1, step)}
+    for label, x in ({"0": across(0, first, last)} | ticks | {"∞": across(math.inf, first, last)}).items():
         yield f'<line class="tick" x1="{x}" x2="{x}" y1="{HEAD - 16}" y2="{height}"/>'
         yield f'<text class="tick" x="{x}" y="12">{label}</text>'
 
@@ -75,14 +79,15 @@ def _axis(first: int, last: int, height: int) -> Iterator[str]:
 def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:
     """A mark a tensor, the failed ones on top; of a case that raised, one."""
     if not case.checks:
-        yield _mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
+        yield mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
     for check in sorted(case.checks, key=lambda check: not check.ok):
         kind = _kind(case.reference) if check.ok else "failed"
-        yield _mark(kind, check.error, _said(case, check), y, first, last)
+        yield mark(kind, check.error, _said(case, check), y, first, last)
 
 
-def _mark(kind: str, error: float, said: str, y: int, first: int, last: int) -> str:
-    x = _across(error, first, last)
+def mark(kind: str, error: float, said: str, y: int, first: int, last: int) -> str:
+    """One mark, which says what it is where it is pointed at."""
+    x = across(error, first, last)
     return f'<use href="#{kind}" class="{kind}" x="{x}" y="{y}"><title>{escape(clean(said))}</title></use>'
 
 
@@ -92,7 +97,7 @@ def _said(case: CaseReport, check: TensorCheck) -> str:
 
 def _kind(reference: str) -> str:
     """The mark of a reference; what a comparison was with has any name."""
-    return reference if reference in ("twin", "transformers") else "other"
+    return reference if reference in ("twin", "transformers", "float64") else "other"
 
 
 def _legend(cases: list[CaseReport]) -> str:
