@@ -262,7 +262,7 @@ def test_markdown_is_short_and_says_how_to_repeat(good, bad, tmp_path):
     text = written(good, tmp_path / "report.md")
     assert text.startswith(f"### ✅ `{good.bundle}`: equal\n")
     rows = re.findall(r"^\| `([a-z.* ]+)` \| (\S+) \| 1\.0e-05 \|$", text, re.MULTILINE)
-    outputs = ["logits", "present.*.key", "present.*.value", "tokens", "beam tokens", "beam scores"]
+    outputs = ["logits", "present.*.key", "present.*.value", "tokens", "beam scores", "beam tokens"]
     assert [name for name, _ in rows] == outputs
     worst = max(c.error for case in good.cases for c in case.checks if c.output == "logits")
     assert rows[0][1] == f"{worst:.1e}"

@@ -150,7 +150,7 @@ def main(folder: Path, steps: int) -> None:
     _loop.write_tokenizer(folder, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
     _loop.write_json(
         folder / "generation_config.json",
-        {"bos_token_id": END, "eos_token_id": END, "max_new_tokens": 40},
+        {"bos_token_id": END, "eos_token_id": END, "max_new_tokens": 40, "repetition_penalty": 1.2},
     )
     _loop.write_examples(folder / "heldout.jsonl", [{"text": text} for text in few])
     card = f"""
