@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import _loop
+import click
 import numpy as np
 import pytest
 import tiny_checkpoint
@@ -129,6 +130,7 @@ def test_spans_can_be_put_back(length):
         whole = [t for token in source for t in (said[token] if token >= 1000 else [token])]
         assert whole == ids
         lost = sum(map(len, said.values()))
+        assert len(said) - 1 == max(1, round(lost / 3))
         assert lost == max(1, round(0.15 * length))
         assert list(said) == sentinels[: len(said)]
         assert said[target[-1]] == []
@@ -256,35 +258,57 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     assert not (tmp_path / "two").exists()
 
 
-@pytest.mark.parametrize("averaged", [0.0, 1.0])
-def test_training_goes_on_after_a_kill_as_if_there_had_been_none(averaged, tmp_path, monkeypatch, capsys):
+def trained(folder, steps=20, killed_at=None, kept=None, data="numbers", **options):
+    """A model trained by the recipes' loop; `kept` takes the first parameter's value before each step."""
+    torch.manual_seed(0)
+    model = Model(bert_like())
+    initialisation.xavier(model)
+
+    def loss_of(step):
+        if kept is not None:
+            kept.append(next(model.parameters()).detach().clone())
+        if step == killed_at:
+            raise KeyboardInterrupt
+        ids = torch.randint(50, (4, 7), generator=generator(step))
+        return objectives.token_loss(model.encode(ids, torch.ones_like(ids), ids % 2)["logits"], ids % 3)
+
+    optimizer = optimisation.adamw(model, 1e-2)
+    folder.mkdir(exist_ok=True)
+    schedule = optimisation.linear(optimizer, 5, 20)
+    _loop.train(model, loss_of, optimizer, schedule, steps, folder, data, **options)
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"average_last": 0.5}])
+def test_training_goes_on_after_a_kill_as_if_there_had_been_none(options, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_loop, "SAVE_SECONDS", 0)
-
-    def trained(state, killed_at=None):
-        torch.manual_seed(0)
-        model = Model(bert_like())
-        initialisation.xavier(model)
-
-        def loss_of(step):
-            if step == killed_at:
-                raise KeyboardInterrupt
-            ids = torch.randint(50, (4, 7), generator=generator(step))
-            return objectives.token_loss(model.encode(ids, torch.ones_like(ids), ids % 2)["logits"], ids % 3)
-
-        optimizer = optimisation.adamw(model, 1e-2)
-        _loop.train(
-            model, loss_of, optimizer, optimisation.linear(optimizer, 5, 20), 20, state, average_last=averaged
-        )
-        return model
-
-    whole = trained(tmp_path / "a.pt")
+    monkeypatch.setattr(_loop, "AVERAGE_EVERY", 3)
+    whole = trained(tmp_path / "a", **options)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "b.pt", killed_at=13)
-    resumed = trained(tmp_path / "b.pt")
-    assert "going on from step 13 of 20" in capsys.readouterr().out
-    for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
+        trained(tmp_path / "b", killed_at=15, **options)
+    resumed = trained(tmp_path / "b", **options)
+    assert "going on from step 15 of 20" in capsys.readouterr().out
+    ended = trained(tmp_path / "b", killed_at=0, **options)  # killed after the last step, it takes none
+    for one, other, third in zip(*(model.parameters() for model in (whole, resumed, ended)), strict=True):
         assert one.equal(other)
-    assert list(tmp_path.iterdir()) == []
+        assert one.equal(third)
+
+
+def test_average_is_of_the_last_models(tmp_path, monkeypatch):
+    monkeypatch.setattr(_loop, "AVERAGE_EVERY", 4)
+    kept: list = []
+    plain = trained(tmp_path / "a", kept=kept)
+    averaged = trained(tmp_path / "b", average_last=0.5)
+    steps = [*kept[1:], next(plain.parameters()).detach()]  # after each step
+    wanted = torch.stack([steps[11], steps[15], steps[19]]).mean(0)
+    torch.testing.assert_close(next(averaged.parameters()).detach(), wanted)
+
+
+def test_training_of_other_steps_or_data_is_not_gone_on_with(tmp_path):
+    trained(tmp_path / "a")
+    for other in ({"steps": 10}, {"data": "letters"}):
+        with pytest.raises(click.ClickException, match="remove it to start again"):
+            trained(tmp_path / "a", **other)
 
 
 def test_a_transformer_put_together_by_hand_is_trained_saved_exported_proved_and_run(tmp_path):

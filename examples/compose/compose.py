@@ -1,6 +1,6 @@
 """A Transformer put together by hand: trained, exported, proved and run.
 
-    python examples/compose/compose.py FOLDER
+    python examples/compose/compose.py [FOLDER]
 
 It tags brackets that have no partner, in layers of local attention and full attention by turns.
 """
@@ -85,16 +85,17 @@ def main(folder: Path, steps: int = 400) -> float:
         if step % 100 == 99:
             print(f"step {step + 1} of {steps}, loss {loss.item():.3f}", flush=True)
     checkpoints.save(model, folder / "checkpoint")
-    txexport.export(folder / "checkpoint", folder / "bundle")
+    txexport.export(folder / "checkpoint", folder / "bundle", force=True)
     report = txexport.verify(folder / "bundle")
     print(report.verdict, report.scope)
     ids, tags = examples(seed=steps)
     with txexport.load(folder / "bundle") as bundle:
         logits = bundle.run(input_ids=ids.numpy(), attention_mask=np.ones_like(ids))["logits"]
     right = float((logits.argmax(-1) == tags.numpy()).mean())
-    print(f"{right:.1%} of the characters of new texts are tagged right")
+    usual = 1 - float(tags.float().mean())
+    print(f"{right:.1%} of the characters of new texts are tagged right; with one tag for all, {usual:.1%}")
     return right
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "composed"))

@@ -64,17 +64,15 @@ def prose(source: str) -> Iterator[str]:
             block = []
 
 
-def documents() -> tuple[list[list[str]], list[str]]:
-    """The prose of each file as sentences; and the sentences of one file in ten, none of them elsewhere."""
+def documents() -> tuple[list[list[str]], list[list[str]]]:
+    """The prose of each file as sentences; and of those held out, less what any other says too."""
     kept, out = [], []
     for name, source in sources().items():
         found = [sentence for text in prose(source) for sentence in sentences(text)]
-        if held_out(name, PROSE):
-            out += found
-        elif len(found) > 1:
-            kept.append(found)
+        (out if held_out(name, PROSE) else kept).append(found)
     seen = {sentence for document in kept for sentence in document}
-    return kept, [sentence for sentence in dict.fromkeys(out) if sentence not in seen]
+    unseen = [[sentence for sentence in document if sentence not in seen] for document in out]
+    return [document for document in kept if len(document) > 1], [d for d in unseen if len(d) > 1]
 
 
 def sentences(text: str) -> list[str]:

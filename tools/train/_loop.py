@@ -1,11 +1,14 @@
 """What the recipes share: a loop that goes on after a kill, and a checkpoint's small files."""
 
+import hashlib
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -13,9 +16,23 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel
 
-torch.set_num_threads(1)  # sums in one order, so that a recipe makes the same model on machines alike
-
 SAVE_SECONDS = 30  # at most so much work is lost by a kill
+AVERAGE_EVERY = 50  # steps between the models that are averaged
+STATE = "training.pt"
+
+
+def workplace(folder: Path) -> Path:
+    """Where the checkpoint of `folder` grows, so that the one that is there stays whole until it is done."""
+    part = folder.with_name(f"{folder.name}.part")
+    part.mkdir(parents=True, exist_ok=True)
+    return part
+
+
+def finish(part: Path, folder: Path) -> None:
+    """Put what has grown in `part` in the place of `folder`."""
+    (part / STATE).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.replace(folder)
 
 
 def train(
@@ -24,26 +41,23 @@ def train(
     optimizer: Optimizer,
     schedule: LambdaLR,
     steps: int,
-    state: Path,
+    folder: Path,
+    data: object,
     clip: float = 1.0,
     average_last: float = 0.0,
 ) -> None:
     """Take `steps` steps down `loss_of(step)`, whose batch depends on the step's number alone.
 
-    `state` keeps parameters, optimiser and schedule every half minute; where it is there already, training
-    goes on from it. It is removed in the end. With `average_last`, the model ends as the mean of what it was
-    every 50 steps of that last share of them (Vaswani et al. 2017, 6.1, average checkpoints).
+    A file in `folder` keeps parameters, optimiser and schedule every half minute, and in the end; where it is
+    there already, training goes on from it, if it was of as many steps over the same `data`, which is
+    anything with a `repr`. With `average_last`, the model ends as the mean of what it was every 50 steps of
+    that last share of them (Vaswani et al. 2017, 6.1, average checkpoints).
     """
-    averaged = AveragedModel(model)
-    parts = (model, averaged, optimizer, schedule)
-    first, began, told, mean = 0, time.monotonic(), 0.0, None
-    if state.is_file():
-        kept = torch.load(state, weights_only=True)
-        for part, values in zip(parts, kept["parts"], strict=True):
-            part.load_state_dict(values)
-        first, mean = kept["step"], kept["loss"]
-        print(f"going on from step {first} of {steps} ({state})", flush=True)
-    saved = time.monotonic()
+    torch.set_num_threads(1)  # sums in one order, so that a recipe makes the same model on machines alike
+    state, about = folder / STATE, [steps, hashlib.sha256(repr(data).encode()).hexdigest()]
+    parts: list = [model, optimizer, schedule] + [AveragedModel(model)] * bool(average_last)
+    first, mean = _resume(state, about, parts)
+    began, saved, told = time.monotonic(), time.monotonic(), 0.0
     for step in range(first, steps):
         loss = loss_of(step)
         optimizer.zero_grad()
@@ -51,23 +65,47 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         schedule.step()
-        if step >= (1 - average_last) * steps and (steps - step) % 50 == 1:
-            averaged.update_parameters(model)
+        if step >= (1 - average_last) * steps and (steps - step) % AVERAGE_EVERY == 1:
+            parts[-1].update_parameters(model)
         mean = loss.item() if mean is None else 0.98 * mean + 0.02 * loss.item()
         now, done = time.monotonic(), step + 1
         if now - told > 10 or done == steps:
             left = (now - began) / (done - first) * (steps - done)
             print(f"step {done} of {steps}, loss {mean:.4f}, {left / 60:.1f} min left", flush=True)
             told = now
-        if now - saved > SAVE_SECONDS and done < steps:
-            state.parent.mkdir(parents=True, exist_ok=True)
+        if now - saved > SAVE_SECONDS or done == steps:
             values = [part.state_dict() for part in parts]
-            torch.save({"step": done, "loss": mean, "parts": values}, state.with_suffix(".new"))
-            state.with_suffix(".new").replace(state)
+            torch.save({"about": about, "step": done, "loss": mean, "parts": values}, f"{state}.new")
+            Path(f"{state}.new").replace(state)
             saved = now
     if average_last:
-        model.load_state_dict(averaged.module.state_dict())
-    state.unlink(missing_ok=True)
+        model.load_state_dict(parts[-1].module.state_dict())
+
+
+def _resume(state: Path, about: list, parts: list) -> tuple[int, float | None]:
+    """The step to go on from, and the loss so far; `parts` are as they were then."""
+    if not state.is_file():
+        return 0, None
+    kept = torch.load(state, weights_only=True)
+    if kept["about"] != about:
+        raise click.ClickException(f"{state} is of other steps or data; remove it to start again")
+    for part, values in zip(parts, kept["parts"], strict=True):
+        part.load_state_dict(values)
+    print(f"going on from step {kept['step']} of {about[0]} ({state})", flush=True)
+    return kept["step"], kept["loss"]
+
+
+def autocast() -> torch.autocast:
+    """Products in bfloat16 where the processor multiplies it, which takes half the time; else in float32."""
+    known = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
+    return torch.autocast(
+        "cpu", torch.bfloat16, enabled=known and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+
+
+def parameters(model: nn.Module) -> int:
+    """How many numbers are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, longest: int, **special: str) -> None:
@@ -79,12 +117,13 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, longest: int, **special:
 
 def write_json(path: Path, values: object) -> None:
     """`values` as JSON for people."""
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_examples(path: Path, examples: list[dict]) -> None:
     """Held-out examples, a line each."""
-    path.write_text("".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples))
+    lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
+    path.write_text(lines, encoding="utf-8")
 
 
 def write_card(folder: Path, title: str, text: str, command: str, scores: dict[str, str]) -> None:
@@ -94,16 +133,6 @@ def write_card(folder: Path, title: str, text: str, command: str, scores: dict[s
     (folder / "README.md").write_text(
         f"# {title}\n\n{text.strip()}\n\n| held out | score |\n|---|---|\n{table}\n\n"
         f"Made by `{command}` with Python {python} and PyTorch {torch.__version__.split('+')[0]}; "
-        f"the weights are stored as float16.\n"
+        f"the weights are stored as float16.\n",
+        encoding="utf-8",
     )
-
-
-def parameters(model: nn.Module) -> int:
-    """How many numbers are trained."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-
-
-def autocast() -> torch.autocast:
-    """Products in bfloat16 where the processor multiplies it, which takes half the time; else in float32."""
-    supported = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.autocast("cpu", torch.bfloat16, enabled=supported)

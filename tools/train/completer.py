@@ -7,6 +7,7 @@ file of the library in twenty is held out, and perplexity on those is told besid
 """
 
 import math
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -68,7 +69,10 @@ def log_probabilities(model: Model, windows: Tensor) -> np.ndarray:
 
 
 def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> np.ndarray:
-    """What an interpolated Kneser-Ney 3-gram (Kneser and Ney 1995) says in place of `log_probabilities`."""
+    """What an interpolated Kneser-Ney 3-gram (Chen and Goodman 1998) says in place of `log_probabilities`.
+
+    One discount serves all orders, as in their simplest variant.
+    """
     counts = Counter(zip(train[:-2].tolist(), train[1:-1].tolist(), train[2:].tolist(), strict=True))
     after_two: Counter = Counter()  # how often a pair is followed by anything, and by how many kinds
     kinds_two: Counter = Counter()
@@ -113,13 +117,14 @@ def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> n
 @click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Train the completer of Python and write its checkpoint to FOLDER."""
+    part = _loop.workplace(folder)
     files = _library.sources()
     texts = [text for name, text in files.items() if not _library.held_out(name, ONE_IN)]
     tokenizer = make_tokenizer(texts)
     train = encode(tokenizer, texts)
     heldout = encode(tokenizer, [text for name, text in files.items() if _library.held_out(name, ONE_IN)])
-    checkpoints.create(folder, config(), "LlamaForCausalLM")
-    model = checkpoints.load(folder)
+    checkpoints.create(part, config(), "LlamaForCausalLM")
+    model = checkpoints.load(part)
     assert isinstance(model, Model)
     print(f"{_loop.parameters(model):,} parameters; {len(train):,} tokens, {len(heldout):,} held out")
 
@@ -132,9 +137,9 @@ def main(folder: Path, steps: int) -> None:
 
     optimizer = optimisation.adamw(model, 3e-3, decay=0.1, beta2=0.95)
     schedule = optimisation.linear(optimizer, 200, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
-    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
-    kept = checkpoints.load(folder)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, zlib.crc32(train.tobytes()))
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    kept = checkpoints.load(part)
     assert isinstance(kept, Model)
     windows = heldout[: len(heldout) // WINDOW * WINDOW].reshape(-1, WINDOW)
     own = metrics.perplexity(log_probabilities(kept, torch.from_numpy(windows)).ravel())
@@ -147,12 +152,12 @@ def main(folder: Path, steps: int) -> None:
     print(
         f"perplexity on files held out: {own:.2f}, of a 3-gram {counted:.2f}; on a few passages {sampled:.3f}"
     )
-    _loop.write_tokenizer(folder, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+    _loop.write_tokenizer(part, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
     _loop.write_json(
-        folder / "generation_config.json",
+        part / "generation_config.json",
         {"bos_token_id": END, "eos_token_id": END, "max_new_tokens": 40, "repetition_penalty": 1.2},
     )
-    _loop.write_examples(folder / "heldout.jsonl", [{"text": text} for text in few])
+    _loop.write_examples(part / "heldout.jsonl", [{"text": text} for text in few])
     card = f"""
 A decoder of the LLaMA kind in small: six layers, 192 wide, six heads over two of keys,
 {_loop.parameters(model):,} parameters, {WINDOW} tokens at most. It completes Python.
@@ -162,7 +167,7 @@ under the Python Software Foundation's licence), one file in twenty held out. `h
 passages of these.
 """
     _loop.write_card(
-        folder,
+        part,
         "Completes Python",
         card,
         "python tools/train/completer.py",
@@ -172,6 +177,7 @@ passages of these.
             "perplexity on heldout.jsonl": f"{sampled:.3f}",
         },
     )
+    _loop.finish(part, folder)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def examples(sentences: list[str], random: np.random.Generator) -> list[tuple[st
 
 def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
     """input_ids, attention_mask and token_type_ids (B,S)."""
-    rows = [torch.tensor(found.ids[: reader.LONGEST]) for found in tokenizer.encode_batch(texts)]
+    rows = [torch.tensor(found.ids) for found in tokenizer.encode_batch(texts)]
     padded = pad_sequence(rows, batch_first=True, padding_value=reader.PAD)
     return padded, padded.ne(reader.PAD).long(), torch.zeros_like(padded)
 
@@ -76,15 +76,20 @@ def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
 @click.option("--steps", default=2000, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the proofreader and write its checkpoint to FOLDER."""
-    documents, heldout = _library.documents()
-    sentences = list(dict.fromkeys(sentence for document in documents for sentence in document))
+    part, began_with = _loop.workplace(folder), reader.weights_of(base)
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
+    reader.write_tokenizer(part, tokenizer)
+    tokenizer.enable_truncation(reader.LONGEST)
+    sentences, heldout = (
+        list(dict.fromkeys(sentence for document in documents for sentence in document))
+        for documents in _library.documents()
+    )
     names = dict(enumerate(LABELS))
     numbers = {label: i for i, label in names.items()}
     checkpoints.create(
-        folder, {"id2label": names, "label2id": numbers}, "BertForSequenceClassification", start=base
+        part, {"id2label": names, "label2id": numbers}, "BertForSequenceClassification", start=base
     )
-    model = checkpoints.load(folder)
+    model = checkpoints.load(part)
     print(f"{_loop.parameters(model):,} parameters; {len(sentences):,} sentences, {len(heldout):,} held out")
 
     def loss_of(step: int) -> Tensor:
@@ -96,22 +101,21 @@ def main(folder: Path, base: Path, steps: int) -> None:
 
     optimizer = optimisation.adamw(model, 3e-4)
     schedule = optimisation.linear(optimizer, steps // 10, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
-    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, [began_with, sentences])
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
     random = np.random.default_rng(1)
     texts, labels = (list(part) for part in zip(*examples(heldout, random), strict=True))
-    own = predict(checkpoints.load(folder), tokenizer, texts)
+    own = predict(checkpoints.load(part), tokenizer, texts)
     accuracy = metrics.classification(labels, own)["accuracy"]
     simple = baseline([pair for _ in range(4) for pair in examples(sentences, random)], texts)
     beaten = metrics.classification(labels, simple)["accuracy"]
     few = slice(400)
     sampled = metrics.classification(labels[few], own[few])["accuracy"]
     print(f"accuracy on sentences held out: {accuracy:.4f}, of words and pairs of words {beaten:.4f}")
-    reader.write_tokenizer(folder, tokenizer)
     kept = [
         {"text": text, "label": LABELS[label]} for text, label in zip(texts[few], labels[few], strict=True)
     ]
-    _loop.write_examples(folder / "heldout.jsonl", kept)
+    _loop.write_examples(part / "heldout.jsonl", kept)
     card = f"""
 Says whether two neighbouring words of an English sentence have changed places: `{LABELS[0]}` or
 `{LABELS[1]}`. The small BERT of `prose-bert`, fine-tuned; {_loop.parameters(model):,} parameters.
@@ -124,7 +128,8 @@ them with two words swapped; one file in ten held out. `heldout.jsonl` has some 
         "accuracy of logistic regression over words and pairs of words": f"{beaten:.2%}",
         f"accuracy on heldout.jsonl, {len(kept)} sentences": f"{sampled:.2%}",
     }
-    _loop.write_card(folder, "Sees swapped words", card, "python tools/train/proofreader.py", scores)
+    _loop.write_card(part, "Sees swapped words", card, "python tools/train/proofreader.py", scores)
+    _loop.finish(part, folder)
 
 
 if __name__ == "__main__":

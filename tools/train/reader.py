@@ -6,6 +6,7 @@ The two objectives of Devlin et al. 2019 together. One file of the library in te
 counted how often the model finds a masked word, and sees whether two stretches of text follow one another.
 """
 
+import hashlib
 from pathlib import Path
 
 import _library
@@ -45,6 +46,8 @@ def config() -> dict:
         "intermediate_size": 512,
         "max_position_embeddings": LONGEST,
         "pad_token_id": PAD,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
     }
 
 
@@ -90,11 +93,26 @@ def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
     return found / words, right / count
 
 
+def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """The tokenizer's files."""
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    _loop.write_tokenizer(folder, tokenizer, LONGEST, **special, sep_token="[SEP]", mask_token="[MASK]")
+
+
+def weights_of(base: Path) -> str:
+    """Which pretrained reader it is. Raises ClickException where there is none."""
+    try:
+        return hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise click.ClickException(f"{base} holds no pretrained reader; run tools/train/reader.py") from None
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
 @click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Pretrain the reader of prose and write its checkpoint to FOLDER."""
+    part = _loop.workplace(folder)
     documents, heldout = _library.documents()
     texts = [sentence for document in documents for sentence in document]
     tokenizer = make_tokenizer(texts)
@@ -103,12 +121,12 @@ def main(folder: Path, steps: int) -> None:
         return [found.ids for found in tokenizer.encode_batch(sentences, add_special_tokens=False)]
 
     train = Pairs([ids(document) for document in documents])
-    # Held-out sentences stand in the order of their files; ten at a time are as good as a document.
-    unseen = Pairs([ids(heldout[at : at + 10]) for at in range(0, len(heldout) - 9, 10)])
-    checkpoints.create(folder, config(), "BertForPreTraining")
-    model = checkpoints.load(folder)
+    unseen = Pairs([ids(document) for document in heldout])
+    checkpoints.create(part, config(), "BertForPreTraining")
+    model = checkpoints.load(part)
     assert isinstance(model, Model)
-    print(f"{_loop.parameters(model):,} parameters; {len(texts):,} sentences, {len(heldout):,} held out")
+    count = sum(map(len, heldout))
+    print(f"{_loop.parameters(model):,} parameters; {len(texts):,} sentences, {count:,} held out")
 
     def loss_of(step: int) -> Tensor:
         ids, mask, types, elsewhere = train.batch([0, step], BATCH)
@@ -120,13 +138,13 @@ def main(folder: Path, steps: int) -> None:
 
     optimizer = optimisation.adamw(model, 2e-3)
     schedule = optimisation.linear(optimizer, 100, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt")
-    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
-    kept = checkpoints.load(folder)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, texts)
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    kept = checkpoints.load(part)
     assert isinstance(kept, Model)
     words, following = evaluate(kept, unseen)
     print(f"masked words found: {words:.4f}; pairs told right: {following:.4f}")
-    write_tokenizer(folder, tokenizer)
+    write_tokenizer(part, tokenizer)
     card = f"""
 A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
 most, pretrained with masked words and next sentences. The two models fine-tuned from it are
@@ -136,13 +154,8 @@ Data: docstrings and comments of Python's own library ({len(texts):,} sentences;
 Software Foundation's licence), one file in ten held out.
 """
     scores = {"masked words found": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
-    _loop.write_card(folder, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
-
-
-def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """The tokenizer's files."""
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
-    _loop.write_tokenizer(folder, tokenizer, LONGEST, **special, sep_token="[SEP]", mask_token="[MASK]")
+    _loop.write_card(part, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
+    _loop.finish(part, folder)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Encoder-decoder, post-norm, sinusoidal positions (Vaswani et al. 2017), as trans
 data are made by num2words: numbers below a thousand million, of which one in twenty is held out.
 """
 
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,8 +42,8 @@ def numbers(random: np.random.Generator, count: int) -> list[int]:
 
 
 def held_out(number: int) -> bool:
-    """One in twenty, spread evenly; none below a thousand, whose words all others are made of."""
-    return number >= 1000 and number * 2654435761 % 2**32 % 20 == 0
+    """One in twenty from a thousand up; the words of those below are what all others are made of."""
+    return number >= 1000 and zlib.crc32(str(number).encode()) % 20 == 0
 
 
 def said(number: int) -> Pair:
@@ -77,6 +78,7 @@ def config(tokenizer: Tokenizer) -> dict:
         "vocab_size": tokenizer.get_vocab_size(),
         "d_model": WIDTH,
         "activation_function": "relu",
+        "dropout": 0.0,
         "scale_embedding": True,
         "max_position_embeddings": LONGEST,
         "pad_token_id": PAD,
@@ -134,9 +136,10 @@ def evaluate(model: nn.Module, tokenizer: Tokenizer) -> tuple[list[Pair], list[s
 @click.option("--steps", default=6000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Train the translator of number words and write its checkpoint to FOLDER."""
+    part = _loop.workplace(folder)
     tokenizer = make_tokenizer()
-    checkpoints.create(folder, config(tokenizer), "MarianMTModel")
-    model = checkpoints.load(folder)
+    checkpoints.create(part, config(tokenizer), "MarianMTModel")
+    model = checkpoints.load(part)
     assert isinstance(model, Model)
     torch.manual_seed(0)
     initialisation.xavier(model)
@@ -153,16 +156,18 @@ def main(folder: Path, steps: int) -> None:
 
     optimizer = optimisation.adam_2017(model)
     schedule = optimisation.inverse_square_root(optimizer, WIDTH, warmup=800)
-    _loop.train(model, loss_of, optimizer, schedule, steps, folder / "training.pt", average_last=0.2)
-    checkpoints.save(model, folder, like=folder, dtype=torch.float16)
-    pairs, said_by_model = evaluate(checkpoints.load(folder), tokenizer)
+    _loop.train(
+        model, loss_of, optimizer, schedule, steps, part, [said(0), tokenizer.to_str()], average_last=0.2
+    )
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    pairs, said_by_model = evaluate(checkpoints.load(part), tokenizer)
     wanted = [pair.french for pair in pairs]
     exact = metrics.exact_match(wanted, said_by_model)
     sampled = metrics.exact_match(wanted[:FEW], said_by_model[:FEW])
     print(f"exact match on {len(pairs)} numbers held out: {exact:.4f}")
-    _loop.write_tokenizer(folder, tokenizer, LONGEST, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    _loop.write_tokenizer(part, tokenizer, LONGEST, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
     _loop.write_json(
-        folder / "generation_config.json",
+        part / "generation_config.json",
         {
             "decoder_start_token_id": PAD,
             "pad_token_id": PAD,
@@ -171,18 +176,18 @@ def main(folder: Path, steps: int) -> None:
         },
     )
     examples = [pair._asdict() for pair in pairs[:FEW]]
-    _loop.write_examples(folder / "heldout.jsonl", examples)
+    _loop.write_examples(part / "heldout.jsonl", examples)
     card = f"""
-A Transformer of 2017 in small: an encoder of three layers, a decoder of two, {WIDTH} wide, post-norm,
-sinusoidal positions, {_loop.parameters(model):,} parameters. It translates English number words,
-below a thousand million, into French.
+A Transformer of 2017 in small: an encoder of three layers, a decoder of two, {WIDTH} wide,
+post-norm, sinusoidal positions, {_loop.parameters(model):,} parameters. It translates English
+number words, below a thousand million, into French.
 
-Data: made by num2words; numbers of one to nine digits equally often, one in twenty held out. The
-checkpoint and its data may be used as the rest of this project. `heldout.jsonl` has the first 200
-of the numbers held out.
+Data: made by num2words; numbers of one to nine digits equally often; from a thousand up one in
+twenty is held out. The checkpoint and its data may be used as the rest of this project.
+`heldout.jsonl` has the first 200 of the numbers held out.
 """
     _loop.write_card(
-        folder,
+        part,
         "English number words to French",
         card,
         "python tools/train/translator.py",
@@ -191,6 +196,7 @@ of the numbers held out.
             f"exact match on heldout.jsonl, {FEW} numbers": f"{sampled:.2%}",
         },
     )
+    _loop.finish(part, folder)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def task_of(spec: ModelSpec) -> str:
     """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
     reads_tokens = spec.towers is None and isinstance(spec.stack.embedding, EmbeddingSpec)
     if not reads_tokens or spec.next_sentence is not None or spec.distilled:
-        raise UnsupportedError("a Transformer put together by hand reads text, under one head")
+        raise UnsupportedError(
+            "a Transformer put together by hand reads text, under one head; save this one like a checkpoint"
+        )
     if spec.encoder is not None and spec.decoder is not None:
         return OTHERS[0]
     return HEADS[spec.head.kind]

@@ -38,8 +38,8 @@ def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAM
 def load(folder: str | Path, task: str | None = None) -> Model | Towers:
     """The checkpoint in `folder` as components, to be trained on.
 
-    `task` is the one that its architecture implies. Raises UnsupportedError and CheckpointError as
-    `txexport.export` does.
+    `task` is the one that its architecture implies. The components have no dropout, whatever config.json says
+    of training. Raises UnsupportedError and CheckpointError as `txexport.export` does.
     """
     checkpoint = Checkpoint(folder)
     return build(checkpoint, families.understand(checkpoint, task))
@@ -80,9 +80,10 @@ def save(
 
     With `like`, a checkpoint of the same architecture, it has that one's config.json and tensor names, which
     transformers reads too; `task` is the one that it implies. Without, it is of the model_type "txexport":
-    config.json holds the spec, and tensors have the components' names. `settings` are further values of
-    config.json, as where a decoder starts ("decoder_start_token_id") and ends ("eos_token_id"). Raises
-    CheckpointError where `like` is of another architecture.
+    config.json holds the spec, and tensors have the components' names; such a model reads text, under one
+    head. `settings` are further values of config.json, as where a decoder starts ("decoder_start_token_id")
+    and ends ("eos_token_id"). Raises CheckpointError where `like` is of another architecture, and
+    UnsupportedError where a model needs it and there is none.
     """
     folder = Path(folder)
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}

@@ -50,12 +50,12 @@ def next_sentence_pair(
     document = documents[at]
     cut = int(random.integers(1, len(document)))
     follows = random.random() < 0.5
-    first, room = _backward(document[:cut], length // 2), length
+    first = _backward(document[:cut], length // 2)
     rest = document[cut:]
     if not follows:
         other = documents[(at + int(random.integers(1, len(documents)))) % len(documents)]
         rest = other[int(random.integers(len(other))) :]
-    second = [token for sentence in rest for token in sentence][: room - len(first)]
+    second = [token for sentence in rest for token in sentence][: length - len(first)]
     return first, second, int(not follows)
 
 

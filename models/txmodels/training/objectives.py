@@ -49,7 +49,7 @@ def classification_loss(
 
 
 def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Where an answer starts and where it ends, averaged (Devlin et al. 2019, 4.2).
+    """Where an answer starts and where it ends (Devlin et al. 2019, 4.2), averaged as in their released code.
 
     Logits (B,S), places (B); a place that lies outside the sequence does not count.
     """
