@@ -254,7 +254,6 @@ def test_checkpoints_own_settings_are_honoured(model_of):
         ({"max_new_tokens": 100}, "exceed the model's 40"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"num_return_sequences": 2}, "num_return_sequences"),
-        ({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}, "num_beam_groups"),
     ],
 )
 def test_an_option_that_cannot_be_is_one_line(options, said, model_of):

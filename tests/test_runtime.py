@@ -308,8 +308,46 @@ def test_embed_answers_in_order_whatever_the_batches(model_of):
 
 
 def test_unknown_device(bundle_of):
-    with pytest.raises(InputError, match="device 'tpu' is not known"):
+    with pytest.raises(InputError, match="device 'tpu' is not there; this ONNX Runtime has cpu"):
         txexport.load(bundle_of("bert"), device="tpu")
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+@pytest.mark.parametrize("name", ["openvino", "OpenVINOExecutionProvider"])
+def test_another_provider_is_used_by_name(name, cache, model_of, monkeypatch):
+    """The CPU stands in for it: what counts is what ONNX Runtime is asked for, and that values fit."""
+    import onnxruntime
+
+    asked = []
+
+    class Renamed(onnxruntime.InferenceSession):
+        def __init__(self, path, options, providers):
+            asked.append(providers)
+            super().__init__(path, options, providers=["CPUExecutionProvider"])
+
+        def get_providers(self):
+            return ["OpenVINOExecutionProvider", "CPUExecutionProvider"]
+
+    original = model_of("gpt2", cache)
+    expected = original.generate_ids([[5, 6, 7], [9]], num_beams=2, max_new_tokens=6)
+    there = ["OpenVINOExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: there)
+    monkeypatch.setattr("onnxruntime.InferenceSession", Renamed)
+    model = txexport.load(original.folder, device=name)
+    assert model.device == "openvino"
+    assert asked == [there]
+    assert model.generate_ids([[5, 6, 7], [9]], num_beams=2, max_new_tokens=6) == expected
+    with pytest.raises(InputError, match="device 'coreml' is not there; this ONNX Runtime has cpu, openvino"):
+        txexport.load(model.folder, device="coreml")
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_does_not_start_is_one_line(bundle_of, monkeypatch):
+    """ONNX Runtime goes on with the CPU in silence."""
+    there = ["XnnpackExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: there)
+    with pytest.raises(InputError, match="cannot start XnnpackExecutionProvider here"):
+        txexport.load(bundle_of("bert"), device="xnnpack")
 
 
 @pytest.mark.skipif(cuda_present(), reason="this machine has CUDA")

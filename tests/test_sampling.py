@@ -114,7 +114,7 @@ def test_draws_follow_the_probabilities(scale):
     row[[2, 5, 11]] = -np.inf
     p = np.exp(row.astype(np.float64))
     p /= p.sum()
-    draws = sampling.sample(np.tile(row, (40_000, 1)), np.random.default_rng(2))
+    draws = sampling.sample(np.tile(row, (40_000, 1)), [np.random.default_rng(2)] * 40_000)
     counts = np.bincount(draws, minlength=13)
     assert counts[[2, 5, 11]].sum() == 0
     likely = p > 0
@@ -126,7 +126,7 @@ def test_draws_follow_the_probabilities(scale):
 def test_every_row_is_drawn_from_its_own_scores():
     rows = np.full((5, 5), -np.inf, np.float32)
     rows[np.arange(5), [3, 0, 4, 2, 1]] = [-50, 0, 900, 3e38, -3e38]
-    assert sampling.sample(rows, np.random.default_rng(0)).tolist() == [3, 0, 4, 2, 1]
+    assert sampling.sample(rows, [np.random.default_rng(0)] * 5).tolist() == [3, 0, 4, 2, 1]
 
 
 class Fixed:
@@ -135,21 +135,21 @@ class Fixed:
     def __init__(self, number: float):
         self.number = number
 
-    def random(self, count: int) -> np.ndarray:
-        return np.full(count, self.number)
+    def random(self) -> float:
+        return self.number
 
 
 def test_ends_of_the_draw():
     scores = np.array([[-np.inf, 0.0, -np.inf, 0.0, -np.inf], [-1e30, 0.0, 0.0, -1e30, -1e30]], np.float32)
-    assert sampling.sample(scores, Fixed(0.0)).tolist() == [1, 1]
-    assert sampling.sample(scores, Fixed(np.nextafter(0.5, 0))).tolist() == [1, 1]
-    assert sampling.sample(scores, Fixed(0.5)).tolist() == [3, 2]
-    assert sampling.sample(scores, Fixed(np.nextafter(1.0, 0))).tolist() == [3, 2]
+    assert sampling.sample(scores, [Fixed(0.0)] * 2).tolist() == [1, 1]
+    assert sampling.sample(scores, [Fixed(np.nextafter(0.5, 0))] * 2).tolist() == [1, 1]
+    assert sampling.sample(scores, [Fixed(0.5)] * 2).tolist() == [3, 2]
+    assert sampling.sample(scores, [Fixed(np.nextafter(1.0, 0))] * 2).tolist() == [3, 2]
 
 
 def test_a_seed_gives_the_same_tokens():
     scores = scores_of(0)
-    first, again = (sampling.sample(scores, np.random.default_rng(5)) for _ in range(2))
+    first, again = (sampling.sample(scores, [np.random.default_rng(5)] * len(scores)) for _ in range(2))
     assert np.array_equal(first, again)
 
 
@@ -164,4 +164,4 @@ def test_a_seed_gives_the_same_tokens():
 def test_rows_that_cannot_be_drawn_from(row, said):
     scores = np.array([[0.0, 1.0], row], np.float32)
     with pytest.raises(InputError, match=f"{said}; choose remove_invalid_values=True or fewer restrictions"):
-        sampling.sample(scores, np.random.default_rng(0))
+        sampling.sample(scores, [np.random.default_rng(0)] * 2)

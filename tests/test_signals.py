@@ -14,7 +14,7 @@ from rows import HEAR, OTHERS, Row
 from txexport.cli import main
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.runtime import load
+from txexport.runtime import jobs, load, speech
 
 SETTINGS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
 
@@ -133,6 +133,45 @@ def test_what_is_written_down_equals_transformers(task, language, whisper):
     found = model.transcribe(sounds, language=language, task=task, max_new_tokens=12)
     assert found == model.text.decode([row[1:] if row[0] == 3 else row for row in wanted])
     assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == found[0]
+
+
+def test_max_length_of_a_text_is_as_transformers_counts_it(whisper):
+    """There the tokens that a text begins with come on top."""
+    model, original, sounds = whisper
+    features = torch.from_numpy(model.audio.features(sounds[0]))
+    for longest in (5, 100):  # the second is more than the model has room for
+        with torch.no_grad():
+            expected = original.generate(features, language="fr", max_length=longest, min_length=90)[
+                0
+            ].tolist()
+        asked = speech.request(model, sounds[:1], language="fr", max_length=longest, min_length=90)
+        (found,) = jobs.finished(jobs.run(model, asked, 100, None))
+        assert found.tokens == expected[-len(found.tokens) :]
+        assert len(found.tokens) == min(longest, 40 - 4)
+        assert len(expected) in (len(found.tokens), len(found.tokens) + 4)
+
+
+def test_many_sounds_are_read_batch_by_batch(whisper, monkeypatch):
+    model, _, sounds = whisper
+    many, read, done = [*sounds, *sounds, sounds[1]], [], []
+    expected = model.transcribe(many, max_new_tokens=8)
+    features = model.audio.features
+    monkeypatch.setattr(model.audio, "features", lambda rows: read.append(len(rows)) or features(rows))
+    budget = 2 * (50 + 8)  # two sounds of 50 positions with 8 new tokens
+    found = model.transcribe(
+        many, max_new_tokens=8, batch_tokens=budget, progress=lambda *at: done.append(at)
+    )
+    assert found == expected
+    assert read == [2, 2, 1]
+    assert done == [(2, 5), (4, 5), (5, 5)]
+
+
+def test_a_stream_of_sounds_makes_what_is_written_down(whisper):
+    model, _, sounds = whisper
+    texts = ["", ""]
+    for place, piece in model.stream_many(sounds, language="fr", max_new_tokens=12):
+        texts[place] += piece
+    assert texts == model.transcribe(sounds, language="fr", max_new_tokens=12)
 
 
 def test_scores_of_a_sound_are_adjusted_too(whisper):

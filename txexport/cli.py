@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from txexport.cli_compare import compare
-from txexport.cli_options import answers, bundle, lines, quiet_references, texts
+from txexport.cli_generate import generate, transcribe
+from txexport.cli_options import bundle, quiet_references
 from txexport.cli_tasks import COMMANDS
 from txexport.errors import TxexportError
 
@@ -93,7 +93,7 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="Only txexport's own PyTorch model, or only the original (default: both, where installed); or the"
     " former in float64, with what float32 alone is off by beside, which tells rounding from error.",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
     "--runtime",
     "runtimes",
@@ -179,101 +179,6 @@ def verify(
     sys.exit(0 if report.ok else 1)
 
 
-def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE pairs as options; a value is JSON, or else the text itself."""
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{pair}' is not NAME=VALUE")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-@main.command()
-@bundle
-@texts("PROMPTS")
-@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
-@click.option("--num-beams", type=int, help="Beam search with so many beams.")
-@click.option("--do-sample/--no-sample", default=None, help="Draw tokens instead of taking the likeliest.")
-@click.option("--temperature", type=float, help="Below 1 likely tokens become likelier, above 1 less so.")
-@click.option("--top-k", type=int, help="Draw from so many of the likeliest tokens.")
-@click.option("--top-p", type=float, help="Draw from the fewest tokens that have this probability.")
-@click.option("--seed", type=int, help="Draw the same tokens each time.")
-@click.option(
-    "--set",
-    "others",
-    multiple=True,
-    callback=_set,
-    metavar="NAME=VALUE",
-    help="Any other option by transformers' name, as repetition_penalty=1.2; again for more.",
-)
-@answers
-def generate(
-    out: Path,
-    texts: tuple[str, ...],
-    file: Path | None,
-    others: dict[str, Any],
-    as_json: bool,
-    device: str | None,
-    threads: int | None,
-    **options: Any,
-) -> None:
-    """Continue PROMPTS; an encoder-decoder answers them.
-
-    The text of one prompt comes as it is made.
-    """
-    from txexport.runtime import load
-
-    given = {name: value for name, value in options.items() if value is not None} | others
-    prompts = lines(texts, file)
-    model = load(out, device=device, threads=threads)
-    if len(prompts) == 1 and not as_json and model.settings.updated(**given).num_return_sequences == 1:
-        for _, piece in model.stream_many(prompts, **given):
-            click.echo(piece, nl=False)
-        click.echo()
-        return
-    for prompt, text in zip(prompts, model.generate(prompts, **given), strict=True):
-        several = [text] if isinstance(text, str) else text
-        for one in several:
-            click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
-
-
-@main.command()
-@bundle
-@click.argument("sounds", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--language", help="What is spoken, as fr (default: what the model hears).")
-@click.option(
-    "--task",
-    type=click.Choice(["transcribe", "translate"]),
-    help="Default: what the checkpoint says, or else to write down.",
-)
-@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
-@answers
-def transcribe(
-    out: Path,
-    sounds: tuple[Path, ...],
-    language: str | None,
-    task: str | None,
-    max_new_tokens: int | None,
-    as_json: bool,
-    device: str | None,
-    threads: int | None,
-) -> None:
-    """Write down the WAV files SOUNDS, or translate them into English."""
-    from txexport.runtime import load
-
-    given: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-    model = load(out, device=device, threads=threads)
-    for sound, text in zip(
-        sounds, model.transcribe(list(sounds), language=language, task=task, **given), strict=True
-    ):
-        click.echo(json.dumps({"sound": str(sound), "text": text}) if as_json else text)
-
-
 @main.command()
 @click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--task", help="What a checkpoint is for, as in export.")
@@ -319,5 +224,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in (compare, *COMMANDS):
+for command in (generate, transcribe, *COMMANDS):
     main.add_command(command)

@@ -36,9 +36,8 @@ def device(command: Callable) -> Callable:
     command = click.option(
         "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
     )(command)
-    return click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where present.")(
-        command
-    )
+    where = "cpu, cuda, or another provider of ONNX Runtime, as openvino (default: CUDA where present)."
+    return click.option("--device", help=where)(command)
 
 
 def answers(command: Callable) -> Callable:
@@ -49,13 +48,13 @@ def answers(command: Callable) -> Callable:
 def long_texts(command: Callable) -> Callable:
     """--truncate and --batch-tokens."""
     cut = "Cut texts that are too long, which are otherwise an error."
-    return click.option("--truncate", is_flag=True, help=cut)(batch_tokens(command))
+    return click.option("--truncate", is_flag=True, help=cut)(batch_tokens(2048)(command))
 
 
-def batch_tokens(command: Callable) -> Callable:
-    """--batch-tokens."""
-    size = click.IntRange(min=1)
-    return click.option("--batch-tokens", type=size, help="Most tokens of a batch (default: 2048).")(command)
+def batch_tokens(default: int) -> Callable[[Callable], Callable]:
+    """--batch-tokens, whose default is the method's."""
+    said = f"Most tokens of a batch (default: {default})."
+    return click.option("--batch-tokens", type=click.IntRange(min=1), help=said)
 
 
 def batch_size(command: Callable) -> Callable:
@@ -121,19 +120,23 @@ def run(
     out: Path, method: str, *inputs: Any, device: str | None, threads: int | None, **options: Any
 ) -> list[Any]:
     """What `method` of the bundle's Model gives for `inputs` and those `options` that were chosen."""
+    from txexport.runtime import load
+
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return with_progress(getattr(load(out, device=device, threads=threads), method), *inputs, **chosen)
+
+
+def with_progress(method: Callable, *inputs: Any, **options: Any) -> list[Any]:
+    """What a Model's `method` gives, with a bar on a terminal meanwhile."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    from txexport.runtime import load
-
-    model = load(out, device=device, threads=threads)
-    chosen = {name: value for name, value in options.items() if value is not None}
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     quiet = not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         task = bar.add_task("", total=None)
-        return getattr(model, method)(
-            *inputs, **chosen, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        return method(
+            *inputs, **options, progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
 
 

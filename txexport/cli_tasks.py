@@ -100,7 +100,7 @@ def tag(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, **c
 )
 @click.option("--align-to-words/--no-align-to-words", default=True, help="Widen answers to whole words.")
 @click.option("--handle-impossible-answer", is_flag=True, help='Let "" say that there is none.')
-@options.batch_tokens
+@options.batch_tokens(2048)
 @options.answers
 def answer(
     out: Path,

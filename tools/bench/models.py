@@ -2,30 +2,38 @@
 
     python tools/bench/models.py [--only gpt2,t5] [--threads 2] [--json FILE] [--plot FILE.png]
 
-Shapes are real ones with random weights, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of 0.5B, T5-small
-and BART-base. Each measurement alternates between the runners, after one run of each to warm up; medians are
-compared. CTranslate2 takes part where it is installed.
+Shapes are real ones with random weights in float32, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of
+0.5B, T5-small and BART-base. Each measurement alternates between the runtimes, after one run of each to warm
+up; medians are compared, and first tokens. Every runtime has a process of its own, and takes part where it
+is installed: here, or with --python in another interpreter, as one with other versions of its libraries:
+
+    python tools/bench/models.py --python optimum=OTHER/bin/python
+
+Where other work keeps the cores busy, `--clock cpu --threads 1` counts the seconds of the processor instead
+of those that pass.
 """
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-import transformers
-
-import txexport
+from tokenizers import Tokenizer, models
 
 PAUSE = 0.05  # seconds: threads of one library spin on for a while when it is done
-BATCH, SOURCE, NEW = 8, 64, 48
-
+RUNTIMES = {
+    "txexport": "txexport",
+    "transformers": "transformers",
+    "ctranslate2": "ctranslate2",
+    "genai": "onnxruntime_genai",
+    "optimum": "optimum.onnxruntime",
+}
 QWEN = {
     "vocab_size": 151_936,
     "hidden_size": 896,
@@ -35,150 +43,171 @@ QWEN = {
     "intermediate_size": 4864,
     "tie_word_embeddings": True,
 }
-NO_END = {"eos_token_id": None, "forced_eos_token_id": None}
-# Name -> architecture, what its config changes, task.
-MODELS = {
-    "bert": ("BertModel", {}, "encode"),
-    "gpt2": ("GPT2LMHeadModel", {}, "decode"),
-    "qwen2": ("Qwen2ForCausalLM", QWEN, "decode"),
-    "t5": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
-    "bart": (
-        "BartForConditionalGeneration",
-        {"d_model": 768, "encoder_layers": 6, "decoder_layers": 6},
-        "answer",
-    ),
-}
 BART_BASE = {
+    "d_model": 768,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
     "encoder_ffn_dim": 3072,
     "decoder_ffn_dim": 3072,
     "encoder_attention_heads": 12,
     "decoder_attention_heads": 12,
 }
+# Name -> architecture, what its config changes, kind of case.
+MODELS = {
+    "bert": ("BertModel", {}, "encode"),
+    "gpt2": ("GPT2LMHeadModel", {}, "decode"),
+    "qwen2": ("Qwen2ForCausalLM", QWEN, "decode"),
+    "t5": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
+    "bart": ("BartForConditionalGeneration", BART_BASE, "answer"),
+}
+# Kind -> what it is called, batch, source or prompt, new tokens, beams.
+CASES = {
+    "encode": [("1 x 128", 1, 128, 0, 1)],
+    "decode": [("prompt of 512", 1, 512, 1, 1), ("48 new after 32", 1, 32, 48, 1)],
+    "answer": [("8 x 64 -> 48, 1 beam", 8, 64, 48, 1), ("8 x 64 -> 48, 4 beams", 8, 64, 48, 4)],
+}
 
 
 @dataclass
 class Result:
-    """Median seconds of one measurement by runner, and how many tokens it makes, or 0."""
+    """Median seconds of one measurement by runtime, and how many tokens it makes.
+
+    `differ` names the runtimes whose tokens are not those of txexport.
+    """
 
     name: str
     seconds: dict[str, float]
-    tokens: int = 0
+    tokens: int
+    differ: list[str]
 
     def line(self) -> str:
-        """What it says in one line: ours, then the others with how many times as long they take."""
+        """Ours, then the others with how many times as long they take."""
         own = self.seconds["txexport"]
+        parts = [f"{self.name:28} txexport {self._said(own)}"]
+        for name, seconds in self.seconds.items():
+            if name != "txexport":
+                mark = "*" if name in self.differ else ""
+                parts.append(f"{name}{mark} {self._said(seconds)} (x{seconds / own:.2f})")
+        return "   ".join(parts)
 
-        def said(seconds: float) -> str:
-            return f"{self.tokens / seconds:8.1f} tokens/s" if self.tokens else f"{seconds * 1e3:8.1f} ms"
-
-        others = [
-            f"{name} {said(seconds)} (x{seconds / own:.2f})"
-            for name, seconds in self.seconds.items()
-            if name != "txexport"
-        ]
-        return f"{self.name:32} txexport {said(own)}   {'   '.join(others)}"
+    def _said(self, seconds: float) -> str:
+        return f"{self.tokens / seconds:7.1f} tokens/s" if self.tokens > 1 else f"{seconds * 1e3:7.1f} ms"
 
 
-def measure(name: str, runs: dict[str, Callable[[], object]], times: int, tokens: int = 0) -> Result:
-    """Each run in turn, `times` times after one to warm up."""
-    found: dict[str, list[float]] = {runner: [] for runner in runs}
+class Worker:
+    """A runtime in its own process."""
+
+    def __init__(self, runtime: str, python: str, checkpoint: Path, folder: Path, threads: int):
+        script = Path(__file__).with_name("workers.py")
+        command = [python, script, runtime, checkpoint, folder, str(threads)]
+        self.log = open(folder.with_suffix(".log"), "w+")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+        )
+        self.error = self._answer().get("error")
+
+    def run(self, case: dict) -> dict:
+        """The seconds and the tokens of a case, or an error."""
+        self.process.stdin.write(json.dumps(case) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict:
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        self.log.seek(0)
+        said = self.log.read().strip().splitlines() or ["no word"]
+        return {"error": said[-1]}
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()
+        self.process.wait()
+        self.log.close()
+
+
+def make(name: str, folder: Path) -> None:
+    """A random checkpoint of `name` in `folder`, with a tokenizer whose word <5> is token 5."""
+    import torch
+    import transformers
+
+    architecture, sizes, kind = MODELS[name]
+    config = transformers.AutoConfig.for_model(name, **sizes)
+    torch.manual_seed(0)
+    model = getattr(transformers, architecture)(config)
+    if kind != "encode":
+        model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
+    model.save_pretrained(folder)
+    words = Tokenizer(models.WordLevel({f"<{i}>": i for i in range(config.vocab_size)}, unk_token="<3>"))
+    special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    said = json.loads(path.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    path.write_text(json.dumps(said))
+
+
+def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str) -> Result:
+    """A case on each runtime in turn, `times` times after one to warm up."""
+    seconds: dict[str, list[float]] = {}
+    tokens: dict[str, list[int]] = {}
     for attempt in range(times + 1):
-        for runner, run in runs.items():
-            start = time.perf_counter()
-            run()
+        for runtime, worker in workers.items():
+            if attempt and runtime not in tokens:
+                continue
+            found = worker.run(case)
+            if "error" in found:
+                print(f"{name}: {runtime} does not take part: {found['error']}")
+                continue
+            tokens[runtime] = found["tokens"]
             if attempt:
-                found[runner].append(time.perf_counter() - start)
+                seconds.setdefault(runtime, []).append(found[clock])
             time.sleep(PAUSE)
-    result = Result(name, {runner: statistics.median(values) for runner, values in found.items()}, tokens)
+    differ = [runtime for runtime, row in tokens.items() if row != tokens["txexport"]]
+    medians = {runtime: statistics.median(values) for runtime, values in seconds.items()}
+    result = Result(name, medians, case["batch"] * case["new"], differ)
     print(result.line(), flush=True)
     return result
 
 
-def make(name: str, folder: Path):
-    """A random checkpoint of `name` in `folder`, and transformers' model of it."""
-    architecture, sizes, _ = MODELS[name]
-    sizes = sizes | (BART_BASE if name == "bart" else {})
-    config = transformers.AutoConfig.for_model(name, **sizes)
-    torch.manual_seed(0)
-    model = getattr(transformers, architecture)(config).eval()
-    if MODELS[name][2] != "encode":
-        for key, value in NO_END.items():
-            setattr(model.generation_config, key, value)
-    model.save_pretrained(folder)
-    return model
+def run_model(name: str, runtimes: dict[str, str], threads: int, times: int, clock: str) -> list[Result]:
+    """Every case of a model, on the runtimes of those interpreters."""
+    results, workers = [], {}
+    with tempfile.TemporaryDirectory() as place:
+        make(name, Path(place) / "checkpoint")
+        try:
+            for runtime, python in runtimes.items():
+                folder = Path(place) / runtime
+                worker = Worker(runtime, python, Path(place) / "checkpoint", folder, threads)
+                if worker.error:
+                    print(f"{name}: {runtime} does not take part: {worker.error}", flush=True)
+                    worker.close()
+                else:
+                    workers[runtime] = worker
+            kind = MODELS[name][2]
+            for what, batch, source, new, beams in CASES[kind]:
+                case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
+                more = 3 if kind == "encode" else 1
+                results.append(measure(f"{name}, {what}", case, workers, times * more, clock))
+        finally:
+            for worker in workers.values():
+                worker.close()
+    return results
 
 
-def encode(model: txexport.Model, original, times: int) -> list[Result]:
-    """One pass over 128 tokens."""
-    ids = np.random.default_rng(0).integers(5, 1000, (1, 128))
-    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-    tensors = {key: torch.from_numpy(array) for key, array in inputs.items()}
-    runs = {"txexport": lambda: model.run(**inputs), "transformers": lambda: original(**tensors)}
-    return [measure("BERT-base, 1 x 128", runs, 3 * times)]
-
-
-def decode(model: txexport.Model, original, times: int) -> list[Result]:
-    """A prompt of 512 tokens to its first new one, and 48 new ones after 32."""
-    name, found = original.config.model_type, []
-    for what, prompt, new in (("prompt of 512", 512, 1), ("48 new after 32", 32, NEW)):
-        ids = np.random.default_rng(0).integers(5, 1000, (1, prompt))
-        tensor, rows = torch.from_numpy(ids), ids.tolist()
-        mask = torch.ones_like(tensor)
-        options = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0}
-
-        def ours(rows=rows, new=new) -> None:
-            model.generate_ids(rows, max_new_tokens=new, eos_token_id=None)
-
-        def theirs(tensor=tensor, mask=mask, options=options) -> None:
-            original.generate(tensor, attention_mask=mask, **options)
-
-        runs = {"txexport": ours, "transformers": theirs}
-        found.append(measure(f"{name}, {what}", runs, times, new if new > 1 else 0))
+def installed(pythons: dict[str, str]) -> dict[str, str]:
+    """The runtimes that can be imported, each with its interpreter."""
+    found = {}
+    for runtime, module in RUNTIMES.items():
+        python = pythons.get(runtime, sys.executable)
+        if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0:
+            found[runtime] = python
     return found
-
-
-def answer(model: txexport.Model, original, times: int, translator=None) -> list[Result]:
-    """48 new tokens for 8 sources of 64, greedy and with 4 beams."""
-    name, found = original.config.model_type, []
-    ids = np.random.default_rng(0).integers(5, 1000, (BATCH, SOURCE))
-    tensor, rows = torch.from_numpy(ids), ids.tolist()
-    mask = torch.ones_like(tensor)
-    for beams in (1, 4):
-        options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "num_beams": beams, "do_sample": False}
-
-        def ours(beams=beams) -> None:
-            model.generate_ids(rows, max_new_tokens=NEW, num_beams=beams, eos_token_id=None)
-
-        def theirs(options=options) -> None:
-            original.generate(tensor, attention_mask=mask, **options)
-
-        runs = {"txexport": ours, "transformers": theirs}
-        if translator is not None:
-            runs["CTranslate2"] = lambda beams=beams: translator(beams)
-        found.append(measure(f"{name}, 8 x 64 -> 48, {beams} beams", runs, times, BATCH * NEW))
-    return found
-
-
-def peer(folder: Path, threads: int):
-    """CTranslate2's translator of a checkpoint as a function of beams, where it is installed and takes it."""
-    if find_spec("ctranslate2") is None:
-        return None
-    import ctranslate2
-
-    try:
-        ctranslate2.converters.TransformersConverter(str(folder)).convert(str(folder / "ct2"))
-    except Exception as error:
-        print(f"CTranslate2 does not take part: {str(error).splitlines()[0][:90]}")
-        return None
-    translator = ctranslate2.Translator(str(folder / "ct2"), "cpu", intra_threads=threads, inter_threads=1)
-    tokens = [[f"<{i}>" for i in range(SOURCE)]] * BATCH
-
-    def translate(beams: int) -> None:
-        translator.translate_batch(
-            tokens, beam_size=beams, max_decoding_length=NEW, min_decoding_length=NEW, max_batch_size=BATCH
-        )
-
-    return translate
 
 
 def plot(results: list[Result], path: Path) -> None:
@@ -188,49 +217,51 @@ def plot(results: list[Result], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    others = [name for name in RUNTIMES if name != "txexport" and any(name in r.seconds for r in results)]
+    colors = dict(zip(others, pyplot.get_cmap("tab10").colors, strict=False))
     bars = [
-        (f"{result.name}\n{runner}", seconds / result.seconds["txexport"])
-        for result in results
-        for runner, seconds in result.seconds.items()
-        if runner != "txexport"
+        (result.name, runtime, result.seconds[runtime] / result.seconds["txexport"])
+        for result in reversed(results)
+        for runtime in reversed(others)
+        if runtime in result.seconds
     ]
-    names, ratios = zip(*reversed(bars), strict=True)
-    figure, axes = pyplot.subplots(figsize=(8, 0.45 * len(bars) + 1), layout="constrained")
-    axes.barh(names, ratios)
+    figure, axes = pyplot.subplots(figsize=(8, 0.28 * len(bars) + 1.2), layout="constrained")
+    for place, (_, runtime, ratio) in enumerate(bars):
+        axes.barh(place, ratio, color=colors[runtime])
+        axes.text(ratio, place, f" {ratio:.2f}", va="center", fontsize=8)
+    names = [name for name, _, _ in bars]
+    shown = [name if name != (["", *names])[i] else "" for i, name in enumerate(names)]
+    axes.set_yticks(range(len(bars)), shown)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("time, as a multiple of txexport's")
+    axes.set_xlabel("time, as a multiple of txexport's (log scale)")
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    patches = [pyplot.Rectangle((0, 0), 1, 1, color=colors[name]) for name in others]
+    figure.legend(patches, others, loc="outside upper center", ncols=len(others))
     figure.savefig(path, dpi=120)
 
 
 def main() -> None:
-    """Make, export and measure each model."""
+    """Make, convert and measure each model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--clock", choices=["elapsed", "cpu"], default="elapsed")
+    parser.add_argument("--python", action="append", default=[], metavar="RUNTIME=PATH")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    transformers.utils.logging.set_verbosity_error()
+    runtimes = installed(dict(one.split("=", 1) for one in given.python))
+    print(f"float32, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
+    print("a star marks other tokens than txexport's")
     results: list[Result] = []
     for name in given.only.split(","):
-        with tempfile.TemporaryDirectory() as place, torch.inference_mode():
-            folder = Path(place)
-            original = make(name, folder / "checkpoint")
-            txexport.export(folder / "checkpoint", folder / "bundle")
-            model = txexport.load(folder / "bundle", device="cpu", threads=given.threads)
-            kind = MODELS[name][2]
-            if kind == "answer":
-                translator = peer(folder / "checkpoint", given.threads)
-                results += answer(model, original, given.times, translator)
-            else:
-                results += {"encode": encode, "decode": decode}[kind](model, original, given.times)
+        results += run_model(name, runtimes, given.threads, given.times, given.clock)
     if given.json:
-        rows = [{"name": r.name, "seconds": r.seconds, "tokens": r.tokens} for r in results]
-        given.json.write_text(json.dumps(rows, indent=2) + "\n")
+        given.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     if given.plot:
         plot(results, given.plot)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], None]
 Batch: TypeAlias = tuple[list[int], dict[str, np.ndarray], np.ndarray]
 
+SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
 BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait longer for memory
 
 
@@ -49,23 +50,39 @@ def run(
 ) -> Iterator[Batch]:
     """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
 
-    `progress` is told how many are done, and of how many. Raises InputError for a budget of less than 1.
+    `progress` is told how many are done, and of how many. Errors as `together`.
     """
-    if batch_tokens < 1:
-        raise InputError(f"batch_tokens is {batch_tokens}, expected at least 1")
     role = "text_model" if "text_model" in model.sessions else "model"
     stacks = model.manifest.spec.get("towers") or {"text": model.manifest.spec["encoder"]}
     as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
-    order, done = sorted(range(len(encodings)), key=lambda i: -len(encodings[i])), 0
-    while done < len(order):
-        count = max(1, batch_tokens // len(encodings[order[done]]))
-        places = order[done : done + count]
+    lengths, done = [len(encoding) for encoding in encodings], 0
+    for places in together(lengths, lengths, batch_tokens):
         feeds = _feeds(model, role, [encodings[i] for i in places])
         outputs = model.sessions[role].run(feeds)
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
         if progress is not None:
-            progress(done, len(order))
+            progress(done, len(encodings))
+
+
+def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Places of what runs together, those of the greatest length first, and each batch's in their order.
+
+    In a batch each costs what the dearest of them does, in all at most `budget`; one alone may cost more.
+    Raises InputError for a budget of less than 1.
+    """
+    if budget < 1:
+        raise InputError(f"batch_tokens is {budget}, expected at least 1")
+    batch: list[int] = []
+    dearest = 0
+    for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        dearest = max(dearest, costs[place])
+        if batch and (len(batch) + 1) * dearest > budget:
+            yield sorted(batch)
+            batch, dearest = [], costs[place]
+        batch.append(place)
+    if batch:
+        yield sorted(batch)
 
 
 def gather(

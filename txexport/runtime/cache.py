@@ -87,7 +87,7 @@ class StaticCache:
         held = self._held()
         for array in held.values():
             array[moved, :, :filled] = array[rows[moved], :, :filled]
-        if self.session.device != "cpu":  # those were copies
+        if self.session.memory != "cpu":  # those were copies
             self.arrays = held
             self._bind()
         self.lengths = self.lengths[rows]
@@ -115,7 +115,7 @@ class StaticCache:
 
     def _held(self) -> dict[str, np.ndarray]:
         """The buffers as arrays: on the CPU those themselves, and else copies."""
-        if self.session.device == "cpu":
+        if self.session.memory == "cpu":
             return dict(self.arrays)
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
 

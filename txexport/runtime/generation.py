@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from txexport.errors import InputError
+from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.groups import Chosen, group_beam
 from txexport.runtime.logits import processors
 from txexport.runtime.penalties import Step
+from txexport.runtime.sampling import log_softmax
 from txexport.runtime.sampling import sample as draw
 from txexport.runtime.search import BeamSettings, Generated, Plan, beam, sample
 from txexport.runtime.session import Session
@@ -17,7 +20,6 @@ from txexport.runtime.text import Text, pad
 
 NEW_TOKENS = 20  # where nobody says
 CHUNK = 1024  # tokens of a prompt that are read at once
-SCORED = 128  # tokens whose logits are held at once
 CAPACITY = 64  # smallest cache, in tokens
 
 Adjust = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
@@ -48,40 +50,33 @@ class Job:
 
 
 def run(
-    job: Job, settings: Settings, adjust: Adjust | None = None, log_probs: bool = False
-) -> tuple[list[Generated], Iterator[list[tuple[int, int]]]]:
-    """The results, `num_return_sequences` a row, and what fills them: iterate it to its end.
-
-    It yields after every step the results that got a token, and the tokens; of beams, all in the end.
-    """
-    copies = settings.num_return_sequences
-    limits = [new_tokens(len(prompt), settings, job.limit, job.strict) for prompt in job.prompts]
-    rng = np.random.default_rng(settings.seed)
-    results = [Generated() for _ in range(len(job.prompts) * copies)]
-    if settings.num_beams > 1:
-        return results, _beams(job, settings, adjust, limits, rng, results)
-    return results, _samples(job, settings, adjust, limits, rng, results, log_probs)
-
-
-def _samples(
     job: Job,
     settings: Settings,
-    adjust: Adjust | None,
-    limits: list[int],
-    rng: np.random.Generator,
-    results: list[Generated],
-    log_probs: bool,
+    results: Sequence[Generated],
+    rngs: Sequence[np.random.Generator],
+    adjust: Adjust | None = None,
+    log_probs: bool = False,
 ) -> Iterator[list[tuple[int, int]]]:
-    copies = settings.num_return_sequences
+    """Fill `results`, `num_return_sequences` a row; `rngs` are theirs, or with beams one a row.
+
+    Yields after every step the places of results that got a token, and the tokens; of beams, all in the end.
+    """
+    limits = [new_tokens(len(prompt), settings, job.limit, job.strict) for prompt in job.prompts]
     cache, logits = prefill(job, settings, limits)
-    owners = np.repeat(np.arange(len(job.prompts)), copies)
-    if copies > 1:
+    if settings.num_beams > 1:
+        best = _beams(job, settings, adjust, limits, rngs, cache, logits)
+        for place, found in enumerate(hypothesis for row in best for hypothesis in row):
+            results[place].tokens, results[place].score = found.tokens, found.score
+            yield [(place, token) for token in found.tokens]
+        return
+    owners = np.repeat(np.arange(len(job.prompts)), settings.num_return_sequences)
+    if settings.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
     plan = _plan(job, settings, adjust, limits, owners.tolist())
 
-    def choose(scores: np.ndarray) -> np.ndarray:
-        return draw(scores, rng) if settings.do_sample else scores.argmax(axis=1)
+    def choose(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
+        return draw(scores, [rngs[i] for i in places]) if settings.do_sample else scores.argmax(axis=1)
 
     yield from sample(cache, logits, plan, choose, results, log_probs=log_probs)
 
@@ -91,24 +86,33 @@ def _beams(
     settings: Settings,
     adjust: Adjust | None,
     limits: list[int],
-    rng: np.random.Generator,
-    results: list[Generated],
-) -> Iterator[list[tuple[int, int]]]:
+    rngs: Sequence[np.random.Generator],
+    cache: StaticCache | DynamicCache,
+    logits: np.ndarray,
+) -> list[list[Generated]]:
+    """The best hypotheses of each row."""
+    how = BeamSettings(
+        settings.num_beams, settings.length_penalty, settings.early_stopping, settings.num_return_sequences
+    )
+    owners = list(range(len(job.prompts)))
     if settings.num_beam_groups > 1:
-        raise InputError("num_beam_groups above 1 is not supported")
-    copies = settings.num_return_sequences
-    cache, logits = prefill(job, settings, limits)
-    plan = _plan(job, settings, adjust, limits, list(range(len(job.prompts))))
-    how = BeamSettings(settings.num_beams, settings.length_penalty, settings.early_stopping, copies)
-    best = beam(cache, logits, plan, how, rng if settings.do_sample else None)
-    for place, found in enumerate(hypothesis for row in best for hypothesis in row):
-        results[place].tokens, results[place].score = found.tokens, found.score
-        yield [(place, token) for token in found.tokens]
+        chosen: Chosen = {}
+        plan = _plan(job, settings, adjust, limits, owners, chosen)
+        return group_beam(cache, logits, plan, how, settings.num_beam_groups, chosen, settings.pad)
+    plan = _plan(job, settings, adjust, limits, owners)
+    return beam(cache, logits, plan, how, rngs if settings.do_sample else None)
 
 
-def _plan(job: Job, settings: Settings, adjust: Adjust | None, limits: list[int], owners: list[int]) -> Plan:
-    """What rows may do; `owners` are their prompts'."""
-    found = processors(settings, job.words, job.sources if job.cross else job.prompts)
+def _plan(
+    job: Job,
+    settings: Settings,
+    adjust: Adjust | None,
+    limits: list[int],
+    owners: list[int],
+    chosen: Chosen | None = None,
+) -> Plan:
+    """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
+    found = processors(settings, job.words, job.sources if job.cross else job.prompts, chosen)
     shape = None
     if found or adjust is not None:
 
@@ -185,17 +189,10 @@ def score(job: Job, rows: Sequence[Sequence[int]], pad_id: int) -> list[np.ndarr
     counts = np.array([len(row) for row in rows])
     cache = open_cache(job.session, job.cache, job.cross, len(ids), ids.shape[1])
     found = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
-    for start in range(0, ids.shape[1] - 1, SCORED):
-        part = ids[:, start : start + SCORED]
-        logits = cache.read(part, np.clip(counts - start, 0, SCORED))  # (B, S, V)
-        following = ids[:, start + 1 : start + 1 + SCORED]
-        logits = logits[:, : following.shape[1]]
-        chosen = np.take_along_axis(logits, following[:, :, None], axis=2)[:, :, 0]
-        found[:, start : start + SCORED] = chosen - _log_sum(logits)
+    most = max(1, SCORES_AT_ONCE // (len(ids) * job.words))
+    for start in range(0, ids.shape[1] - 1, most):
+        logits = cache.read(ids[:, start : start + most], np.clip(counts - start, 0, most))  # (B, S, V)
+        following = ids[:, start + 1 : start + 1 + most, None]
+        logs = log_softmax(logits[:, : following.shape[1]])
+        found[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
     return [found[row, : count - 1] for row, count in enumerate(counts)]
-
-
-def _log_sum(logits: np.ndarray) -> np.ndarray:
-    """The logarithm of the sum of exponentials over words: (B,S,V) -> (B,S)."""
-    highest = logits.max(axis=2)
-    return highest + np.log(np.exp(logits - highest[:, :, None]).sum(axis=2))

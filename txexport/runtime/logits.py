@@ -16,14 +16,23 @@ from txexport.runtime.settings import Settings
 Biases = Mapping[tuple[int, ...], float]
 
 
-def processors(settings: Settings, vocab_size: int, sources: Rows | None = None) -> list[Processor]:
+def processors(
+    settings: Settings,
+    vocab_size: int,
+    sources: Rows | None = None,
+    chosen: Mapping[int, Sequence[int]] | None = None,
+) -> list[Processor]:
     """What `settings` do to scores, in transformers' order; nothing for greedy search and no other option.
 
     `sources` are what the encoder_ options compare with: an encoder's tokens, or without one the prompts.
-    Without sources, as for sounds, these options only warn. Raises InputError for a token that is not below
+    Without sources, as for sounds, these options only warn. `chosen` are by source the tokens that groups of
+    beams have chosen at this step, where there are groups. Raises InputError for a token that is not below
     `vocab_size`.
     """
     found = _biases(settings, vocab_size)
+    if chosen is not None:
+        penalty = settings.diversity_penalty
+        found.append(partial(penalties.hamming_diversity, penalty=penalty, chosen=chosen))
     found += _repetitions(settings, sources)
     found += _bans(settings, vocab_size)
     found += _forced(settings, vocab_size)

@@ -1,8 +1,7 @@
 """A bundle, loaded."""
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,33 +9,21 @@ from typing import Any
 import numpy as np
 
 from txexport import bundle
-from txexport.errors import BundleError, InputError
-from txexport.runtime import answering, chat, embedding, generation, speech, tagging, tasks, tasks_image
+from txexport.errors import InputError
+from txexport.runtime import answering, chat, embedding, jobs, scoring, speech, tagging, tasks, tasks_image
 from txexport.runtime.audio import Audio
-from txexport.runtime.cache import CROSS
+from txexport.runtime.batches import Progress
 from txexport.runtime.chat import Messages
-from txexport.runtime.generation import Adjust, Job
+from txexport.runtime.generation import Adjust
 from txexport.runtime.images import Images
+from txexport.runtime.jobs import CACHE_TOKENS
 from txexport.runtime.pooling import Pooling, read_pooling
 from txexport.runtime.search import Generated
 from txexport.runtime.session import Session, open_sessions
 from txexport.runtime.settings import Settings, read_settings
-from txexport.runtime.text import Pieces, Text, as_rows, as_texts, pad
+from txexport.runtime.text import Pieces, Text, as_texts
 
 Prompts = str | Path | np.ndarray | Sequence
-
-
-@dataclass(frozen=True)
-class Score:
-    """How likely a model finds tokens: the logarithm of each one's probability, given those before it."""
-
-    tokens: list[int]
-    log_probs: list[float]
-
-    @property
-    def total(self) -> float:
-        """The logarithm of the probability of all of them."""
-        return float(sum(self.log_probs))
 
 
 def load(
@@ -44,9 +31,10 @@ def load(
 ) -> "Model":
     """The Model of the bundle in `folder`.
 
-    `device` is "cpu", "cuda", or None for CUDA where present; `threads` limits those of one operator.
-    `check` makes sure that graphs are those that were exported. Raises BundleError for a folder that is no
-    whole bundle, InputError for a device that is not there.
+    `device` is "cpu", "cuda", another execution provider of the installed ONNX Runtime, as "openvino" or
+    "coreml", or None for CUDA where present; what such a provider cannot run stays on the CPU. `threads`
+    limits those of one operator. `check` makes sure that graphs are those that were exported. Raises
+    BundleError for a folder that is no whole bundle, InputError for a device that is not there.
     """
     folder = Path(folder)
     manifest = bundle.read(folder)
@@ -99,7 +87,7 @@ class Model:
         ids = inputs.get("input_ids")
         limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
         if role != "decoder_model" and ids is not None and np.ndim(ids) == 2:
-            self._check_length(np.shape(ids)[1], limit)
+            self.check_length(np.shape(ids)[1], limit)
         return self.sessions[role].run(inputs)
 
     @cached_property
@@ -133,42 +121,53 @@ class Model:
         return read_pooling(self.folder)
 
     def generate(
-        self, prompts: Prompts, *, adjust: Adjust | None = None, **options: Any
+        self,
+        prompts: Prompts,
+        *,
+        adjust: Adjust | None = None,
+        batch_tokens: int = CACHE_TOKENS,
+        progress: Progress | None = None,
+        **options: Any,
     ) -> str | list[str] | list[list[str]]:
-        """The new text for a prompt, or for each of several in one batch.
+        """The new text for a prompt, or for each of several, in their order.
 
         For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
         `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
         says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
         logits at each step: it takes rows of tokens and scores (R,V), and gives scores. Errors as
         `generate_ids`.
+
+        Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
+        the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
+        runs alone. `progress` is told how many prompts are done, and of how many. With do_sample and a seed,
+        what is drawn for a prompt depends on the seed and on its place among the prompts, and on nothing
+        else: neither on the batches nor on the other prompts.
         """
-        if self._hears:
-            return self.transcribe(prompts, adjust=adjust, **options)
-        rows, single = self._rows(prompts)
-        texts = self.text.decode(self.generate_ids(rows, adjust=adjust, **options))
+        if self.hears:
+            return self.transcribe(
+                prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
+            )
+        rows, single = self.rows(prompts)
+        found = self.generate_ids(
+            rows, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
+        )
+        texts = self.text.decode(found)
         copies = len(texts) // max(1, len(rows))
         if copies > 1:
             grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
             return grouped[0] if single else grouped
         return texts[0] if single else texts
 
-    def generate_ids(
-        self,
-        rows: Sequence[Sequence[int] | np.ndarray],
-        *,
-        adjust: Adjust | None = None,
-        **options: Any,
-    ) -> list[list[int]]:
-        """The new token ids for rows of ids of any lengths, in one batch; for speech, of spectrograms.
+    def generate_ids(self, rows: Sequence[Sequence[int] | np.ndarray], **options: Any) -> list[list[int]]:
+        """The new token ids for rows of ids of any lengths; for speech, of spectrograms.
 
-        A row ends after an end-of-sequence token, which it keeps, at a stop string, or after
-        `max_new_tokens`: by default what the checkpoint's settings say, or else 20, within the model's
-        longest sequence. With num_return_sequences above 1, so many rows for each one, the best first. Raises
-        InputError for a task that does not generate, for rows that are too long, and for options that are
-        unknown or out of range.
+        Arguments as `generate`. A row ends after an end-of-sequence token, which it keeps, at a stop string,
+        or after `max_new_tokens`: by default what the checkpoint's settings say, or else 20, within the
+        model's longest sequence. With num_return_sequences above 1, so many rows for each one, the best
+        first. Raises InputError for a task that does not generate, for rows that are too long, and for
+        options that are unknown or out of range.
         """
-        return [found.tokens for found in self.search(rows, adjust=adjust, **options)]
+        return [found.tokens for found in self.search(rows, **options)]
 
     def search(
         self,
@@ -176,39 +175,45 @@ class Model:
         *,
         adjust: Adjust | None = None,
         log_probs: bool = False,
+        batch_tokens: int = CACHE_TOKENS,
+        progress: Progress | None = None,
         **options: Any,
     ) -> list[Generated]:
         """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
-        settings = self.settings.updated(**options)
-        job = self._job(rows, settings, strict="max_new_tokens" in options)
-        if not job.prompts:
-            return []
-        results, steps = generation.run(job, settings, adjust, log_probs)
-        for _ in steps:
-            pass
-        return results
+        request = replace(self._request(rows, adjust, options), log_probs=log_probs)
+        return jobs.finished(jobs.run(self, request, batch_tokens, progress))
 
-    def stream(self, prompt: str, *, adjust: Adjust | None = None, **options: Any) -> Iterator[str]:
+    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
         """The new text for one prompt in pieces as they come, none of which splits a character."""
-        for _, piece in self.stream_many([prompt], adjust=adjust, **options):
+        for _, piece in self.stream_many([prompt], **options):
             yield piece
 
     def stream_many(
-        self, prompts: Sequence, *, adjust: Adjust | None = None, **options: Any
+        self,
+        prompts: Sequence,
+        *,
+        adjust: Adjust | None = None,
+        batch_tokens: int = CACHE_TOKENS,
+        **options: Any,
     ) -> Iterator[tuple[int, str]]:
-        """As `stream`, for several prompts in one batch: each piece with its prompt's number."""
-        rows, _ = self._rows(prompts)
-        yield from self._stream(rows, adjust, options)
+        """As `stream`, for several prompts: each piece with its prompt's number.
 
-    def _stream(
-        self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]
-    ) -> Iterator[tuple[int, str]]:
-        settings = self.settings.updated(**options)
-        if settings.num_return_sequences > 1:
+        Those of one batch come side by side, and batches one after another, as `generate` makes them.
+        """
+        if self.hears:
+            request = speech.request(self, prompts, adjust=adjust, **options)
+        else:
+            request = self._request(self.rows(prompts)[0], adjust, options)
+        yield from self._stream(request, batch_tokens)
+
+    def _request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> jobs.Request:
+        return jobs.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
+
+    def _stream(self, request: jobs.Request, batch_tokens: int) -> Iterator[tuple[int, str]]:
+        if request.settings.num_return_sequences > 1:
             raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
-        job = self._job(rows, settings, strict="max_new_tokens" in options)
-        pieces = [Pieces(self.text) for _ in rows]
-        _, steps = generation.run(job, settings, adjust) if rows else ([], iter(()))
+        pieces = [Pieces(self.text) for _ in request.rows]
+        _, steps = jobs.run(self, request, batch_tokens, None)
         for step in steps:
             for place, token in step:
                 piece = pieces[place].add(token)
@@ -233,91 +238,29 @@ class Model:
     ) -> Iterator[str]:
         """As `chat`, in pieces as they come."""
         rows = self._plain(chat.prompt(self.folder, messages))
-        for _, piece in self._stream(rows, adjust, options):
+        for _, piece in self._stream(self._request(rows, adjust, options), CACHE_TOKENS):
             yield piece
 
     def _plain(self, text: str) -> list[list[int]]:
         """The tokens of a text that has its special tokens already."""
         return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
 
-    def score(self, texts: str | Sequence[str], targets: str | Sequence[str] | None = None) -> list[Score]:
-        """How likely the model finds each token of texts, given those before it; the first ones have none.
-
-        An encoder-decoder scores `targets`, as answers to `texts`. Raises InputError for a task that does not
-        generate and for texts that are too long.
-        """
-        if self._hears:
-            raise InputError("a model of speech scores no texts")
-        if ("encoder_model" in self.sessions) != (targets is not None):
-            raise InputError("targets are what an encoder-decoder scores, and only that")
-        rows, _ = self._rows(texts)
-        job = self._job(rows, self.settings, strict=False)
-        if targets is not None:
-            answers, _ = self._rows(targets)
-            if len(answers) != len(rows):
-                raise InputError(f"{len(rows)} texts have {len(answers)} targets, expected one each")
-            rows = [[*prompt, *target] for prompt, target in zip(job.prompts, answers, strict=True)]
-        for row in rows:
-            self._check_length(len(row), job.limit)
-        found = generation.score(job, rows, self.settings.pad) if rows else []
-        return [Score(list(row[1:]), values.tolist()) for row, values in zip(rows, found, strict=True)]
-
     @property
-    def _hears(self) -> bool:
+    def hears(self) -> bool:
+        """Whether it takes sounds."""
         encoder = self.sessions.get("encoder_model")
         return encoder is not None and "input_features" in encoder.inputs
 
-    def _rows(self, prompts: Prompts) -> tuple[list, bool]:
+    def rows(self, prompts: Prompts) -> tuple[list, bool]:
         """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
-        if self._hears:
+        if self.hears:
             single = isinstance(prompts, str | Path | np.ndarray)
             return list(self.audio.features(prompts)), single
         texts = as_texts(prompts)  # type: ignore[arg-type]
         return [encoding.ids for encoding in self.text.encode(texts)], isinstance(prompts, str)
 
-    def _job(self, rows: Sequence, settings: Settings, strict: bool) -> Job:
-        """What there is to extend. Raises InputError for a task that does not generate."""
-        if self.manifest.cache is None:
-            raise InputError(f"task '{self.manifest.task}' does not generate; export with another --task")
-        if settings.ignored:
-            warnings.warn(f"generation leaves out {', '.join(settings.ignored)}", stacklevel=3)
-        crossed = "encoder_model" in self.sessions
-        session = self.sessions["decoder_model" if crossed else "model"]
-        limit, sources = self.manifest.limits["decoder"], None
-        cross: dict = {}
-        if isinstance(rows, Sequence | np.ndarray) and not len(rows):
-            prompts: list[list[int]] = []
-        elif not crossed:
-            prompts = as_rows(rows, session.outputs["logits"].shape[-1])
-        else:
-            if settings.decoder_start is None:
-                raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
-            cross, sources = self._encode(rows, settings)
-            prompts = [[settings.decoder_start]] * len(rows)
-        return Job(session, self.manifest.cache, prompts, sources, cross, limit, lambda: self.text, strict)
-
-    def _encode(self, rows: Sequence, settings: Settings) -> tuple[dict, list[list[int]] | None]:
-        """Run the encoder: what it leaves for the decoder's steps, by name, and the tokens that it read."""
-        encoder, rest, tokens = self.sessions["encoder_model"], {}, None
-        port = next(iter(encoder.inputs.values()))
-        if port.name == "input_ids":
-            tokens = as_rows(rows, self._source_words())
-            ids, mask = pad(tokens, settings.pad)
-            self._check_length(ids.shape[1], self.manifest.limits["encoder"])
-            values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
-            rest = {"encoder_attention_mask": values["attention_mask"]}
-        else:
-            values = {port.name: encoder.value(_stacked(rows, port.shape))}
-        wanted = [name for name in encoder.outputs if CROSS in name]
-        outputs = encoder.run_values(values, wanted)
-        cross = {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
-        return rest | cross, tokens
-
-    def _source_words(self) -> int:
-        """How many words an encoder knows: the decoder may know others."""
-        return self.manifest.spec["encoder"]["embedding"]["vocab_size"]
-
-    def _check_length(self, length: int, limit: int | None) -> None:
+    def check_length(self, length: int, limit: int | None) -> None:
+        """Raise InputError for an input of more tokens than `limit`."""
         if limit is not None and length > limit:
             raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
 
@@ -329,14 +272,6 @@ class Model:
     fill_mask = tasks.fill_mask
     match = tasks_image.match
     next_sentence = tasks.next_sentence
+    score = scoring.score
     tag = tagging.tag
     transcribe = speech.transcribe
-
-
-def _stacked(rows: Sequence, shape: Sequence[int | str]) -> np.ndarray:
-    """Spectrograms of one shape as a batch. Raises InputError for any other."""
-    arrays = [np.asarray(row, np.float32) for row in rows]
-    for array in arrays:
-        if list(array.shape) != list(shape[1:]):
-            raise InputError(f"a spectrogram is {array.shape}, expected {tuple(shape[1:])}")
-    return np.stack(arrays)

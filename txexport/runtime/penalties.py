@@ -61,6 +61,17 @@ def sequence_bias(
     return biased
 
 
+def hamming_diversity(
+    step: Step, scores: np.ndarray, penalty: float, chosen: Mapping[int, Sequence[int]]
+) -> np.ndarray:
+    """`penalty` off a token for each time that `chosen` has it, by origin (Vijayakumar et al. 2018, 4.1)."""
+    less = scores.copy()
+    for i, origin in enumerate(step.origins):
+        tokens, counts = np.unique(np.array(chosen.get(origin, ()), np.int64), return_counts=True)
+        less[i, tokens] -= np.float32(penalty) * counts
+    return less
+
+
 def encoder_repetition_penalty(
     step: Step, scores: np.ndarray, penalty: float, sources: Sequence[np.ndarray]
 ) -> np.ndarray:

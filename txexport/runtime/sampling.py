@@ -3,6 +3,8 @@
 What leaves tokens out sets their scores to -inf, and never those of a row's `keep` likeliest.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from txexport.errors import InputError
@@ -11,9 +13,9 @@ TOP_H_TOKENS = 100  # the entropy that top_h limits is that of so many tokens
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Logarithms of the probabilities of each row."""
+    """Logarithms of the probabilities of each row, along the last axis."""
     shifted = _shifted(scores)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return shifted
 
 
@@ -26,16 +28,18 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 @np.errstate(over="ignore", invalid="ignore")  # the lowest number may stand for -inf, or for a whole row
 def _shifted(scores: np.ndarray) -> np.ndarray:
-    return scores - scores.max(axis=1, keepdims=True)
+    return scores - scores.max(axis=-1, keepdims=True)
 
 
-def sample(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def sample(scores: np.ndarray, rngs: Sequence[np.random.Generator]) -> np.ndarray:
     """One token (R) int64 a row, drawn with its probability; never one whose score is -inf.
 
-    Takes one number a row from `rng`. Raises InputError for a row with no token left or with NaN or infinity.
+    Takes one number from each row's generator. Raises InputError for a row with no token left or with NaN or
+    infinity.
     """
     tokens = np.empty(len(scores), np.int64)
-    for i, draw in enumerate(rng.random(len(scores))):
+    for i, rng in zip(range(len(scores)), rngs, strict=True):
+        draw = rng.random()
         left = np.flatnonzero(scores[i] != -np.inf)
         row = scores[i, left].astype(np.float64)
         if not len(row) or not np.isfinite(row).all():

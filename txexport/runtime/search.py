@@ -60,31 +60,33 @@ class Plan:
 
     def ended(self, source: int, tokens: Sequence[int]) -> bool:
         """Whether a row with these new tokens is at its end."""
-        if tokens[-1] in self.ends or len(tokens) >= self.limits[source]:
-            return True
-        return self.stopped is not None and self.stopped(source, tokens)
+        return len(tokens) >= self.limits[source] or self.closed(source, tokens)
+
+    def closed(self, source: int, tokens: Sequence[int]) -> bool:
+        """Whether it ends by itself, with an end of sequence or a stop string."""
+        return tokens[-1] in self.ends or (self.stopped is not None and self.stopped(source, tokens))
 
 
 def sample(
     decoder: Decoder,
     logits: np.ndarray,
     plan: Plan,
-    choose: Callable[[np.ndarray], np.ndarray],
+    choose: Callable[[np.ndarray, np.ndarray], np.ndarray],
     results: Sequence[Generated],
     *,
     log_probs: bool = False,
 ) -> Iterator[list[tuple[int, int]]]:
     """Extend `results`, a row each, token by token; each step yields the rows that got one, and the tokens.
 
-    logits (R,V) are of the rows' prompts. `choose` takes scores (R,V) and gives tokens (R): the likeliest for
-    greedy search.
+    logits (R,V) are of the rows' prompts. `choose` takes scores (R,V) and which results they are of (R), and
+    gives tokens (R): the likeliest for greedy search.
     """
     going = np.arange(len(results))
     while len(going):
         scores = logits
         if plan.shape is not None:
             scores = plan.shape(going.tolist(), [results[row].tokens for row in going.tolist()], logits)
-        tokens = choose(scores)
+        tokens = choose(scores, going)
         if log_probs:
             chosen = log_softmax(scores)[np.arange(len(going)), tokens]
             for row, value in zip(going.tolist(), chosen.tolist(), strict=True):
@@ -147,13 +149,13 @@ def beam(
     logits: np.ndarray,
     plan: Plan,
     settings: BeamSettings,
-    rng: np.random.Generator | None = None,
+    rngs: Sequence[np.random.Generator] | None = None,
 ) -> list[list[Generated]]:
     """The best hypotheses of every source, the best first; logits (B,V) are of the prompts.
 
     As transformers searches: at each step the likeliest continuations over all beams are looked at, those
-    that end are kept if they are among the best, and the others go on. With `rng` continuations are drawn
-    instead. A source leaves when nothing that goes on can better what ended.
+    that end are kept if they are among the best, and the others go on. With `rngs`, one a source,
+    continuations are drawn instead. A source leaves when nothing that goes on can better what ended.
     """
     sources, beams = len(logits), settings.beams
     results: list[list[Generated]] = [[] for _ in range(sources)]
@@ -166,7 +168,7 @@ def beam(
             rows = [tokens[:length].tolist() for source in state.tokens for tokens in source]
             scores = plan.shape(np.repeat(state.sources, beams).tolist(), rows, scores)
         scores = scores.reshape(len(state.sources), beams, -1) + state.scores[:, :, None]
-        parents, hits = _advance(state, scores, length, plan, settings, rng)
+        parents, hits = _advance(state, scores, length, plan, settings, rngs)
         length += 1
         on = _going_on(state, length, plan, settings) & ~hits.all(axis=1)
         for row in np.flatnonzero(~on).tolist():
@@ -189,7 +191,7 @@ def _advance(
     length: int,
     plan: Plan,
     settings: BeamSettings,
-    rng: np.random.Generator | None,
+    rngs: Sequence[np.random.Generator] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Put a token to every hypothesis, by scores (A,beams,V) of all continuations.
 
@@ -197,8 +199,12 @@ def _advance(
     """
     beams, words = settings.beams, scores.shape[2]
     flat, count = scores.reshape(len(scores), -1), max(2, 1 + len(plan.ends)) * beams
-    drawn = flat if rng is None else flat + rng.gumbel(size=flat.shape)  # without replacement
-    best = _top(drawn, count)  # (A, count)
+    drawn = flat
+    if rngs is not None:  # without replacement
+        drawn = flat + np.stack(
+            [rngs[source].gumbel(size=flat.shape[1]) for source in state.sources.tolist()]
+        )
+    best = top(drawn, count)  # (A, count)
     values = np.take_along_axis(flat, best, axis=1)
     beam, token = best // words, best % words
     tokens = np.take_along_axis(state.tokens, beam[:, :, None], axis=1)  # (A, count, longest)
@@ -211,7 +217,7 @@ def _advance(
     )
     _keep_ended(state, tokens, values, hits, length + 1, settings)
     running = values + hits * NEVER
-    order = _top(running, beams)
+    order = top(running, beams)
     state.tokens = np.take_along_axis(tokens, order[:, :, None], axis=1)
     state.scores = np.take_along_axis(running, order, axis=1)
     return np.take_along_axis(beam, order, axis=1), hits
@@ -231,7 +237,7 @@ def _keep_ended(
     full = state.done.all(axis=1, keepdims=True) & (settings.early_stopping is True)
     values = values / np.float32(length**settings.length_penalty) + (full + ~ending.astype(bool)) * NEVER
     merged = np.concatenate([state.done_scores, values], axis=1)
-    order = _top(merged, beams)
+    order = top(merged, beams)
     lengths = np.concatenate([state.done_lengths, np.full(values.shape, length)], axis=1)
     state.done_scores = np.take_along_axis(merged, order, axis=1)
     state.done_lengths = np.take_along_axis(lengths, order, axis=1)
@@ -253,7 +259,7 @@ def _going_on(state: _Beams, length: int, plan: Plan, settings: BeamSettings) ->
     return going
 
 
-def _top(values: np.ndarray, count: int) -> np.ndarray:
+def top(values: np.ndarray, count: int) -> np.ndarray:
     """Places (A,count) of the highest of each row, the highest first."""
     count = min(count, values.shape[1])
     blocks = values.shape[1] // BLOCKS

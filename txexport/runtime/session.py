@@ -15,18 +15,22 @@ from txexport.errors import BundleError, InputError
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
+CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
+
 TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
 
 
 class Session:
-    """One graph on one device, "cpu" or "cuda".
+    """One graph on one device: "cpu", "cuda", or another of `devices()`.
 
     `session` is ONNX Runtime's, or what has those of its methods that are called here; `runtime` is its name
-    in errors.
+    in errors. `memory` is where values are left between runs: CUDA's own for what runs there, and else the
+    CPU's, from which ONNX Runtime moves them.
     """
 
     def __init__(self, session: ort.InferenceSession, device: str, runtime: str = "ONNX Runtime"):
         self.session, self.device, self.runtime = session, device, runtime
+        self.memory = "cuda" if device in ("cuda", "tensorrt") else "cpu"
         self.inputs = {port.name: port for port in self.session.get_inputs()}
         self.outputs = {port.name: port for port in self.session.get_outputs()}
 
@@ -65,18 +69,18 @@ class Session:
         return array
 
     def value(self, array: np.ndarray) -> ort.OrtValue:
-        """`array` on the session's device; on the CPU it shares the array's memory."""
-        return ort.OrtValue.ortvalue_from_numpy(array, self.device, 0)
+        """`array` in the session's memory; the CPU's is shared with the array."""
+        return ort.OrtValue.ortvalue_from_numpy(array, self.memory, 0)
 
     def run_values(
         self, inputs: Mapping[str, ort.OrtValue], wanted: Sequence[str]
     ) -> dict[str, ort.OrtValue]:
-        """The outputs `wanted`, left on the session's device."""
+        """The outputs `wanted`, left in the session's memory."""
         binding = self.session.io_binding()
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)
         for name in wanted:
-            binding.bind_output(name, self.device)
+            binding.bind_output(name, self.memory)
         self.run_bound(binding)
         return dict(zip(wanted, binding.get_outputs(), strict=True))
 
@@ -104,16 +108,18 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
         options.intra_op_num_threads = threads
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    providers: list = ["CPUExecutionProvider"]
-    if device == "cuda":
-        # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
-        providers.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))
+    provider = devices()[device]
+    # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
+    wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
     try:
-        session = ort.InferenceSession(path, options, providers=providers)
+        session = ort.InferenceSession(path, options, providers=wanted if provider == CPU else [*wanted, CPU])
     except Exception as error:  # as above
         raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
-    if device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
-        raise InputError("ONNX Runtime cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9")
+    if provider not in session.get_providers():
+        needs = f"{provider} here"
+        if device == "cuda":
+            needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
+        raise InputError(f"ONNX Runtime cannot start {needs}")
     return Session(session, device)
 
 
@@ -129,30 +135,35 @@ def cuda_present() -> bool:
         return False
 
 
+def devices() -> dict[str, str]:
+    """The execution providers of this ONNX Runtime, by name: "cpu", "cuda", "openvino" and so on."""
+    return {name.removesuffix(SUFFIX).lower(): name for name in reversed(ort.get_available_providers())}
+
+
 def open_sessions(
     files: Mapping[str, Path], device: str | None, threads: int | None, *, optimize: bool = True
 ) -> tuple[str, dict[str, Session]]:
     """The device, and a session a file by role, as `open_session` makes them.
 
-    `device` None is "cuda" where a driver answers and ONNX Runtime can start it, and else "cpu"; a driver
-    without the libraries is a warning.
+    `device` is one of `devices()`, which may be spelt as ONNX Runtime spells it; None is "cuda" where a
+    driver answers and ONNX Runtime can start it, and else "cpu"; a driver without libraries is a warning.
     """
-    if device not in (None, "cpu", "cuda"):
-        raise InputError(f"device '{device}' is not known; expected cpu or cuda")
+    name = None if device is None else device.lower().removesuffix(SUFFIX.lower())
+    if name is not None and name not in devices():
+        raise InputError(f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}")
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
             role: open_session(path, device, threads, optimize=optimize) for role, path in files.items()
         }
 
-    if device == "cuda" or (device is None and cuda_present()):
+    if name in ("cuda", "tensorrt") or (name is None and cuda_present()):
+        # Loads the libraries that PyTorch's or NVIDIA's wheels bring; what it misses, it prints.
+        with contextlib.redirect_stdout(io.StringIO()):
+            ort.preload_dlls()
+    if name is None and cuda_present():
         try:
-            # Loads the libraries that PyTorch's or NVIDIA's wheels bring; what it misses, it prints.
-            with contextlib.redirect_stdout(io.StringIO()):
-                ort.preload_dlls()
             return opened("cuda")
         except InputError as error:
-            if device == "cuda":
-                raise
             warnings.warn(f"running on the CPU: {error}", stacklevel=4)
-    return opened("cpu")
+    return opened(name or "cpu")

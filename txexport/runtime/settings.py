@@ -82,7 +82,7 @@ class Settings:
     def updated(self, **given: Any) -> "Settings":
         """These settings with the `given` ones in their place; None turns an option off.
 
-        Warns of options that change nothing without do_sample or num_beams. Raises InputError for names that
+        Warns of options that change nothing without another. Raises InputError for names that
         are no options and for values out of range, alone or together.
         """
         for name in given:
@@ -94,6 +94,7 @@ class Settings:
         for names, needed, there in (
             (SAMPLING, "do_sample=True", settings.do_sample),
             (BEAMS, "num_beams above 1", settings.num_beams > 1),
+            (GROUPS, "num_beam_groups above 1", settings.num_beam_groups > 1),
         ):
             idle = [name for name, value in values.items() if name in names and value != OFF[name]]
             if idle and not there:
@@ -130,7 +131,8 @@ OURS = {
     "presence_penalty",
     "frequency_penalty",
 }  # which transformers reads from no file
-BEAMS = {"diversity_penalty", "early_stopping", "length_penalty"}
+BEAMS = {"early_stopping", "length_penalty"}
+GROUPS = {"diversity_penalty"}
 SAMPLING = {"temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
 # What changes the tokens in transformers and is not done here, and the values that change nothing.
 UNSUPPORTED: dict[str, tuple] = {

@@ -1,6 +1,6 @@
 """Speech written down: what Whisper's decoder begins with (Radford et al. 2022, 2.3), and what follows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,9 @@ import numpy as np
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError
-from txexport.runtime import generation
+from txexport.runtime import generation, jobs
+from txexport.runtime.batches import Progress
+from txexport.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -59,39 +61,56 @@ def transcribe(
     model: "Model",
     sounds: Any,
     *,
-    language: str | None = None,
-    task: str | None = None,
-    adjust: generation.Adjust | None = None,
+    batch_tokens: int = jobs.CACHE_TOKENS,
+    progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
     """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
 
-    A sound is as `model.audio` takes it, at most as long as the model hears at once. `language` is a code as
-    "fr"; None is what the checkpoint says, or else lets the model tell. `adjust` and `options` as in
-    `generate`. Raises InputError for a task, a language or a sound that cannot be.
+    A sound is as `model.audio` takes it, at most as long as the model hears at once. `options` are `task`,
+    `language`, a code as "fr", where None is what the checkpoint says or else lets the model tell, and those
+    of `generate`, but that max_length counts new tokens alone, as transformers counts for speech. Sounds are
+    read batch by batch, each as many tokens as the encoder makes of it. Raises InputError for a task, a
+    language or a sound that cannot be.
     """
-    if not model._hears:
+    single = isinstance(sounds, str | Path | np.ndarray)
+    asked = request(model, [sounds] if single else list(sounds), **options)
+    found = jobs.finished(jobs.run(model, asked, batch_tokens, progress))
+    texts = model.text.decode([result.tokens for result in found])
+    return texts[0] if single else texts
+
+
+def request(
+    model: "Model",
+    sounds: Sequence,
+    *,
+    language: str | None = None,
+    task: str | None = None,
+    adjust: generation.Adjust | None = None,
+    **options: Any,
+) -> jobs.Request:
+    """Sounds to write down, with what their texts begin with. Errors as `transcribe`."""
+    if not model.hears:
         raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
-    rows, single = model._rows(sounds)
     settings = replace(model.settings, ignored=_left_out(model.folder)).updated(**options)
     if settings.num_return_sequences > 1:
         raise InputError("a sound has one text; num_return_sequences must be 1")
-    job = model._job(rows, settings, strict="max_new_tokens" in options)
-    if not rows:
-        return []
-    speech, start = Speech(model.folder), job.prompts[0][0]
-    language, task = language or speech.own_language, task or speech.own_task
-    spoken: list[int | None] = [None] * len(rows)
-    if language is not None:
-        spoken = [speech.language(language)] * len(rows)
-    elif speech.languages:
-        spoken = [*speech.likeliest(generation.prefill(job, settings, [1] * len(rows))[1])]
-    job = replace(job, prompts=[speech.begin(start, task, token) for token in spoken])
-    results, steps = generation.run(job, settings, adjust)
-    for _ in steps:
-        pass
-    texts = model.text.decode([found.tokens for found in results])
-    return texts[0] if single else texts
+    speech = Speech(model.folder)
+    language, asked = language or speech.own_language, task or speech.own_task
+    spoken = None if language is None else speech.language(language)
+    first = speech.begin(0, asked, spoken or 0)
+    if settings.max_length is not None:
+        settings = replace(settings, max_length=settings.max_length + len(first))
+
+    def begin(job: generation.Job, settings: Settings) -> generation.Job:
+        tokens: list[int | None] = [spoken] * len(job.prompts)
+        if spoken is None and speech.languages:
+            tokens = [*speech.likeliest(generation.prefill(job, settings, [1] * len(tokens))[1])]
+        start = job.prompts[0][0]
+        return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
+
+    strict = "max_new_tokens" in options
+    return jobs.Request(sounds, settings, strict, adjust, read=model.audio.features, begin=begin)
 
 
 def _left_out(folder: Path) -> tuple[str, ...]:

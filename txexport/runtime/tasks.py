@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from txexport.errors import BundleError, InputError
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, gather, run
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run
 from txexport.runtime.labels import Label, check_count, labelled, softmax
 from txexport.runtime.text import Item, as_items, as_texts
 
@@ -32,7 +32,6 @@ SERVES = {
     "next_sentence": ("next-sentence-prediction", "pretraining"),
     "tag": ("token-classification",),
 }
-SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
 
 
 class Word(TypedDict):

@@ -1,0 +1,195 @@
+"""One runtime in a process of its own, asked over its standard input; `models.py` starts a process each.
+
+    python tools/bench/workers.py RUNTIME CHECKPOINT FOLDER THREADS
+
+Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"}.
+Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
+the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; it
+converts the CHECKPOINT in FOLDER, and gives a function that runs a case.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+Case = dict
+Run = Callable[[Case], list[int]]
+
+
+def ids(case: Case) -> np.ndarray:
+    """The input (B,S) of a case: the same for every runtime."""
+    return np.random.default_rng(0).integers(5, 1000, (case["batch"], case["source"]))
+
+
+def txexport(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """A bundle, on ONNX Runtime."""
+    import txexport
+
+    txexport.export(checkpoint, folder)
+    model = txexport.load(folder, device="cpu", threads=threads)
+
+    def run(case: Case) -> list[int]:
+        array = ids(case)
+        if case["kind"] == "encode":
+            zeros = np.zeros_like(array)
+            model.run(input_ids=array, attention_mask=np.ones_like(array), token_type_ids=zeros)
+            return []
+        options = {"max_new_tokens": case["new"], "num_beams": case["beams"], "eos_token_id": None}
+        return model.generate_ids(array.tolist(), **options)[0]
+
+    return run
+
+
+def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """PyTorch, as the checkpoint's authors run it."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(threads)
+    config = transformers.AutoConfig.from_pretrained(checkpoint)
+    model = getattr(transformers, config.architectures[0]).from_pretrained(checkpoint).eval()
+    return _as_transformers(model)
+
+
+def optimum(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """optimum-onnx: its own export, on ONNX Runtime."""
+    import onnxruntime
+    from optimum import onnxruntime as models
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    config = json.loads((checkpoint / "config.json").read_text())
+    kind = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
+    name = "ORTModelFor" + kind.get(config["architectures"][0], "Seq2SeqLM")
+    model = getattr(models, name).from_pretrained(checkpoint, export=True, session_options=options)
+    return _as_transformers(model)
+
+
+def _as_transformers(model) -> Run:
+    """Cases for what is called as transformers' models are."""
+    import torch
+
+    @torch.inference_mode()
+    def run(case: Case) -> list[int]:
+        tensor = torch.from_numpy(ids(case))
+        mask = torch.ones_like(tensor)
+        if case["kind"] == "encode":
+            model(input_ids=tensor, attention_mask=mask, token_type_ids=torch.zeros_like(tensor))
+            return []
+        options = {"max_new_tokens": case["new"], "num_beams": case["beams"], "do_sample": False}
+        rows = model.generate(tensor, attention_mask=mask, pad_token_id=0, **options)
+        start = case["source"] if case["kind"] == "decode" else 1
+        return rows[0, start:].tolist()
+
+    return run
+
+
+def ctranslate2(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """CTranslate2: its own format and kernels."""
+    import ctranslate2
+
+    ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(str(folder))
+    how = {"device": "cpu", "compute_type": "float32", "intra_threads": threads, "inter_threads": 1}
+
+    def number(tokens: list[str]) -> list[int]:
+        return [int(token.strip("<>")) for token in tokens]
+
+    def encode(case: Case) -> list[int]:
+        encoder.forward_batch(ids(case).tolist())
+        return []
+
+    def decode(case: Case) -> list[int]:
+        rows = [[f"<{i}>" for i in row] for row in ids(case).tolist()]
+        length = {"min_length": case["new"], "max_length": case["new"]}
+        found = generator.generate_batch(
+            rows, beam_size=case["beams"], include_prompt_in_result=False, **length
+        )
+        return number(found[0].sequences[0])
+
+    def answer(case: Case) -> list[int]:
+        rows = [[f"<{i}>" for i in row] for row in ids(case).tolist()]
+        length = {"min_decoding_length": case["new"], "max_decoding_length": case["new"]}
+        found = translator.translate_batch(
+            rows, beam_size=case["beams"], max_batch_size=case["batch"], **length
+        )
+        return number(found[0].hypotheses[0])
+
+    architecture = json.loads((checkpoint / "config.json").read_text())["architectures"][0]
+    if architecture == "BertModel":
+        encoder = ctranslate2.Encoder(str(folder), **how)
+        return encode
+    if architecture in ("GPT2LMHeadModel", "Qwen2ForCausalLM"):
+        generator = ctranslate2.Generator(str(folder), **how)
+        return decode
+    translator = ctranslate2.Translator(str(folder), **how)
+    return answer
+
+
+def genai(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """onnxruntime-genai: its model builder's graph, and its loop over ONNX Runtime."""
+    import onnxruntime_genai
+
+    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", folder]
+    done = subprocess.run([*builder, "-p", "fp32", "-e", "cpu"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    config = onnxruntime_genai.Config(str(folder))
+    session = {"session_options": {"intra_op_num_threads": threads}}
+    config.overlay(json.dumps({"model": {"decoder": session}}))
+    model = onnxruntime_genai.Model(config)
+
+    def run(case: Case) -> list[int]:
+        if case["kind"] != "decode":
+            raise ValueError("it only decodes")
+        params = onnxruntime_genai.GeneratorParams(model)
+        length = case["source"] + case["new"]
+        params.set_search_options(
+            do_sample=False, num_beams=case["beams"], min_length=length, max_length=length
+        )
+        generator = onnxruntime_genai.Generator(model, params)
+        generator.append_tokens(ids(case).astype(np.int32))
+        while not generator.is_done():
+            generator.generate_next_token()
+        return generator.get_sequence(0).tolist()[case["source"] :]
+
+    return run
+
+
+RUNTIMES = {run.__name__: run for run in (txexport, transformers, ctranslate2, genai, optimum)}
+
+
+def main() -> None:
+    """Convert, then answer cases until the input ends."""
+    runtime, checkpoint, folder, threads = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
+    os.dup2(2, 1)
+
+    def tell(**said: object) -> None:
+        print(json.dumps(said), file=answers, flush=True)
+
+    try:
+        run = RUNTIMES[runtime](Path(checkpoint), Path(folder), int(threads))
+    except Exception as error:
+        tell(error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+        return
+    tell(ready=True)
+    for line in sys.stdin:
+        case = json.loads(line)
+        start, busy = time.perf_counter(), time.process_time()
+        try:
+            tokens = run(case)
+        except Exception as error:
+            tell(error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+        else:
+            elapsed, cpu = time.perf_counter() - start, time.process_time() - busy
+            tell(elapsed=elapsed, cpu=cpu, tokens=tokens)
+
+
+if __name__ == "__main__":
+    main()
