@@ -87,7 +87,8 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
 
 def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
     """Markdown, with what ran first and what stayed red after it."""
-    ran = ", ".join(f"{name} {version}" for name, version in versions(names).items())
+    found = {"onnxruntime": version("onnxruntime"), "onnx": version("onnx"), **versions(names)}
+    ran = ", ".join(f"{name} {number}" for name, number in found.items())
     lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [
         f"| {title} | {' | '.join(cells[name].text for name in names)} |" for title, cells in rows.items()
@@ -99,7 +100,7 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
         for note in (cells[name].said, cells[name].refused, *cells[name].notes)
         if note is not None
     ]
-    return "\n".join([f"onnxruntime {version('onnxruntime')}, {ran}", "", *lines, "", *notes]) + "\n"
+    return "\n".join([ran, "", *lines, "", *notes]) + "\n"
 
 
 @click.command(help=__doc__)

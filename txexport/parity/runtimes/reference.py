@@ -21,7 +21,7 @@ Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | TowerCase
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
-    """Cropping by Pad: the standard has it, and the evaluator of onnx 1.23 has not."""
+    """What the standard has and the evaluator of onnx 1.23 has not: Pad that crops, Flatten of no rows."""
     for graph in manifest.graphs.values():
         proto = onnx.load(folder / graph.file, load_external_data=False)
         for part in (proto.graph, *proto.functions):
@@ -29,6 +29,8 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
             pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
             if any(number < 0 for node in pads if node is not None for number in node.attribute[0].ints):
                 return "onnx's reference takes no negative pads, with which this graph crops"
+            if any(node.op_type == "NonZero" for node in part.node):
+                return "onnx's reference cannot flatten no rows, which an expert that no token chose has"
     return None
 
 
