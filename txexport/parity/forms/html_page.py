@@ -78,12 +78,13 @@ def _section(place: int, report: Report) -> Iterator[str]:
 def _case(case: CaseReport) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
-    title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(case.reference)}</i>{error}"
+    title = f"{error}{_badge(word, case.ok)} {text(case.name)} <i>{text(case.reference)}</i>"
     start = f"<details{' open' if word == 'FAILED' else ''}>"
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        inside = _table(["output", "numbers", "error", "bound"], map(_check, case.checks))
+        failed_first = sorted(case.checks, key=lambda check: check.ok)
+        inside = _table(["output", "numbers", "error", "bound"], map(_check, failed_first), "checks")
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
 
@@ -97,8 +98,8 @@ def _badge(word: str, ok: bool) -> str:
     return f'<span class="badge {kind}">{text(word)}</span>'
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "texts") -> str:
     """A table of cells that are HTML already; without heads, of rows only."""
     head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table>{head}{body}</table></div>\n'
+    return f'<div class="wide"><table class="{kind}">{head}{body}</table></div>\n'
