@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import re
 import shlex
 import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -377,3 +379,35 @@ def test_workflow_s_commands_are_ours(checkpoint_of, tmp_path, monkeypatch):
         assert invoke(*shlex.split(given)[1:])[0] == 0
     kept = {path.name for path in tmp_path.glob("parity.*")}
     assert kept == {f"parity{suffix}" for suffix in forms.FORMS}
+
+
+GH = """#!/bin/sh
+echo "$@" >> calls
+case "$*" in *--paginate*) printf '%s' "$KNOWN" ;; esac
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the workflow's step is bash")
+@pytest.mark.parametrize("report", ["short", "longer than a comment may be", None])
+@pytest.mark.parametrize("known", ["", "71\n72\n"])
+def test_workflow_keeps_one_comment(known, report, tmp_path):
+    """Its last step with a `gh` that only notes what it is asked; the second comment of a search is left."""
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / "examples/ci/parity.yml").read_text(encoding="utf-8"))
+    step = workflow["jobs"]["parity"]["steps"][-1]
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    if report is not None:
+        (tmp_path / "parity.md").write_text(
+            "é" + report * (1 if report == "short" else 9000), encoding="utf-8"
+        )
+    names = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_REPO": "o/r", "NUMBER": "5", "KNOWN": known}
+    names["MARK"] = step["env"]["MARK"]
+    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=names, check=True)
+    said = (tmp_path / "calls").read_text().splitlines()[-1]
+    wanted = "api --silent -X PATCH repos/o/r/issues/comments/71 -F body=@comment.md"
+    assert said == (wanted if known else "pr comment 5 --body-file comment.md")
+    body = (tmp_path / "comment.md").read_text(encoding="utf-8")
+    assert body.endswith(f"\n{names['MARK']}\n")
+    assert body.startswith("### ❌ Parity could not be tried" if report is None else f"é{report[:5]}")
+    assert len(body) < 65_536

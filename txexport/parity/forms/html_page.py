@@ -104,13 +104,14 @@ def _error(case: CaseReport | None) -> str:
 def _case(case: CaseReport, against: str, rounded: bool) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
-    title = f"{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>{error}"
+    title = f"{error}{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>"
     start = f"<details{' open' if word == 'FAILED' else ''}>"
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
         heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else []), "says"]
-        inside = _table(heads, (_check(check, rounded) for check in case.checks))
+        failed_first = sorted(case.checks, key=lambda check: check.ok)
+        inside = _table(heads, (_check(check, rounded) for check in failed_first), "checks")
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
 
@@ -127,8 +128,8 @@ def _badge(word: str, ok: bool) -> str:
     return f'<span class="badge {kind}">{text(word)}</span>'
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "texts") -> str:
     """A table of cells that are HTML already; without heads, of rows only."""
     head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table>{head}{body}</table></div>\n'
+    return f'<div class="wide"><table class="{kind}">{head}{body}</table></div>\n'
