@@ -97,7 +97,7 @@ def _batches(model: "Model", request: Request, rows: Sequence, batch_tokens: int
     limit, copies = model.manifest.limits["decoder"], max(settings.num_beams, settings.num_return_sequences)
     crossed = "encoder_model" in model.sessions
     if model.hears:
-        lengths = [model.manifest.limits["encoder"] or 1] * len(rows)
+        lengths = [model.manifest.spec["encoder"]["embedding"]["length"]] * len(rows)
     else:
         lengths = [len(row) for row in rows]
     costs = []
