@@ -100,7 +100,8 @@ class Report:
     `versions` are those of libraries, `environment` says python, platform and processor; the hashes are
     SHA-256 by file name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is
     "full", "quick", or the names that were asked for. `source` is the checkpoint where one was given.
-    `layers` say which component is wrong, where that was asked; the verdict is the cases'.
+    `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
+    file of real inputs where one was given.
     """
 
     bundle: str
@@ -117,6 +118,7 @@ class Report:
     device: str = "cpu"
     created: str = ""
     layers: LayerReport | None = None
+    texts: str | None = None
 
     @property
     def references(self) -> list[str]:
@@ -189,6 +191,7 @@ class Report:
         """The command that runs one case again."""
         words = ["txexport", "verify", self.bundle, "--case", case.name]
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
+        words += ["--texts", self.texts] if self.texts is not None else []
         words += ["--source", self.source] if self.source is not None else []
         words += ["--device", self.device] if self.device != "cpu" else []
         return shlex.join(words)

@@ -32,6 +32,8 @@ def verify(
     device: str | None = "cpu",
     cases: str | Sequence[str] = "full",
     layers: bool = False,
+    texts: str | Path | None = None,
+    third: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
@@ -41,9 +43,12 @@ def verify(
     default both, the latter where it is installed. "float64" is the twin in float64: each check then says
     what it is off by in float32, too, which is rounding. `cases` are "full", "quick" for a handful, or names
     that a report gave, whose cases are repeated as they were. `layers` compares every component beside its
-    PyTorch module too, on the inputs of each case: the report's `layers` say which one is wrong. `progress`
-    is told each case's name before it runs. A case that raises is a failure in the report; what keeps the
-    comparison from being tried at all raises
+    PyTorch module too, on the inputs of each case: the report's `layers` say which one is wrong. `texts` is a
+    file of real inputs, one a line, that the bundle's tokenizer reads: cases of their own; where a task takes
+    pairs, or a translation has a target, two with a tab between them. What is too long is cut. `third` holds
+    the bundle against "torch.onnx" too: the twin as PyTorch's own exporter writes it, or in the report why it
+    cannot. `progress` is told each case's name before it runs. A case that raises is a failure in the report;
+    what keeps the comparison from being tried at all raises OSError for a file that cannot be read, or
     BundleError, CheckpointError, UnsupportedError or InputError.
     """
     manifest = bundle.read(out)
@@ -54,16 +59,21 @@ def verify(
     if changed:
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
-    kinds = _kinds(reference)
+    kinds = _kinds(reference, third)
     if layers and "twin" not in kinds:
         raise InputError("layers are held against the twin; leave out the reference, or name that")
     from txexport.parity.plan import plan, select  # which needs PyTorch
+    from txexport.parity.texts import plan_texts
 
+    model = load(out, device=device, check=False)  # what is altered must show in the numbers
     planned = plan(resolved.spec, static=manifest.cache == "static")
-    names = select(planned, cases)
+    written = plan_texts(model, resolved.spec, texts)
+    names = select([*planned, *written], cases)
+    if texts is not None and isinstance(cases, str):
+        names |= {case.name for case in written}
+    planned += written
     planned = [case for case in planned if case.name in names]
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
-    model = load(out, device=device, check=False)  # what is altered must show in the numbers
     found = [
         _try(name, CHECKPOINT, partial(run, model, checkpoint, resolved))
         for name, run in contents.CHECKS.items()
@@ -97,20 +107,24 @@ def verify(
         device=model.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if probe is None else probe.report(),
+        texts=None if texts is None else str(texts),
     )
 
 
-def _kinds(reference: str | None) -> dict:
+def _kinds(reference: str | None, third: bool) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
         from txexport.parity.double import Double
         from txexport.parity.references import REFERENCES
+        from txexport.parity.third import Third
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
-    known = {**REFERENCES, "float64": Double}
+    known = {**REFERENCES, "float64": Double, "torch.onnx": Third}
     if reference is not None and reference not in known:
         raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")
     kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
+    if third:
+        kinds["torch.onnx"] = Third
     if reference is None and find_spec("transformers") is None:
         kinds["transformers"] = "transformers is not installed"
     return kinds
@@ -125,8 +139,10 @@ def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved)
             continue
         try:
             originals[name] = kind(checkpoint, resolved)
-        except TxexportError:
-            raise
+        except TxexportError as error:
+            if name != "torch.onnx" or len(kinds) == 1:
+                raise
+            originals[name] = str(error)  # beside others, what it cannot do is no failure
         except Exception as error:  # a library's refusal of the checkpoint, in whatever form
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnsupportedError(

@@ -60,7 +60,7 @@ def run(
     while done < len(order):
         count = max(1, batch_tokens // len(encodings[order[done]]))
         places = order[done : done + count]
-        feeds = _feeds(model, role, [encodings[i] for i in places])
+        feeds = feeds_of(model, role, [encodings[i] for i in places])
         outputs = model.sessions[role].run(feeds)
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
@@ -79,7 +79,7 @@ def gather(
     return scores
 
 
-def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def feeds_of(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
     wanted, rows = model.sessions[role].inputs, [encoding.ids for encoding in encodings]
     padding = model.config.get("pad_token_id")
