@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from test_layout import ROOT
 from test_verify import tamper
 
-from txexport import bundle
 from txexport.cli import main
 from txexport.errors import InputError
 from txexport.parity import CaseReport, Report, TensorCheck, forms, verify
 from txexport.parity.plan import QUICK, plan, select
+from txexport.parity.texts import plan_texts
+from txexport.runtime import load
 from txexport.spec import ModelSpec
 from txexport.spec_json import from_dict
 
@@ -222,9 +223,9 @@ def test_page_shows_every_tensor_in_table_and_plot(good, tmp_path):
     facts = 1 + len(good.environment) + len(good.versions) + 1
     hashes = 1 + len(good.checkpoint_sha256) + len(good.bundle_sha256)
     heads = sum(bool(case.checks) for case in good.cases)
-    assert len([tag for tag, _ in page.tags if tag == "tr"]) == (
-        rows + heads + facts + hashes + len(good.behaviours())
-    )
+    said = len(good.behaviours())  # scores, tokens and beams
+    assert said == 3
+    assert len([tag for tag, _ in page.tags if tag == "tr"]) == rows + heads + facts + hashes + said
     drawn = [case for case in good.cases if case.reference != "checkpoint"]
     marks = [attributes for tag, attributes in page.tags if tag == "use" and attributes["x"].endswith("%")]
     assert len(marks) == sum(len(case.checks) for case in drawn)
@@ -341,9 +342,8 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
     folder = bundle_of(model_type, cache)
     full, quick = (verify(folder, reference="twin", cases=cases) for cases in ("full", "quick"))
     assert quick.ok
-    beams = {"beam tokens", "beam scores"}  # which quick leaves to full
-    assert quick.worst_outputs().keys() == full.worst_outputs().keys() - beams
-    assert 3 <= len(quick.cases) - 2 <= 5 < len(full.cases) - 2
+    assert quick.worst_outputs().keys() == full.worst_outputs().keys()
+    assert 4 <= len(quick.cases) - 2 <= 7 < len(full.cases) - 2
     names = " ".join(case.name for case in quick.cases)
     assert "ragged" in names
     assert model_type == "bert" or "steps" in names
@@ -354,8 +354,9 @@ def test_quick_names_cases_that_there_are(bundle_of):
     found = set()
     kinds = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("vit", None), ("clip", None)]
     for model_type, cache in kinds:
-        manifest = bundle.read(bundle_of(model_type, cache))
-        cases = plan(from_dict(ModelSpec, manifest.spec), static=cache == "static")
+        model = load(bundle_of(model_type, cache))
+        spec = from_dict(ModelSpec, model.manifest.spec)
+        cases = [*plan(spec, static=cache == "static"), *plan_texts(model, spec, None)]
         quick = select(cases, "quick")
         assert any(case.name in quick and case.run is not None for case in cases)
         found |= quick

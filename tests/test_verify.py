@@ -214,7 +214,7 @@ def test_changed_source_cannot_be_tried(bundle_of, checkpoint_of):
 
 
 def test_unknown_reference_lists_the_known(bundle_of):
-    with pytest.raises(InputError, match="expected one of twin, transformers, float64"):
+    with pytest.raises(InputError, match="expected one of twin, transformers, float64, torch"):
         verify(bundle_of("bert"), reference="tensorflow")
 
 

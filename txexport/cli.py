@@ -89,9 +89,10 @@ def export(source: Path, out: Path, **options: Any) -> None:
 @click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
 @click.option(
     "--reference",
-    type=click.Choice(["twin", "transformers", "float64"]),
+    type=click.Choice(["twin", "transformers", "float64", "torch.onnx"]),
     help="Only txexport's own PyTorch model, or only the original (default: both, where installed); or the"
-    " former in float64, with what float32 alone is off by beside, which tells rounding from error.",
+    " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
+    " --third.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
@@ -116,6 +117,16 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="Say where it goes wrong: every component beside its PyTorch module on the same inputs, by layer.",
 )
 @click.option(
+    "--texts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Real inputs too: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+)
+@click.option(
+    "--third",
+    is_flag=True,
+    help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
+)
+@click.option(
     "--report",
     "files",
     multiple=True,
@@ -133,6 +144,8 @@ def verify(
     names: tuple[str, ...],
     cases: str | None,
     layers: bool,
+    texts: Path | None,
+    third: bool,
     files: tuple[Path, ...],
     json_file: Path | None,
 ) -> None:
@@ -171,6 +184,8 @@ def verify(
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
             layers=layers,
+            texts=texts,
+            third=third,
             progress=show,
         )
     for file, form in reports:

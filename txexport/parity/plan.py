@@ -13,7 +13,7 @@ from txexport.parity.report import TensorCheck
 from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, StackSpec
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
-# cached steps, and so every output. The longest sequences and beams are left to the full run.
+# cached steps, and so every output. The longest sequences are left to the full run.
 QUICK = frozenset(
     {
         *CHECKS,
@@ -25,8 +25,10 @@ QUICK = frozenset(
         "three ragged rows in chunks",
         "three ragged rows, left padding",
         "greedy, three ragged rows",
+        "beams, two rows",
         "three",
         "three ragged texts, two images",
+        "sentences",
     }
 )
 

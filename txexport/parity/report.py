@@ -105,7 +105,8 @@ class Report:
     name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is "full", "quick",
     or the names that were asked for. `source` is the checkpoint where one was given. `command` are
     the words that began it, where that was not verify. `layers` say which component is wrong, where that
-    was asked; the verdict is the cases'.
+    was asked; the verdict is the cases'. `texts` is the file of
+    real inputs where one was given.
     """
 
     bundle: str
@@ -123,6 +124,7 @@ class Report:
     created: str = ""
     command: list[str] = field(default_factory=list)
     layers: LayerReport | None = None
+    texts: str | None = None
 
     @property
     def references(self) -> list[str]:
@@ -219,6 +221,7 @@ class Report:
         words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
         words += ["--runtime", case.runtime] if case.runtime not in (None, RUNTIME) else []
+        words += ["--texts", self.texts] if self.texts is not None else []
         words += ["--source", self.source] if self.source is not None else []
         own = (case.runtime or RUNTIME).startswith(RUNTIME)
         words += ["--device", self.device] if self.device != "cpu" and own else []

@@ -38,6 +38,8 @@ def verify(
     runtime: str | Sequence[str] = RUNTIME,
     cases: str | Sequence[str] = "full",
     layers: bool = False,
+    texts: str | Path | None = None,
+    third: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
@@ -50,10 +52,13 @@ def verify(
     `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or names
     that a report gave, whose cases are repeated as they were. `layers` compares every component beside its
     PyTorch module too, on the inputs of each case in ONNX Runtime: the report's `layers` say which one is
-    wrong. `progress` is told each case's name before it runs. A case that raises is a failure in the report;
-    what keeps the comparison from being tried at all raises BundleError, CheckpointError, UnsupportedError
-    or InputError. What full or quick cases found is recorded in the bundle, where it can be written; else a
-    warning says so.
+    wrong. `texts` is a file of real inputs, one a line, that the bundle's tokenizer reads: cases of their
+    own; where a task takes pairs, or a translation has a target, two with a tab between them. What is too
+    long is cut. `third` holds the bundle against "torch.onnx" too: the twin as PyTorch's own exporter writes
+    it, or in the report why it cannot. `progress` is told each case's name before it runs. A case that raises
+    is a failure in the report; what keeps the comparison from being tried at all raises OSError for a file
+    that cannot be read, or BundleError, CheckpointError, UnsupportedError or InputError. What full or quick
+    cases found is recorded in the bundle, where it can be written; else a warning says so.
     """
     manifest = bundle.read(out)
     checkpoint = Checkpoint(source or manifest.source.path)
@@ -63,16 +68,22 @@ def verify(
     if changed:
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
     resolved = families.understand(checkpoint, manifest.task)
-    kinds = _kinds(reference, resolved.model_type)
+    kinds = _kinds(reference, resolved.model_type, third)
     if layers and "twin" not in kinds:
         raise InputError("layers are held against the twin; leave out the reference, or name that")
     chosen = runtimes.choose(runtime, Path(out), manifest, device)
     if layers and RUNTIME not in (kind.name for kind in chosen):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
     from txexport.parity.plan import plan, select  # which needs PyTorch
+    from txexport.parity.texts import plan_texts
 
+    reader = Model(Path(out), manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
     planned = plan(resolved.spec, static=manifest.cache == "static")
-    names = select(planned, cases)
+    written = plan_texts(reader, resolved.spec, texts)
+    names = select([*planned, *written], cases)
+    if texts is not None and isinstance(cases, str):
+        names |= {case.name for case in written}
+    planned += written
     planned = [case for case in planned if case.name in names]
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
     found = [
@@ -107,22 +118,26 @@ def verify(
         device=trial.devices.get(RUNTIME, "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if trial.probe is None else trial.probe.report(),
+        texts=None if texts is None else str(texts),
     )
     record(Path(out), manifest, report)
     return report
 
 
-def _kinds(reference: str | None, model_type: str) -> dict:
+def _kinds(reference: str | None, model_type: str, third: bool) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
         from txexport.parity.double import Double
         from txexport.parity.references import REFERENCES
+        from txexport.parity.third import Third
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
-    known = {**REFERENCES, "float64": Double}
+    known = {**REFERENCES, "float64": Double, "torch.onnx": Third}
     if reference is not None and reference not in known:
         raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")
     kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
+    if third:
+        kinds["torch.onnx"] = Third
     if "transformers" in kinds and model_type == families.COMPOSED:
         kinds["transformers"] = "put together by hand, of which transformers has no original"
     elif reference is None and find_spec("transformers") is None:
@@ -139,8 +154,10 @@ def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved)
             continue
         try:
             originals[name] = kind(checkpoint, resolved)
-        except TxexportError:
-            raise
+        except TxexportError as error:
+            if name != "torch.onnx" or len(kinds) == 1:
+                raise
+            originals[name] = str(error)  # beside others, what it cannot do is no failure
         except Exception as error:  # a library's refusal of the checkpoint, in whatever form
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnsupportedError(

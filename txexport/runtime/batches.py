@@ -42,7 +42,7 @@ def encode(
 
 def text_limit(model: "Model") -> int | None:
     """The most tokens that the model reads at once."""
-    return model.manifest.limits.get("text" if "text_model" in model.sessions else "encoder")
+    return model.manifest.limits.get("text" if "text_model" in model.manifest.graphs else "encoder")
 
 
 def run(
@@ -57,7 +57,7 @@ def run(
     as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
-        feeds = _feeds(model, role, [encodings[i] for i in places])
+        feeds = feeds_of(model, role, [encodings[i] for i in places])
         outputs = model.sessions[role].run(feeds)
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
@@ -96,9 +96,10 @@ def gather(
     return scores
 
 
-def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def feeds_of(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
-    wanted, rows = model.sessions[role].inputs, [encoding.ids for encoding in encodings]
+    wanted = {port.name: port for port in model.manifest.graphs[role].inputs}
+    rows = [encoding.ids for encoding in encodings]
     padding = model.config.get("pad_token_id")
     ids, mask = pad(rows, padding if isinstance(padding, int) else 0)
     feeds = {"input_ids": ids, "attention_mask": mask}

@@ -17,11 +17,9 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
-    yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}."
+    said = "; ".join(f"{name}: {found.summary}" for name, found in report.behaviours().items())
+    yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}.{f' {_code(said)}' if said else ''}"
     yield from _outputs(report)
-    said = [f"{name}: {found.summary}" for name, found in report.behaviours().items()]
-    if said:
-        yield "\n" + "; ".join(map(_code, said))
     yield from _failed(report)
     if report.layers is not None:
         yield f"\n**By layer**: {_code(report.layers.summary)}"

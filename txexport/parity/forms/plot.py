@@ -19,6 +19,7 @@ SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 <path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
 <path id="other" d="M-4-4H4V4H-4Z"/>
 <path id="float64" d="M0 5 5-4-5-4Z"/>
+<path id="torch.onnx" d="M-5 3 0-5 5 3Z"/>
 <path id="failed" d="M-4-4 4 4M4-4-4 4"/>
 <path id="accumulated" d="M0-5 5 4-5 4Z"/>
 </defs></svg>"""
