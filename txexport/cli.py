@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from txexport.cli_compare import compare
 from txexport.cli_generate import generate, transcribe
 from txexport.cli_options import bundle, quiet_references
 from txexport.cli_tasks import COMMANDS
@@ -239,5 +240,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in (generate, transcribe, *COMMANDS):
+for command in (compare, generate, transcribe, *COMMANDS):
     main.add_command(command)

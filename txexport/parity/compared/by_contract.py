@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from txexport.parity.comparison import Wanted
 
 NAMES = "inputs and outputs"
-TOKENS = "tokens"  # what run_greedy compares, which follows from the logits
+CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
 def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -> Report:
@@ -135,7 +135,7 @@ class _Pair:
             model = cast(Model, _Narrowed(model, self.common))
         assert planned.run is not None
         checks = planned.run(model, _Narrow(self), case, self.bound)
-        kept = self.common | ({TOKENS} if "logits" in self.common else set())
+        kept = self.common | (CHOSEN if "logits" in self.common else set())
         return [check for check in checks if check.output in kept]
 
 
