@@ -10,8 +10,8 @@ from txexport.parity import runs
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, TowerCase
 from txexport.parity.plan import Planned
 from txexport.runtime import Model
-from txexport.runtime.batches import feeds_of, text_limit
-from txexport.runtime.text import Item, as_items, as_rows
+from txexport.runtime.batches import global_tokens, text_limit
+from txexport.runtime.text import Item, as_items, as_rows, pad
 from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
 
 SENTENCES = (
@@ -92,17 +92,15 @@ def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str)
     assert stack is not None
     encodings = model.text.encode(items, text_limit(model))
     _known([encoding.ids for encoding in encodings], stack)
-    feeds = feeds_of(model, "model" if spec.towers is None else "text_model", encodings)
-    if spec.head.kind == HeadKind.CHOICES:
-        feeds = {port: array[:, 0] for port, array in feeds.items()}
-    ids, mask = feeds["input_ids"], feeds["attention_mask"]
+    padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
+    ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if spec.towers is not None:
         assert isinstance(spec.towers.vision.embedding, PatchSpec)
         shape = (IMAGES, *spec.towers.vision.embedding.input[1])
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
         return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
-    none = np.zeros_like(ids)
-    types, marks = feeds.get("token_type_ids", none), feeds.get("global_attention_mask", none)
+    types, _ = pad([encoding.type_ids for encoding in encodings], 0)
+    marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
     return Planned(name, case, runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder)
 

@@ -57,7 +57,7 @@ def run(
     as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
-        feeds = feeds_of(model, role, [encodings[i] for i in places])
+        feeds = _feeds(model, role, [encodings[i] for i in places])
         outputs = model.sessions[role].run(feeds)
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
@@ -96,7 +96,7 @@ def gather(
     return scores
 
 
-def feeds_of(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
     wanted = {port.name: port for port in model.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]
@@ -108,14 +108,14 @@ def feeds_of(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[s
     if "global_attention_mask" in wanted:
         separator = model.config.get("sep_token_id", 2)
         feeds["global_attention_mask"], _ = pad(
-            [_global_tokens(model.manifest.task, row, separator) for row in rows], 0
+            [global_tokens(model.manifest.task, row, separator) for row in rows], 0
         )
     if len(wanted["input_ids"].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}
     return feeds
 
 
-def _global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
+def global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
     """Which tokens see all others (Beltagy et al. 2020, 3.1): as transformers chooses by default."""
     end = row.index(separator) if separator in row else len(row)
     if task == "text-classification":
