@@ -192,7 +192,7 @@ def test_reference_that_cannot_be_made_is_no_failure_of_the_bundle(checkpoint_of
     source = tmp_path / "source"
     shutil.copytree(checkpoint_of("bert"), source)
     config = json.loads((source / "config.json").read_text())
-    (source / "config.json").write_text(json.dumps(config | {"dtype": "floaty"}))
+    (source / "config.json").write_text(json.dumps(config | {"pad_token_id": 99_999}))
     export(source, tmp_path / "out")
     code, output = invoke("verify", tmp_path / "out")
     assert code == 2
