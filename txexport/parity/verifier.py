@@ -93,7 +93,7 @@ def verify(
         bundle_sha256=manifest.files_sha256,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device=trial.devices.get(RUNTIME, "cpu"),
+        device="cuda" if "cuda" in trial.devices.values() else "cpu",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
