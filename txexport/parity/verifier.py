@@ -115,7 +115,7 @@ def verify(
         bundle_sha256=manifest.files_sha256,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device=trial.devices.get(RUNTIME, "cpu"),
+        device="cuda" if "cuda" in trial.devices.values() else "cpu",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if trial.probe is None else trial.probe.report(),
         texts=None if texts is None else str(texts),
