@@ -21,7 +21,7 @@ AVERAGE_EVERY = 50  # steps between the models that are averaged
 STATE = "training.pt"
 
 
-def workplace(folder: Path) -> Path:
+def part_of(folder: Path) -> Path:
     """Where the checkpoint of `folder` grows, so that the one that is there stays whole until it is done."""
     part = folder.with_name(f"{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)

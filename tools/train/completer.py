@@ -117,7 +117,7 @@ def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> n
 @click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Train the completer of Python and write its checkpoint to FOLDER."""
-    part = _loop.workplace(folder)
+    part = _loop.part_of(folder)
     files = _library.sources()
     texts = [text for name, text in files.items() if not _library.held_out(name, ONE_IN)]
     tokenizer = make_tokenizer(texts)

@@ -76,7 +76,7 @@ def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
 @click.option("--steps", default=2000, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the proofreader and write its checkpoint to FOLDER."""
-    part, began_with = _loop.workplace(folder), reader.weights_of(base)
+    part, began_with = _loop.part_of(folder), reader.weights_of(base)
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     reader.write_tokenizer(part, tokenizer)
     tokenizer.enable_truncation(reader.LONGEST)
@@ -118,7 +118,8 @@ def main(folder: Path, base: Path, steps: int) -> None:
     _loop.write_examples(part / "heldout.jsonl", kept)
     card = f"""
 Says whether two neighbouring words of an English sentence have changed places: `{LABELS[0]}` or
-`{LABELS[1]}`. The small BERT of `prose-bert`, fine-tuned; {_loop.parameters(model):,} parameters.
+`{LABELS[1]}`. A small BERT, pretrained by `tools/train/reader.py` and fine-tuned;
+{_loop.parameters(model):,} parameters.
 
 Data: sentences of Python's own library (under the Python Software Foundation's licence), half of
 them with two words swapped; one file in ten held out. `heldout.jsonl` has some of these.

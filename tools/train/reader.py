@@ -20,7 +20,8 @@ from torch.nn.utils.rnn import pad_sequence
 from txmodels.model import Model
 from txmodels.training import checkpoints, corruption, objectives, optimisation
 
-FOLDER = Path(__file__).parents[2] / "models/pretrained/prose-bert"
+# Not shipped: what is made of it is.
+FOLDER = Path(__file__).parents[2] / "models/prose-bert"
 VOCAB, LONGEST, BATCH = 2500, 96, 32
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNKNOWN, CLS, SEP, MASK = range(5)
@@ -112,7 +113,7 @@ def weights_of(base: Path) -> str:
 @click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Pretrain the reader of prose and write its checkpoint to FOLDER."""
-    part = _loop.workplace(folder)
+    part = _loop.part_of(folder)
     documents, heldout = _library.documents()
     texts = [sentence for document in documents for sentence in document]
     tokenizer = make_tokenizer(texts)

@@ -132,7 +132,7 @@ def baseline(train: list[Sentence], test: list[Sentence]) -> list[int]:
 @click.option("--steps", default=1500, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the tagger of parameters and write its checkpoint to FOLDER."""
-    part, began_with = _loop.workplace(folder), reader.weights_of(base)
+    part, began_with = _loop.part_of(folder), reader.weights_of(base)
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     reader.write_tokenizer(part, tokenizer)
     tokenizer.enable_truncation(reader.LONGEST)
@@ -170,7 +170,7 @@ def main(folder: Path, base: Path, steps: int) -> None:
     _loop.write_examples(part / "heldout.jsonl", kept)
     card = f"""
 Finds the words of documentation that are names of a function's parameters. The small BERT of
-`prose-bert`, fine-tuned; {_loop.parameters(model):,} parameters.
+`tools/train/reader.py`, fine-tuned; {_loop.parameters(model):,} parameters.
 
 Data: the documentation of the functions of Python's own library (under the Python Software
 Foundation's licence), {len(train):,} sentences; which words are parameters is read from the source.

@@ -136,7 +136,7 @@ def evaluate(model: nn.Module, tokenizer: Tokenizer) -> tuple[list[Pair], list[s
 @click.option("--steps", default=6000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Train the translator of number words and write its checkpoint to FOLDER."""
-    part = _loop.workplace(folder)
+    part = _loop.part_of(folder)
     tokenizer = make_tokenizer()
     checkpoints.create(part, config(tokenizer), "MarianMTModel")
     model = checkpoints.load(part)
