@@ -62,3 +62,11 @@ def test_exporter_s_own_reason_is_told(bundle_of, monkeypatch):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert "ValueError: no such operator" in " ".join(result.output.split())
+
+
+def test_what_the_exporter_prints_is_kept_from_the_report(bundle_of, capfd):
+    """It cannot follow how many global tokens there are, and says so with a listing of the graph."""
+    report = verify(bundle_of("longformer"), reference="twin", third=True, cases=["one token"])
+    assert report.ok
+    assert "torch.onnx.export cannot: GuardOnDataDependentSymNode: " in (report.cases[-1].skipped or "")
+    assert capfd.readouterr() == ("", "")

@@ -113,12 +113,15 @@ class Third:
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:
     """The exporter's graph in a session, and its chatter nowhere."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    before, nowhere = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)  # several of PyTorch's loggers tell a failure, and at length
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.inference_mode():
-            warnings.simplefilter("ignore")
+        with (
+            warnings.catch_warnings(action="ignore"),
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+            torch.inference_mode(),
+        ):
             program = torch.onnx.export(module, example, dynamo=True, dynamic_shapes=shapes, verbose=False)
         assert program is not None
         options = ort.SessionOptions()
@@ -129,7 +132,7 @@ def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.Inference
     except Exception as error:  # whatever the exporter or the runtime says of what it cannot do
         raise UnsupportedError(f"torch.onnx.export cannot: {_reason(error)}") from error
     finally:
-        logger.setLevel(before)
+        logging.disable(before)
 
 
 def _reason(error: Exception) -> str:
