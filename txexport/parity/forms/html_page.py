@@ -109,7 +109,7 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else []), "says"]
+        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
         failed_first = sorted(case.checks, key=lambda check: check.ok)
         inside = _table(heads, (_check(check, rounded) for check in failed_first), "checks")
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
@@ -117,10 +117,11 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
 
 def _check(check: TensorCheck, rounded: bool) -> list[str]:
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
-    cells = [text(check.output), f"{check.elements:,}", error, number(check.tolerance)]
+    said = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
+    cells = [text(check.output) + said, f"{check.elements:,}", error, number(check.tolerance)]
     if rounded:
         cells.append("" if check.rounding is None else number(check.rounding))
-    return [*cells, "" if check.behaviour is None else text(check.behaviour.summary)]
+    return cells
 
 
 def _badge(word: str, ok: bool) -> str:
