@@ -43,7 +43,8 @@ def plain(tmp_path) -> Path:
 
 
 def invoke(*arguments) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["compare", *map(str, arguments)])
+    wide = {"COLUMNS": "400"}  # so that no name breaks over two lines
+    result = CliRunner().invoke(main, ["compare", *map(str, arguments)], env=wide)
     return result.exit_code, " ".join(result.output.split())
 
 

@@ -148,5 +148,5 @@ def compare(
         )
     for file, form in reports:
         forms.write(report, file, form)
-    Console(highlight=False).print(table.render(report, cases=not quiet))
+    Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
     sys.exit(0 if report.ok else 1)
