@@ -1,11 +1,13 @@
 """The same cases on every runtime: a runtime that is wrong, missing or refuses must show as such."""
 
 import http.client
+import re
 import shutil
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+import matrix
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -405,3 +407,11 @@ def test_named_runtimes_must_all_be_there(bundle_of, monkeypatch):
     monkeypatch.setattr(openvino, "find_spec", lambda package: None)
     with pytest.raises(UnsupportedError, match="cannot be tried on openvino: openvino is not installed"):
         verify(bundle_of("bert"), runtime=["onnxruntime", "openvino"])
+
+
+def test_matrix_has_an_error_a_cell(tmp_path):
+    file = tmp_path / "matrix.md"
+    arguments = ["--family", "bert", "--runtime", "onnxruntime", "--runtime", "reference", "--out", str(file)]
+    result = CliRunner().invoke(matrix.main, arguments)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^\| `bert` \| \de-0[67] \| \de-0[67] \|$", file.read_text(), re.MULTILINE)

@@ -11,10 +11,11 @@ import sys
 import tempfile
 import warnings
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 import click
+import onnx
+import onnxruntime
 import tiny_checkpoint
 import torch
 import transformers
@@ -67,7 +68,8 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
         return Cell(form, said=str(error))
     errors = [check.error for case in report.cases for check in case.checks]
     skipped = [f"{case.name}: {case.skipped}" for case in report.cases if case.skipped is not None]
-    return Cell(form, max(errors, default=0.0), None if report.ok else report.facts, skipped)
+    said = None if report.ok else report.facts
+    return Cell(form, max(errors, default=0.0), said, notes=skipped)
 
 
 def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> dict[str, Cell]:
@@ -87,7 +89,7 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
 
 def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
     """Markdown, with what ran first and what stayed red after it."""
-    found = {"onnxruntime": version("onnxruntime"), "onnx": version("onnx"), **versions(names)}
+    found = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(names)}
     ran = ", ".join(f"{name} {number}" for name, number in found.items())
     lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [
