@@ -309,7 +309,13 @@ cli.main(["export", *sys.argv[1:]])
 def test_killed_export_leaves_nothing_half_written(kill, checkpoint_of, tmp_path):
     source, out = checkpoint_of("bert"), tmp_path / "out"
     command = [sys.executable, "-c", SLOW_EXPORT, str(source), str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's "&" ignores
+    )
     assert process.stdout.readline() == "half way\n"
     process.send_signal(kill)
     assert process.wait(timeout=30) != 0
