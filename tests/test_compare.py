@@ -406,3 +406,10 @@ def test_bundle_s_own_broken_weight_is_found(bundle_of, exported, tmp_path):
     shutil.copytree(bundle_of("bert"), tmp_path / "bert")
     tamper(tmp_path / "bert", "encoder.layers.1.attention.o.bias", lambda numbers: 1.05 * numbers)
     assert len(compare(tmp_path / "bert", exported).failed) == 7
+
+
+def test_device_that_is_not_there_is_an_error(plain):
+    code, output = invoke(plain, plain, "--device", "nowhere")
+    assert code == 2
+    assert output.startswith("error: device 'nowhere' is not there; this ONNX Runtime has cpu")
+    assert invoke(plain, plain, "--device", "CPUExecutionProvider")[0] == 0

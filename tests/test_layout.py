@@ -56,7 +56,7 @@ ALLOWED = {
     "txexport/answer_table.py": "rich",
     "txexport/cli_compare.py": "click rich cli_options parity",
     "txexport/cli_generate.py": "click cli_options runtime",
-    "txexport/cli_options.py": "click rich answer_table runtime",
+    "txexport/cli_options.py": "click rich answer_table parity runtime",
     "txexport/cli_tasks.py": "click rich cli_options similarity",
     "txexport/counts.py": "parameters",
     "txexport/costs.py": "counts parameters",

@@ -37,7 +37,7 @@ def test_library_is_split_by_file():
     names = list(_library.sources())
     assert len(names) > 200
     assert all(not name.startswith(("test/", "site-packages/")) for name in names)
-    share = np.mean([_library.held_out(name, 20) for name in names])
+    share = np.mean([_library.held_out(name) for name in names])
     assert 0.02 < share < 0.09
 
 

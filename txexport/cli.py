@@ -13,7 +13,7 @@ import click
 
 from txexport.cli_compare import compare
 from txexport.cli_generate import generate, transcribe
-from txexport.cli_options import bundle, quiet_references
+from txexport.cli_options import bundle, reported
 from txexport.cli_tasks import COMMANDS
 from txexport.errors import TxexportError
 
@@ -103,7 +103,6 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="What runs the graphs: onnxruntime (default), onnxruntime-unoptimized, reference, openvino, node, "
     "web, or all that are installed; again for more.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
 @click.option(
     "--case", "names", multiple=True, help="Repeat only this case, by its name in a report; again for more."
 )
@@ -127,29 +126,19 @@ def export(source: Path, out: Path, **options: Any) -> None:
     is_flag=True,
     help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
 )
-@click.option(
-    "--report",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
-)
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name.")
+@reported
 def verify(
     out: Path,
     source: Path | None,
     reference: str | None,
     device: str,
     runtimes: tuple[str, ...],
-    quiet: bool,
     names: tuple[str, ...],
     cases: str | None,
     layers: bool,
     texts: Path | None,
     third: bool,
-    files: tuple[Path, ...],
-    json_file: Path | None,
-) -> None:
+) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
     Every weight, and every output over padded batches, cached steps and chunked prompts. What full or quick
@@ -159,7 +148,6 @@ def verify(
     """
     from rich.console import Console
 
-    from txexport.parity import forms, table
     from txexport.parity.report import RUNTIME
     from txexport.parity.verifier import verify as run
 
@@ -168,10 +156,6 @@ def verify(
     )  # so that no browser stays behind
     if names and cases:
         raise click.UsageError("--case names the cases; --cases chooses others")
-    reports = [(file, forms.check(file)) for file in files]
-    if json_file is not None:
-        reports.append((json_file, forms.check(json_file, ".json")))
-    quiet_references()
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
@@ -189,10 +173,7 @@ def verify(
             third=third,
             progress=show,
         )
-    for file, form in reports:
-        forms.write(report, file, form)
-    Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
-    sys.exit(0 if report.ok else 1)
+    return report
 
 
 @main.command()

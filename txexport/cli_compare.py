@@ -1,13 +1,11 @@
 """The command that holds two models against each other."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from txexport.cli_options import quiet_references
+from txexport.cli_options import reported
 
 
 def _pairs(what: str, read: Callable[[str], Any]) -> Callable[..., dict[str, Any]]:
@@ -87,32 +85,21 @@ def _word(value: str) -> str:
     type=click.FloatRange(min=0),
     help="Largest error, absolute or relative (default: as verify has it for float32, by size).",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
     "--case", "names", multiple=True, help="Only this case, by its name in a report; again for more."
 )
 @click.option(
     "--cases", type=click.Choice(["quick", "full"]), help="Of a bundle: a handful, or all (default)."
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
-@click.option(
-    "--report",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
-)
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name.")
+@reported
 def compare(
     a: str,
     b: str,
     names: tuple[str, ...],
     cases: str | None,
-    quiet: bool,
-    files: tuple[Path, ...],
-    json_file: Path | None,
     **options: Any,
-) -> None:
+) -> Any:
     """Hold A and B against each other: whole tensors, every output.
 
     Each is an ONNX file, of any tool; a bundle; a folder that another tool exported; or a PyTorch module, as
@@ -130,14 +117,9 @@ def compare(
     from rich.console import Console
 
     from txexport.parity import compare as run
-    from txexport.parity import forms, table
 
     if names and cases:
         raise click.UsageError("--case names the cases; --cases chooses others")
-    reports = [(file, forms.check(file)) for file in files]
-    if json_file is not None:
-        reports.append((json_file, forms.check(json_file, ".json")))
-    quiet_references()
     with Console(stderr=True).status("comparing") as status:
         report = run(
             a,
@@ -146,7 +128,4 @@ def compare(
             cases=names or cases or "full",
             progress=lambda case: status.update(f"comparing: {case}"),
         )
-    for file, form in reports:
-        forms.write(report, file, form)
-    Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
-    sys.exit(0 if report.ok else 1)
+    return report

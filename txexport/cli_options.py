@@ -1,5 +1,6 @@
 """What commands that run a bundle share: where texts come from, how it runs, how answers come out."""
 
+import functools
 import json
 import os
 import sys
@@ -163,3 +164,36 @@ def quiet_references() -> None:
     if "transformers" not in sys.modules:
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def reported(command: Callable) -> Callable:
+    """The options that say where the Report goes which `command` returns; equal is exit code 0, else 1."""
+
+    @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
+    @click.option(
+        "--report",
+        "files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
+    )
+    @click.option(
+        "--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name."
+    )
+    @functools.wraps(command)
+    def run(quiet: bool, files: tuple[Path, ...], json_file: Path | None, **options: Any) -> None:
+        from rich.console import Console
+
+        from txexport.parity import forms, table
+
+        reports = [(file, forms.check(file)) for file in files]
+        if json_file is not None:
+            reports.append((json_file, forms.check(json_file, ".json")))
+        quiet_references()
+        report = command(**options)
+        for file, form in reports:
+            forms.write(report, file, form)
+        Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
+        sys.exit(0 if report.ok else 1)
+
+    return run

@@ -24,7 +24,6 @@ from txmodels.training import checkpoints, metrics, objectives, optimisation
 FOLDER = Path(__file__).parents[2] / "models/pretrained/python-completer"
 VOCAB, WINDOW, BATCH = 2048, 256, 8
 END = 0  # between files
-ONE_IN = 20  # files, of which one is held out
 
 
 def make_tokenizer(texts: list[str]) -> Tokenizer:
@@ -119,10 +118,10 @@ def main(folder: Path, steps: int) -> None:
     """Train the completer of Python and write its checkpoint to FOLDER."""
     part = _loop.part_of(folder)
     files = _library.sources()
-    texts = [text for name, text in files.items() if not _library.held_out(name, ONE_IN)]
+    texts = [text for name, text in files.items() if not _library.held_out(name)]
     tokenizer = make_tokenizer(texts)
     train = encode(tokenizer, texts)
-    heldout = encode(tokenizer, [text for name, text in files.items() if _library.held_out(name, ONE_IN)])
+    heldout = encode(tokenizer, [text for name, text in files.items() if _library.held_out(name)])
     checkpoints.create(part, config(), "LlamaForCausalLM")
     model = checkpoints.load(part)
     assert isinstance(model, Model)

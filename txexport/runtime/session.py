@@ -108,6 +108,7 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
         options.intra_op_num_threads = threads
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    device = _known(device)
     provider = devices()[device]
     # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
     wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
@@ -140,6 +141,14 @@ def devices() -> dict[str, str]:
     return {name.removesuffix(SUFFIX).lower(): name for name in reversed(ort.get_available_providers())}
 
 
+def _known(device: str) -> str:
+    """The device as `devices` names it. Raises InputError for one that is not there."""
+    name = device.lower().removesuffix(SUFFIX.lower())
+    if name not in devices():
+        raise InputError(f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}")
+    return name
+
+
 def open_sessions(
     files: Mapping[str, Path], device: str | None, threads: int | None, *, optimize: bool = True
 ) -> tuple[str, dict[str, Session]]:
@@ -148,9 +157,7 @@ def open_sessions(
     `device` is one of `devices()`, which may be spelt as ONNX Runtime spells it; None is "cuda" where a
     driver answers and ONNX Runtime can start it, and else "cpu"; a driver without libraries is a warning.
     """
-    name = None if device is None else device.lower().removesuffix(SUFFIX.lower())
-    if name is not None and name not in devices():
-        raise InputError(f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}")
+    name = None if device is None else _known(device)
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
