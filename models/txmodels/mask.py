@@ -28,7 +28,8 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
     places = torch.arange(width, device=attention_mask.device)  # (T)
-    past = places[None, :] <= places[width - length :, None]  # (S, T)
+    own = torch.arange(length, device=attention_mask.device) + (width - length)  # (S)
+    past = places <= own[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
     if window is not None:
         distance = order[:, width - length :, None] - order[:, None, :]  # (B, S, T)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 from txmodels.model import Model
 from txmodels.towers import Towers
 from txmodels.training.checkpoints import build
@@ -47,38 +48,54 @@ class Twin:
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
-        if isinstance(self.model, Towers):
-            outputs = self.model.compare(**tensors)
-        elif "input_ids" in tensors:
-            outputs = self.model.encode(**tensors)
-        else:
-            outputs = self.model.encode_signal(*tensors.values())
+        outputs = read(self.model, **{name: torch.from_numpy(array) for name, array in inputs.items()})
         return {name: value.numpy() for name, value in outputs.items()}
 
     @torch.inference_mode()
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        inputs: dict = {}
-        found, own = {}, ""
         assert isinstance(self.model, Model)
-        if source is not None:
-            if isinstance(source, np.ndarray):
-                encoded = self.model.encode_signal(torch.from_numpy(source[None]))
-            else:
-                ids = torch.tensor([source])
-                encoded = self.model.encode(ids, torch.ones_like(ids))
-                inputs["encoder_attention_mask"] = torch.ones_like(ids)
-            found = {name: value[0].numpy() for name, value in encoded.items()}
-            layers = range(len(self.model.cross))
-            inputs["cross"] = [
-                (encoded[f"present.{i}.encoder.key"], encoded[f"present.{i}.encoder.value"]) for i in layers
-            ]
-            own = ".decoder"
-        logits, present = self.model.decode(torch.tensor([tokens]), self.model.empty_past(1), **inputs)
-        for i, (key, value) in enumerate(present):
-            found |= {f"present.{i}{own}.key": key[0].numpy(), f"present.{i}{own}.value": value[0].numpy()}
-        return found | {"logits": logits[0].numpy()}
+        found = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
+        return {name: value[0].numpy() for name, value in found.items()}
+
+
+def source_tensors(source: Source) -> dict[str, Tensor]:
+    """What an encoder reads of a source, as a batch of one by input names; nothing where there is none."""
+    if source is None:
+        return {}
+    if isinstance(source, np.ndarray):
+        return {"input_features": torch.from_numpy(source[None])}
+    ids = torch.tensor([source])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def read(model: Model | Towers, **inputs: Tensor) -> dict[str, Tensor]:
+    """What an encoder or two towers put out, by the names of their graphs."""
+    if isinstance(model, Towers):
+        return model.compare(**inputs)
+    return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
+
+
+def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+    """decoder_input_ids (1,T) and what an encoder reads -> as `Reference.decode`, with a batch axis."""
+    inputs: dict = {}
+    found, own = {}, ""
+    if source:
+        found = read(model, **source)
+        if "attention_mask" in source:
+            inputs["encoder_attention_mask"] = source["attention_mask"]
+        inputs["cross"] = [
+            (found[f"present.{i}.encoder.key"], found[f"present.{i}.encoder.value"])
+            for i in range(len(model.cross))
+        ]
+        own = ".decoder"
+    logits, present = model.decode(decoder_input_ids, model.empty_past(1), **inputs)
+    caches = {
+        f"present.{i}{own}.{kind}": tensor
+        for i, pair in enumerate(present)
+        for kind, tensor in zip(("key", "value"), pair, strict=True)
+    }
+    return found | caches | {"logits": logits}
 
 
 AUTO_CLASSES = {
@@ -141,12 +158,7 @@ class Transformers:
             outputs = self.model(**inputs, **(cached if self.caches else {}))
             past = self._own_heads(_cache(outputs.past_key_values, "")) if self.caches else {}
             return {"logits": outputs.logits[0].numpy(), **past}
-        if isinstance(source, np.ndarray):
-            given = {"input_features": torch.from_numpy(source[None])}
-        else:
-            sources = torch.tensor([source])
-            given = {"input_ids": sources, "attention_mask": torch.ones_like(sources)}
-        outputs = self.model(**given, decoder_input_ids=ids, use_cache=True)
+        outputs = self.model(**source_tensors(source), decoder_input_ids=ids, use_cache=True)
         cache = outputs.past_key_values
         return {
             "logits": outputs.logits[0].numpy(),

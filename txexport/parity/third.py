@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 import onnxruntime as ort
@@ -17,98 +17,97 @@ from txmodels.towers import Towers
 from txexport.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.parity.references import Arrays, Source, Twin
+from txexport.parity.references import Arrays, Source, Twin, one_pass, read, source_tensors
 from txexport.runtime.session import FATAL_ONLY
-from txexport.spec import HeadKind
+from txexport.spec import HeadKind, StackSpec
 
 BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
+Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and which of their axes are free
 
 
-class _Encoder(nn.Module):
-    """The encoder's outputs in a tuple; `names` are theirs once it has run."""
+class _Traced(nn.Module):
+    """What the exporter follows: `call`, which uses `model`. `outputs` are named once it has run."""
 
-    def __init__(self, model: Model, inputs: Sequence[str]):
+    def __init__(self, model: nn.Module, call: Callable[..., dict[str, Tensor]], inputs: list[str]):
         super().__init__()
-        self.model, self.inputs = model, inputs
-        self.names: list[str] = []
+        self.model, self.call, self.inputs = model, call, inputs
+        self.outputs: list[str] = []
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Inputs in the order of `inputs`."""
-        if self.model.reads_tokens:
-            outputs = self.model.encode(**dict(zip(self.inputs, values, strict=True)))
-        else:
-            outputs = self.model.encode_signal(*values)
-        self.names = list(outputs)
-        return tuple(outputs.values())
-
-
-class _Decoder(nn.Module):
-    """Logits of one row in one pass, without a cache."""
-
-    def __init__(self, model: Model):
-        super().__init__()
-        self.model, self.names = model, ["logits"]
-
-    def forward(self, input_ids: Tensor) -> tuple[Tensor, ...]:
-        """input_ids (1,S) -> logits (1,S,V)."""
-        logits, _ = self.model.decode(input_ids, self.model.empty_past(1))
-        return (logits,)
+        found = self.call(self.model, **dict(zip(self.inputs, values, strict=True)))
+        self.outputs = list(found)
+        return tuple(found.values())
 
 
 class Third:
     """The twin as torch.onnx.export writes it, in ONNX Runtime.
 
-    An encoder with all its outputs, a decoder in one pass without cache. Raises UnsupportedError with the
-    exporter's reason where it cannot.
+    An encoder, or two towers, with all their outputs; a decoder in one pass from an empty cache, with its
+    encoder in the same graph where it has one. Raises UnsupportedError with the exporter's reason where it
+    cannot.
     """
 
     name = "torch.onnx"
-    caches = False
+    caches = True
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
         model = Twin(checkpoint, resolved).model
-        if isinstance(model, Towers) or (model.spec.encoder is not None and model.spec.decoder is not None):
-            raise UnsupportedError("only single stacks are given to torch.onnx.export, not two that meet")
-        self._wrapped: _Encoder | _Decoder
-        example: tuple[Tensor, ...]
-        tokens = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
-        if model.spec.decoder is not None:
-            self._wrapped, example = _Decoder(model), (torch.full((1, TOKENS), 5),)
-            shapes: tuple = ({1: Dim.DYNAMIC},)
-        elif model.reads_tokens:
-            assert model.spec.encoder is not None
-            stack = model.spec.encoder
-            names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.words.segments > 1)
-            names += ["global_attention_mask"] * stack.global_tokens
-            size: tuple[int, ...] = (BATCH, TOKENS)
-            axes = tokens
-            if model.spec.head.kind == HeadKind.CHOICES:
-                size, axes = (BATCH, 3, TOKENS), tokens | {2: Dim.DYNAMIC}
-            self._wrapped = _Encoder(model, names)
-            example = tuple(torch.ones(size, dtype=torch.long) for _ in names)
-            shapes = ((axes,) * len(names),)
-        else:
-            assert model.spec.encoder is not None
-            name, sizes = model.spec.encoder.embedding.input  # type: ignore[union-attr]
-            self._wrapped, example = _Encoder(model, [name]), (torch.ones(BATCH, *sizes),)
-            shapes = (({0: Dim.DYNAMIC},),)
+        call, examples = _traced(model)
+        self._traced = _Traced(model, call, list(examples)).eval()
+        values = tuple(value for value, _ in examples.values())
         with torch.inference_mode():
-            self._wrapped(*example)  # which tells the outputs' names; the exporter traces a copy
-        self._session = _exported(self._wrapped.eval(), example, shapes)
+            self._traced(*values)  # which tells the outputs' names; the exporter traces a copy
+        self._session = _exported(self._traced, values, (tuple(axes for _, axes in examples.values()),))
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        assert isinstance(self._wrapped, _Encoder)
-        return self._run([inputs[name] for name in self._wrapped.inputs])
+        ports = [port.name for port in self._session.get_inputs()]
+        values = [inputs[name] for name in self._traced.inputs]
+        found = self._session.run(None, dict(zip(ports, values, strict=True)))
+        return dict(zip(self._traced.outputs, found, strict=True))
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
-        """See Reference: logits alone."""
-        return {name: array[0] for name, array in self._run([np.array([tokens])]).items()}
+        """See Reference."""
+        given = {name: value.numpy() for name, value in source_tensors(source).items()}
+        found = self.encode(given | {"decoder_input_ids": np.array([tokens])})
+        return {name: array[0] for name, array in found.items()}
 
-    def _run(self, values: Sequence[np.ndarray]) -> Arrays:
-        ports = [port.name for port in self._session.get_inputs()]
-        found = self._session.run(None, dict(zip(ports, values, strict=True)))
-        return dict(zip(self._wrapped.names, found, strict=True))
+
+def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
+    """What of the model is exported, and from which inputs."""
+    if isinstance(model, Towers):
+        return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
+    spec = model.spec
+    if spec.decoder is None:
+        assert spec.encoder is not None
+        if not model.reads_tokens:
+            return read, _signal(spec.encoder, BATCH)
+        return read, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
+    examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
+    if spec.encoder is not None:
+        ids = torch.full((1, TOKENS + 2), 5)
+        if model.reads_tokens:
+            axes = {1: Dim.DYNAMIC}
+            examples |= {"input_ids": (ids, axes), "attention_mask": (torch.ones_like(ids), axes)}
+        else:
+            examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+    return one_pass, examples
+
+
+def _texts(stack: StackSpec, choices: bool = False) -> Examples:
+    """A batch of texts, or of several for each row."""
+    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.words.segments > 1)
+    names += ["global_attention_mask"] * stack.global_tokens
+    size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
+    axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
+    return {name: (torch.ones(size, dtype=torch.long), axes) for name in names}
+
+
+def _signal(stack: StackSpec, batch: int) -> Examples:
+    """A batch of images or sounds."""
+    name, sizes = stack.embedding.input  # type: ignore[union-attr]
+    return {name: (torch.ones(batch, *sizes), {0: Dim.DYNAMIC})}
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:
