@@ -121,6 +121,9 @@ ROPE = {
     "llama3": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4} | LENGTH | BANDS,
     "yarn": {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4} | LENGTH,
 }
+FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
+LONG = {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4} | FACTORS}
+LONG |= {"original_max_position_embeddings": 32, "max_position_embeddings": 96}
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
@@ -207,6 +210,7 @@ DECODERS = [
     *decoder("phi3", "Phi3"),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
+    Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
     *decoder("starcoder2", "Starcoder2"),
     Row("starcoder2", "Starcoder2ForCausalLM", GENERATE, "untied", UNTIED),
     Row(

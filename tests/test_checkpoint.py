@@ -156,7 +156,7 @@ UNSUPPORTED = [
     ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj 'gated-mish'"),
     ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
     ("opt", {"word_embed_proj_dim": 20}, "word_embed_proj_dim=20"),
-    ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+    ("gpt_neox", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
     ("qwen2", {"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "chunked_attention"),
     ("qwen2", {"use_sliding_window": True, "layer_types": ["full_attention"] * 3}, "each of 2 layers"),
     ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
@@ -168,7 +168,7 @@ UNSUPPORTED = [
     ("starcoder2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
     ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
-    ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+    ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),
     ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),
     (
         "modernbert",

@@ -11,9 +11,9 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
-from txexport.errors import UnsupportedError
+from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.families._sinusoid import halves, stretched
 
 LENGTH = {"original_max_position_embeddings": 2048}
@@ -22,17 +22,21 @@ KINDS = {
     "linear": {"factor": 4.0},
     "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0} | LENGTH,
     "yarn": {"factor": 4.0} | LENGTH,
+    "longrope": LENGTH,
 }
 
 
 def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Ours and transformers', float32; the factors of attention must be equal."""
     values = {"rope_type": kind, "rope_theta": theta} | KINDS[kind]
+    if kind == "longrope":
+        stretch = np.linspace(1, 3, head_dim // 2)
+        values |= {"short_factor": stretch.tolist(), "long_factor": (9 * stretch).tolist()}
     sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2, "max_position_embeddings": 8192}
     original = LlamaConfig(**sizes, rope_parameters=values)
     compute = LlamaRotaryEmbedding.compute_default_rope_parameters
     expected, scale = (compute if kind == "default" else ROPE_INIT_FUNCTIONS[kind])(original)
-    found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim)
+    found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim, long=True)
     assert found.scale == scale
     return np.array(found.frequencies, np.float32), expected.to(torch.float32).numpy()
 
@@ -63,6 +67,19 @@ def test_scaling_of_transformers_4_wins_over_that_of_5():
     plain = rotary(Config({}, Path("config.json")), 8)
     found = rotary(Config(config, Path("config.json")), 8)
     assert found.frequencies == tuple(f / 2 for f in plain.frequencies)
+
+
+@pytest.mark.parametrize("old", ["su", "yarn"])
+def test_longrope_is_known_by_its_factors_and_ends_where_the_long_ones_begin(old):
+    scaling = {"type": old, "short_factor": [1.0, 2.0], "long_factor": [4.0, 8.0]}
+    values = {"rope_scaling": scaling, "max_position_embeddings": 64, "original_max_position_embeddings": 16}
+    config = Config(values, Path("config.json"))
+    assert longest(config) == 16
+    found, plain = rotary(config, 4, long=True), rotary(Config({}, Path("config.json")), 4)
+    assert found.frequencies == tuple(f / n for f, n in zip(plain.frequencies, (1, 2), strict=True))
+    assert found.scale == (1 + np.log(4) / np.log(16)) ** 0.5
+    with pytest.raises(CheckpointError, match="'short_factor' has 2 numbers, expected 4"):
+        rotary(config, 8, long=True)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,13 @@ class Config:
             raise CheckpointError(f"{self.path}: '{key}' is {found!r}, expected strings")
         return found
 
+    def numbers(self, key: str) -> list[float]:
+        """A list of numbers."""
+        found = self._get(key, list, None)
+        if not all(isinstance(item, int | float) for item in found):
+            raise CheckpointError(f"{self.path}: '{key}' is {found!r}, expected numbers")
+        return found
+
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by the name that transformers gives it."""
         name = self.text(key, default)

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
-from txexport.errors import UnsupportedError
+from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config
 from txexport.spec import RotarySpec
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
+LONG = "longrope"  # of families whose limit is `longest`
 
 
 def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
@@ -34,18 +35,21 @@ def rotary(
     theta: str = "rope_theta",
     fraction: str | None = None,
     default: float = 1.0,
+    long: bool = False,
 ) -> RotarySpec:
     """Frequencies for heads of `head_dim`, stretched as rope scaling asks.
 
     `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
     and `default` is the fraction of a head that rotates where none is given; a family without such a name
     rotates whole heads. "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit
-    of the bundle, so within it its frequencies are the plain ones. Raises UnsupportedError for another kind.
+    of the bundle, so within it its frequencies are the plain ones. "longrope" has factors of its own for
+    sequences beyond `longest`; it is for families that are `long`, which take that as their limit. Raises
+    UnsupportedError for another kind.
     """
-    values = config.table("rope_scaling" if config.values.get("rope_scaling") else "rope_parameters")
-    kind = values.text("rope_type", values.text("type", "default"))
-    if kind not in KINDS:
-        known = ", ".join(KINDS)
+    values, kind = _scaling(config)
+    kinds = (*KINDS, LONG) if long else KINDS
+    if kind not in kinds:
+        known = ", ".join(kinds)
         raise UnsupportedError(f"{config.path}: rope_type '{kind}' is not supported; expected one of {known}")
     if fraction is None:
         for place in (config, values):
@@ -58,15 +62,51 @@ def rotary(
     if kind == "linear":
         frequencies = frequencies / np.float32(values.number("factor"))
     elif kind == "llama3":
-        frequencies = _llama3(frequencies, values)
+        frequencies = _llama3(frequencies, values, config)
     elif kind == "yarn":
         frequencies, scale = _yarn(periods, base, values, config)
+    elif kind == LONG:
+        frequencies, scale = _longrope(periods, values, config)
     return RotarySpec(tuple(frequencies.tolist()), scale=scale)
 
 
-def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
+def longest(config: Config) -> int:
+    """How many positions a model is exported for: with "longrope", those that its short factors are for.
+
+    A sequence that outgrows these is turned anew from its first token, which a cache cannot follow.
+    """
+    values, kind = _scaling(config)
+    most = config.integer("max_position_embeddings")
+    return min(most, _original_length(values, config)) if kind == LONG else most
+
+
+def _scaling(config: Config) -> tuple[Config, str]:
+    """What is said of scaling, and its kind by the name it has now."""
+    values = config.table("rope_scaling" if config.values.get("rope_scaling") else "rope_parameters")
+    kind = values.text("rope_type", values.text("type", "default"))
+    return values, LONG if "short_factor" in values.values else kind  # "su" and "yarn" in older files
+
+
+def _original_length(values: Config, config: Config) -> int:
+    name = "original_max_position_embeddings"
+    return config.integer(name, values.integer(name, config.integer("max_position_embeddings")))
+
+
+def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.ndarray, float]:
+    """Frequencies within the original length, and attention factor, of LongRoPE (Ding et al. 2024, 3.2)."""
+    factors, length = values.numbers("short_factor"), _original_length(values, config)
+    if len(factors) != len(periods):
+        raise CheckpointError(
+            f"{values.path}: 'short_factor' has {len(factors)} numbers, expected {len(periods)}"
+        )
+    factor = values.number("factor", config.integer("max_position_embeddings") / length)
+    grown = math.sqrt(1 + math.log(factor) / math.log(length)) if factor > 1 else 1.0
+    return 1 / (np.float32(factors) * periods), values.number("attention_factor", grown)
+
+
+def _llama3(plain: np.ndarray, values: Config, config: Config) -> np.ndarray:
     """Long waves stretched by `factor`, short ones kept, those between blended (Llama 3.1)."""
-    factor, length = values.number("factor"), values.number("original_max_position_embeddings")
+    factor, length = values.number("factor"), _original_length(values, config)
     low, high = values.number("low_freq_factor"), values.number("high_freq_factor")
     waves = 2 * math.pi * (1 / plain)  # as PyTorch divides a number by a tensor
     share = (length * (1 / waves) - low) / (high - low)
@@ -77,7 +117,7 @@ def _llama3(plain: np.ndarray, values: Config) -> np.ndarray:
 def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> tuple[np.ndarray, float]:
     """Frequencies and attention factor of YaRN (Peng et al. 2023, 3.2 to 3.4)."""
     size = 2 * len(periods)
-    length = values.number("original_max_position_embeddings", config.number("max_position_embeddings"))
+    length = _original_length(values, config)
     factor = values.number("factor", config.number("max_position_embeddings") / length)
 
     def turning(rotations: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from txexport.families import _causal
 from txexport.families._config import Config, shortest
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -55,7 +55,7 @@ def decoder_spec(
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     given = config.values.get("head_dim") is not None
     head_dim = config.integer("head_dim") if given else config.head_dim(width, heads)
-    eps, longest = config.number("rms_norm_eps", 1e-6), config.integer("max_position_embeddings")
+    eps, most = config.number("rms_norm_eps", 1e-6), longest(config)
     norm = NormSpec(width, eps, NormKind.RMS)
     attention = AttentionSpec(
         width,
@@ -65,19 +65,19 @@ def decoder_spec(
         causal=True,
         bias=bias,
         output_bias=output_bias,
-        rotary=rotary(config, head_dim, fraction=fraction),
+        rotary=rotary(config, head_dim, fraction=fraction, long=True),
         head_norm=NormSpec(head_dim, eps, NormKind.RMS) if head_norm else None,
     )
     activation = config.activation("hidden_act", "silu")
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
     )
-    position = PositionSpec(PositionKind.NONE, longest)
+    position = PositionSpec(PositionKind.NONE, most)
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
         shortest(
             BlockSpec(
-                replace(attention, window=window if window is not None and window < longest else None),
+                replace(attention, window=window if window is not None and window < most else None),
                 mixture(feed_forward) if mixture is not None else feed_forward,
                 norm,
                 NormPlacement.PRE,
