@@ -31,7 +31,7 @@ def test_commands_answer_as_they_are_shown(tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(ROOT / "models")
     monkeypatch.chdir(tmp_path)
     shown = list(sessions())
-    assert len(shown) == 5
+    assert len(shown) == 9
     for words, answer in shown:
         assert words[0] == "txexport"
         result = CliRunner().invoke(main, words[1:])

@@ -6,12 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import _documentation
 import _library
 import completer
 import numpy as np
+import proofreader
 import pytest
+import tagger
 import translator
+from _documentation import Sentence
 from num2words import num2words
+
+import txexport
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "tools/train"
@@ -51,18 +57,122 @@ def test_trigram_knows_what_it_has_seen():
     assert np.exp(completer.trigram(train, every)[:, 1]).sum() == pytest.approx(1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["translator", "completer"])
-def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path):
-    """Whole, from a clean folder: a checkpoint that the library loads, and the same one after a kill."""
+@pytest.mark.parametrize(
+    ("said", "text", "code"),
+    [
+        ("If ``axis`` is None, see :func:`~numpy.sum`.", "If axis is None, see sum.", ["axis", "sum"]),
+        (
+            "Returns [`~utils.ModelOutput`] or `tuple`.",
+            "Returns ModelOutput or tuple.",
+            ["ModelOutput", "tuple"],
+        ),
+        ("See `the guide <https://a.b/c>`_ and [this](https://d.e).", "See the guide and this.", []),
+        ("An *optional* :term:`estimator`, **not** copied.", "An optional estimator, not copied.", []),
+        (
+            "Calls :meth:`the method <Model.fit>` of x * y * z.",
+            "Calls the method of x * y * z.",
+            ["the method"],
+        ),
+    ],
+)
+def test_markup_is_taken_out_and_code_kept_beside(said, text, code):
+    sentence = _documentation.unmark(said)
+    assert sentence.text == text
+    assert [text[start:end] for start, end in sentence.code] == code
 
-    def command(folder, *more):
-        return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), "--steps", "40", *more]
+
+@pytest.mark.parametrize(
+    "said", ["The sum :math:`x + y`.", "A loose ` is here.", "Costs $n$ steps.", "See |this|_."]
+)
+def test_what_does_not_read_as_prose_is_left_out(said):
+    assert _documentation.unmark(said) is None
+
+
+DOCSTRING = """Fit the model to what was seen.
+
+Parameters
+----------
+alpha : float, default=1.0
+    How strong the penalty is. Must be positive.
+
+    More on this.
+names : list of str
+
+Example
+-------
+>>> Model(alpha=2).fit(seen)
+
+Args:
+    labels (`torch.LongTensor`, *optional*):
+        Which class each of the texts is of.
+    rate (int): how often `labels` are
+        looked at.
+"""
+
+
+def test_sentences_are_those_of_prose():
+    assert [sentence.text for sentence in _documentation.sentences(DOCSTRING)] == [
+        "Fit the model to what was seen.",
+        "How strong the penalty is.",
+        "Which class each of the texts is of.",
+    ]
+
+
+def test_documentation_held_out_is_nowhere_else(monkeypatch):
+    monkeypatch.setattr(_documentation, "LIBRARIES", ["networkx"])
+    kept, out = ([s.text for s in part] for part in _documentation.split(_documentation.sentences))
+    assert len(kept) == len(set(kept)) > 3000
+    assert len(out) == len(set(out)) > 100
+    assert not set(kept) & set(out)
+
+
+def test_tags_say_which_words_are_code():
+    sentence = Sentence("Set n_jobs to a or b + 1.", ((4, 10), (14, 15), (19, 24)))
+    places = [match.span() for match in tagger.WORD.finditer(sentence.text)]
+    found = tagger.tags(places, sentence.code)
+    assert found == [0, 1, 0, 1, 0, 1, 2, 2, 0]
+    assert tagger.spans(places, found) == sentence.code
+    assert tagger.f1([sentence], [((4, 10), (14, 18))]) == pytest.approx(
+        {"accuracy": 1 / 4, "precision": 1 / 2, "recall": 1 / 3, "f1": 2 / 5}
+    )
+
+
+def test_swapped_words_are_the_same_words():
+    text = "The first of the axes is left out."
+    for seed in range(20):
+        other = proofreader.swapped(text, np.random.default_rng(seed))
+        apart = [
+            i for i, pair in enumerate(zip(text.split(), other.split(), strict=True)) if len(set(pair)) > 1
+        ]
+        assert sorted(text.split()) == sorted(other.split())
+        assert len(apart) == 2
+        assert apart[1] == apart[0] + 1 < 7
+    assert proofreader.swapped("So it is.", np.random.default_rng(0)) == "So it is."
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A reader that the two fine-tunings may start from."""
+    folder = tmp_path_factory.mktemp("base") / "reader"
+    subprocess.run([sys.executable, str(RECIPES / "reader.py"), str(folder), "--steps", "5"], check=True)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader"])
+def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
+    """Whole, from a clean folder: a checkpoint that the library loads, and the same one after a kill."""
+    more = ["--steps", "40"]
+    if recipe in ("tagger", "proofreader"):
+        more += ["--base", str(request.getfixturevalue("base"))]
+
+    def command(folder):
+        return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), *more]
 
     subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
     hurried = dict(os.environ, PYTHONPATH=str(RECIPES))
     code = f"import _loop, {recipe}; _loop.SAVE_SECONDS = 0; {recipe}.main()"
-    killed = [sys.executable, "-c", code, str(tmp_path / "killed"), "--steps", "40"]
+    killed = [sys.executable, "-c", code, str(tmp_path / "killed"), *more]
     with subprocess.Popen(killed, stdout=subprocess.PIPE, env=hurried, text=True) as process:
         while not (tmp_path / "killed.part/training.pt").exists():
             assert process.poll() is None
@@ -72,3 +182,4 @@ def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path):
     one, two = (tmp_path / name / "model.safetensors" for name in ("whole", "killed"))
     assert one.read_bytes() == two.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+    txexport.export(tmp_path / "whole", tmp_path / "bundle")

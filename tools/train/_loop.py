@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel
+
+# transformers reads them when a checkpoint is made; a recipe has a progress of its own.
+os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 SAVE_SECONDS = 30  # at most so much work is lost by a kill
 AVERAGE_EVERY = 50  # steps between the models that are averaged

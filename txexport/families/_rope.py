@@ -101,7 +101,7 @@ def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.n
         )
     factor = values.number("factor", config.integer("max_position_embeddings") / length)
     grown = math.sqrt(1 + math.log(factor) / math.log(length)) if factor > 1 else 1.0
-    return 1 / (np.float32(factors) * periods), values.number("attention_factor", grown)
+    return 1 / (np.array(factors, np.float32) * periods), values.number("attention_factor", grown)
 
 
 def _llama3(plain: np.ndarray, values: Config, config: Config) -> np.ndarray:

@@ -1,0 +1,158 @@
+"""The documentation of the scientific libraries as training data: what their docstrings say, and how.
+
+The libraries are those that txexport[train] brings; which files, and what they say, depends on their versions
+(constraints.txt pins them). Markup is taken out of sentences; what it marked as code is kept beside.
+"""
+
+import ast
+import re
+import textwrap
+import zlib
+from collections.abc import Callable, Iterator
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+LIBRARIES = ["networkx", "numpy", "scipy", "sklearn", "sympy", "torch", "transformers"]
+CODE_ROLES = {"attr", "class", "const", "data", "exc", "func", "meth", "mod", "obj"}
+MARKUP = re.compile(
+    r"``(?P<literal>[^`]+)``(?!`)"
+    r"|\[`(?P<reference>[^`]+)`\](?:\([^)]*\))?"
+    r"|:(?:py:)?(?P<role>\w+):`(?P<content>[^`]+)`"
+    r"|`(?P<link>[^`<]+?)\s*<[^`]*>`_{1,2}|`(?P<target>[^`]+)`_{1,2}(?!\w)"
+    r"|(?<!`)`(?P<plain>[^`]+)`(?!`)"
+    r"|\[(?P<page>[^\]]+)\]\([^)]*\)"
+    r"|\*\*(?P<strong>[^*\s][^*]*)\*\*|(?<![\w*])\*(?P<emphasis>[^*\s][^*]*)\*(?![\w*])"
+)
+
+
+class Text(Protocol):
+    """What has a text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Said = TypeVar("Said", bound=Text)
+
+
+class Sentence(NamedTuple):
+    """A sentence without its markup, and where what it marked as code starts and ends."""
+
+    text: str
+    code: tuple[tuple[int, int], ...]
+
+
+def sources() -> dict[str, str]:
+    """The libraries' files by path, in order of path; tests are left out."""
+    found = {}
+    for library in LIBRARIES:
+        spec = find_spec(library)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(f"{library} is not installed; pip install txexport[train]")
+        root = Path(spec.origin).parent
+        for path in sorted(root.rglob("*.py")):
+            name = path.relative_to(root.parent)
+            if "tests" not in name.parts:
+                found[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+    return found
+
+
+def about(what: str) -> str:
+    """What a model card says of such data."""
+    owners = packages_distributions()
+    named = [f"{owners[name][0]} {version(owners[name][0]).split('+')[0]}" for name in LIBRARIES]
+    said = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
+libraries' licences (BSD, Apache 2.0); one file in twenty is held out. `heldout.jsonl` has sentences of
+these."""
+    return textwrap.fill(" ".join(said.split()), 100)
+
+
+def held_out(name: str) -> bool:
+    """One file in twenty, by its name alone."""
+    return zlib.crc32(name.encode()) % 20 == 0
+
+
+def by_file(extract: Callable[[str], list[Said]]) -> tuple[list[list[Said]], list[list[Said]]]:
+    """What `extract` finds in the docstrings of each file, and of those held out, no text twice."""
+    found = sources()
+    kept: list[list[Said]] = []
+    out: list[list[Said]] = []
+    seen: set[str] = set()
+    for name in sorted(found, key=held_out):  # what both say is not held out
+        items = {item.text: item for text in docstrings(found[name]) for item in extract(text)}
+        (out if held_out(name) else kept).append([item for text, item in items.items() if text not in seen])
+        seen.update(items)
+    return kept, out
+
+
+def split(extract: Callable[[str], list[Said]]) -> tuple[list[Said], list[Said]]:
+    """`by_file`, all of it and all that is held out."""
+    kept, out = by_file(extract)
+    return [item for items in kept for item in items], [item for items in out for item in items]
+
+
+def docstrings(source: str) -> list[str]:
+    """Those of a file's module, classes and functions."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # templates with a .py ending
+        return []
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [text for node in ast.walk(tree) if isinstance(node, kinds) and (text := ast.get_docstring(node))]
+
+
+def sentences(docstring: str) -> list[Sentence]:
+    """Those of its prose, without code, tables, lists and formulas."""
+    found = []
+    for block in _blocks(docstring):
+        if re.match(r"[>*\-+=|#@.\\]|\d+[.)]", block):
+            continue
+        for said in re.split(r"(?<=[.!?])\s+(?=[A-Z\"'`:])", block):
+            if re.fullmatch(r"[A-Z\"'`:\[].*[a-z].*[.!?]", said) and (sentence := unmark(said)):
+                words = re.findall(r"[A-Za-z]{2,}", sentence.text)
+                if 4 <= len(words) <= 50 and sum(map(len, words)) > 0.6 * len(sentence.text):
+                    found.append(sentence)
+    return found
+
+
+def _blocks(docstring: str) -> Iterator[str]:
+    """Lines that stand together at one margin, as one."""
+    block: list[str] = []
+    margin = 0
+    for line in [*docstring.splitlines(), ""]:
+        stripped = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if re.fullmatch(r"(\W)\1{2,}", stripped):  # what it underlines is a heading
+            block, stripped = [], ""
+        if block and (not stripped or indent != margin):
+            yield " ".join(block)
+            block = []
+        if stripped:
+            block.append(stripped)
+            margin = indent
+
+
+def unmark(said: str) -> Sentence | None:
+    """A sentence of reStructuredText or Markdown as it reads; None where formulas or loose marks are."""
+    text, code, end = "", [], 0
+    for match in MARKUP.finditer(said):
+        kind = match.lastgroup
+        role = match["role"]
+        if role in ("math", "doi", "arxiv", "arXiv"):
+            return None
+        content = match[kind].strip() if kind else ""
+        if role or kind == "reference":
+            content = re.sub(r"\s*<[^>]*>$", "", content)
+            if content.startswith("~"):
+                content = content.rsplit(".", 1)[-1].lstrip("~")
+        text += said[end : match.start()]
+        if kind in ("literal", "reference", "plain") or role in CODE_ROLES:
+            code.append((len(text), len(text) + len(content)))
+        text += content
+        end = match.end()
+    text += said[end:]
+    if re.search(r"`|\$|\\|\*\*|::|\]_|[|]\w+[|]|[^\x20-\x7e]", text):
+        return None
+    return Sentence(text, tuple(code))

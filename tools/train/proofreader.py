@@ -1,0 +1,139 @@
+"""Fine-tunes the small BERT to see that two words of a sentence have changed places.
+
+    python tools/train/reader.py && python tools/train/proofreader.py [FOLDER]
+
+Classification of single sentences (Devlin et al. 2019, 4.1). The task is worth showing because the words
+alone say nothing: both kinds of sentence hold the same ones, and only a model of their order can tell.
+"""
+
+from pathlib import Path
+
+import _documentation
+import _loop
+import click
+import numpy as np
+import reader
+import torch
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from txmodels.model import Model
+from txmodels.training import checkpoints, metrics, objectives, optimisation
+
+FOLDER = Path(__file__).parents[2] / "models/pretrained/proofreader"
+LABELS = ["in order", "swapped"]
+BATCH = 48
+
+
+def swapped(sentence: str, random: np.random.Generator) -> str:
+    """The sentence with two neighbouring words in each other's place; the last keeps its full stop."""
+    words = sentence.split()
+    places = [i for i in range(1, len(words) - 2) if words[i] != words[i + 1]]
+    if places:
+        at = places[int(random.integers(len(places)))]
+        words[at], words[at + 1] = words[at + 1], words[at]
+    return " ".join(words)
+
+
+def examples(sentences: list[str], random: np.random.Generator) -> list[tuple[str, int]]:
+    """Each sentence as it is or, half of the time, with two words swapped."""
+    found = []
+    for sentence in sentences:
+        sentence = " ".join(sentence.split())
+        other = swapped(sentence, random) if random.random() < 0.5 else sentence
+        found.append((other, int(other != sentence)))
+    return found
+
+
+def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
+    """input_ids, attention_mask and token_type_ids (B,S)."""
+    rows = [torch.tensor(found.ids) for found in tokenizer.encode_batch(texts)]
+    padded = pad_sequence(rows, batch_first=True, padding_value=reader.PAD)
+    return padded, padded.ne(reader.PAD).long(), torch.zeros_like(padded)
+
+
+@torch.inference_mode()
+def predict(model: Model, tokenizer: Tokenizer, texts: list[str]) -> list[int]:
+    """The label of each text."""
+    found: list[int] = []
+    for start in range(0, len(texts), 64):
+        found += model.encode(*ids(tokenizer, texts[start : start + 64]))["logits"].argmax(-1).tolist()
+    return found
+
+
+def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
+    """Logistic regression over words and pairs of words."""
+    model = make_pipeline(CountVectorizer(ngram_range=(1, 2), min_df=2), LogisticRegression(max_iter=1000))
+    texts, labels = zip(*train, strict=True)
+    return model.fit(texts, labels).predict(test).tolist()
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
+@click.option("--base", type=click.Path(path_type=Path), default=reader.FOLDER, help="The pretrained reader.")
+@click.option("--steps", default=3000, show_default=True, help="Steps of training.")
+def main(folder: Path, base: Path, steps: int) -> None:
+    """Fine-tune the proofreader and write its checkpoint to FOLDER."""
+    part, began_with = _loop.part_of(folder), reader.weights_of(base)
+    tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
+    reader.write_tokenizer(part, tokenizer)
+    tokenizer.enable_truncation(reader.LONGEST)
+    train, unseen = _documentation.split(_documentation.sentences)
+    sentences, heldout = [s.text for s in train], [s.text for s in unseen]
+    names = dict(enumerate(LABELS))
+    numbers = {label: i for i, label in names.items()}
+    checkpoints.create(
+        part, {"id2label": names, "label2id": numbers}, "BertForSequenceClassification", start=base
+    )
+    model = checkpoints.load(part)
+    assert isinstance(model, Model)
+    print(f"{_loop.parameters(model):,} parameters; {len(sentences):,} sentences, {len(heldout):,} held out")
+
+    def loss_of(step: int) -> Tensor:
+        random = np.random.default_rng([0, step])
+        chosen = random.integers(0, len(sentences), BATCH)
+        texts, labels = zip(*examples([sentences[i] for i in chosen], random), strict=True)
+        with reader.fast():
+            logits = model.encode(*ids(tokenizer, list(texts)))["logits"]
+        return objectives.classification_loss(logits.float(), torch.tensor(labels))
+
+    optimizer = optimisation.adamw(model, 3e-4)
+    schedule = optimisation.linear(optimizer, steps // 10, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, [began_with, sentences])
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    random = np.random.default_rng(1)
+    texts, labels = (list(part) for part in zip(*examples(heldout, random), strict=True))
+    tuned = checkpoints.load(part)
+    assert isinstance(tuned, Model)
+    own = predict(tuned, tokenizer, texts)
+    accuracy = metrics.classification(labels, own)["accuracy"]
+    simple = baseline(examples(sentences, random), texts)
+    beaten = metrics.classification(labels, simple)["accuracy"]
+    few = slice(400)
+    sampled = metrics.classification(labels[few], own[few])["accuracy"]
+    print(f"accuracy on sentences held out: {accuracy:.4f}, of words and pairs of words {beaten:.4f}")
+    kept = [
+        {"text": text, "label": LABELS[label]} for text, label in zip(texts[few], labels[few], strict=True)
+    ]
+    _loop.write_examples(part / "heldout.jsonl", kept)
+    card = f"""
+Says whether two neighbouring words of an English sentence have changed places: `{LABELS[0]}` or
+`{LABELS[1]}`. A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST}
+tokens at most; `tools/train/reader.py` pretrains it with masked words and next sentences.
+
+{_documentation.about(f"{len(sentences):,} sentences, half of them with two words swapped,")}
+"""
+    scores = {
+        f"accuracy, {len(texts):,} sentences": f"{accuracy:.2%}",
+        "accuracy of logistic regression over words and pairs of words": f"{beaten:.2%}",
+        f"accuracy on heldout.jsonl, {len(kept)} sentences": f"{sampled:.2%}",
+    }
+    _loop.write_card(part, "Sees swapped words", card, "python tools/train/proofreader.py", scores)
+    _loop.finish(part, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Pretrains a small BERT on the documentation of scientific libraries: masked words, next sentences.
+
+    python tools/train/reader.py [FOLDER]
+
+The two objectives of Devlin et al. 2019 together, on the docstrings of numpy, scipy, torch and others. One
+file in twenty is held out: there it is counted how often the model finds a masked word, and sees whether two
+stretches of text follow one another. `tagger.py` and `proofreader.py` fine-tune what this leaves.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import _documentation
+import _loop
+import click
+import numpy as np
+import torch
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import pad_sequence
+from txmodels.model import Model
+from txmodels.training import checkpoints, corruption, objectives, optimisation
+
+FOLDER = Path(__file__).parents[2] / "models/pretrained/documentation-bert"
+VOCAB, LONGEST = 3000, 96
+SHORT, BATCH = 48, 64  # nine steps in ten are of shorter texts (Devlin et al. 2019, A.2)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PAD, UNKNOWN, CLS, SEP, MASK = range(5)
+
+
+def make_tokenizer(texts: list[str]) -> Tokenizer:
+    """Word pieces, case kept: it tells code from words. An identifier is one word, underscores and all."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), "removed", invert=True)
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
+    return tokenizer
+
+
+def config() -> dict:
+    """What transformers calls the architecture."""
+    return {
+        "model_type": "bert",
+        "vocab_size": VOCAB,
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 384,
+        "max_position_embeddings": LONGEST,
+        "initializer_range": 0.04,  # 0.02 is for wider models
+        "pad_token_id": PAD,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+
+
+class Pairs:
+    """Batches of pairs, half of which follow one another."""
+
+    def __init__(self, documents: list[list[list[int]]]):
+        self.documents = [document for document in documents if len(document) > 1]
+
+    def batch(self, seed: list[int], size: int, longest: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """input_ids, attention_mask and token_type_ids (B,S), and which pairs (B) do not follow."""
+        random = np.random.default_rng(seed)
+        rows, segments, elsewhere = [], [], []
+        for _ in range(size):
+            first, second, other = corruption.next_sentence_pair(self.documents, longest - 3, random)
+            rows.append(torch.tensor([CLS, *first, SEP, *second, SEP]))
+            segments.append(torch.tensor([0] * (len(first) + 2) + [1] * (len(second) + 1)))
+            elsewhere.append(other)
+        ids = pad_sequence(rows, batch_first=True, padding_value=PAD)
+        types = pad_sequence(segments, batch_first=True)
+        return ids, ids.ne(PAD).long(), types, torch.tensor(elsewhere)
+
+
+@contextmanager
+def fast() -> Iterator[None]:
+    """Low precision, and attention by plain products: over short texts PyTorch's own takes twice the time."""
+    with _loop.autocast(), sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+def masked(ids: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """What is shown, and what is to be found."""
+    generator = torch.Generator().manual_seed(seed)
+    return corruption.mask_words(ids, MASK, VOCAB, range(len(SPECIAL)), generator)
+
+
+@torch.inference_mode()
+def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
+    """The shares of masked words found, and of pairs told right."""
+    words, found, right, count = 0, 0, 0, 0
+    for at in range(20):
+        ids, mask, types, elsewhere = pairs.batch([9, at], BATCH, LONGEST)
+        shown, labels = masked(ids, 10_000_000 + at)
+        outputs = model.encode(shown, mask, types)
+        chosen = labels != objectives.IGNORED
+        words += int(chosen.sum())
+        found += int((outputs["prediction_logits"].argmax(-1) == labels)[chosen].sum())
+        right += int((outputs["seq_relationship_logits"].argmax(-1) == elsewhere).sum())
+        count += len(ids)
+    return found / words, right / count
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """The tokenizer's files."""
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    _loop.write_tokenizer(folder, tokenizer, LONGEST, **special, sep_token="[SEP]", mask_token="[MASK]")
+
+
+def weights_of(base: Path) -> str:
+    """Which pretrained reader it is. Raises ClickException where there is none."""
+    try:
+        return hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise click.ClickException(f"{base} holds no pretrained reader; run tools/train/reader.py") from None
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
+@click.option("--steps", default=10_000, show_default=True, help="Steps of training.")
+def main(folder: Path, steps: int) -> None:
+    """Pretrain the reader of prose and write its checkpoint to FOLDER."""
+    part = _loop.part_of(folder)
+    documents, heldout = _documentation.by_file(_documentation.sentences)
+    texts = [sentence.text for document in documents for sentence in document]
+    tokenizer = make_tokenizer(texts)
+
+    def ids(document: list[_documentation.Sentence]) -> list[list[int]]:
+        sentences = [sentence.text for sentence in document]
+        return [found.ids for found in tokenizer.encode_batch(sentences, add_special_tokens=False)]
+
+    train = Pairs([ids(document) for document in documents])
+    unseen = Pairs([ids(document) for document in heldout])
+    checkpoints.create(part, config(), "BertForPreTraining")
+    model = checkpoints.load(part)
+    assert isinstance(model, Model)
+    count = sum(map(len, heldout))
+    print(f"{_loop.parameters(model):,} parameters; {len(texts):,} sentences, {count:,} held out")
+
+    def loss_of(step: int) -> Tensor:
+        longest = SHORT if step % 10 else LONGEST
+        ids, mask, types, elsewhere = train.batch([0, step], BATCH * SHORT // longest, longest)
+        shown, labels = masked(ids, step)
+        chosen = labels != objectives.IGNORED  # logits are for these alone
+        with fast():
+            x = model.encoder(shown, mask, types)
+            words = model.head(x[chosen], model.encoder.words)
+            sentences = model.next_sentence(x, shown, mask)
+        return objectives.pretraining_loss(words.float()[None], labels[chosen], sentences.float(), elsewhere)
+
+    optimizer = optimisation.adamw(model, 2e-3, beta2=0.98)
+    schedule = optimisation.linear(optimizer, 400, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, texts)
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    kept = checkpoints.load(part)
+    assert isinstance(kept, Model)
+    words, following = evaluate(kept, unseen)
+    print(f"masked words found: {words:.4f}; pairs told right: {following:.4f}")
+    write_tokenizer(part, tokenizer)
+    card = f"""
+A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
+most, pretrained with masked words and next sentences. The two models fine-tuned from it are
+`proofreader` and `parameter-tagger`.
+
+Data: docstrings and comments of Python's own library ({len(texts):,} sentences; under the Python
+Software Foundation's licence), one file in ten held out.
+"""
+    scores = {"masked words found": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
+    _loop.write_card(part, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
+    _loop.finish(part, folder)
+
+
+if __name__ == "__main__":
+    main()

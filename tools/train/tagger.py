@@ -1,0 +1,186 @@
+"""Fine-tunes the small BERT to find the code in the prose of documentation.
+
+    python tools/train/reader.py && python tools/train/tagger.py [FOLDER]
+
+Tagging of each word by its first token (Devlin et al. 2019, 5.3): what authors marked as code (``axis``,
+:class:`Tensor`) is to be found in the sentence without its marks. The task is worth showing because it is of
+use, what people write in a chat or an issue can be marked so, and because it needs the sentence: "index" and
+"a" are code in one, English in another.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import _documentation
+import _loop
+import click
+import numpy as np
+import reader
+import torch
+from _documentation import Sentence
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from txmodels.model import Model
+from txmodels.training import checkpoints, metrics, objectives, optimisation
+
+FOLDER = Path(__file__).parents[2] / "models/pretrained/code-tagger"
+LABELS = ["O", "B-CODE", "I-CODE"]
+OUTSIDE, BEGIN, INSIDE = range(3)
+BATCH = 32
+WORD = re.compile(r"\w+|[^\w\s]")
+Spans = Sequence[tuple[int, int]]
+
+
+def data() -> tuple[list[Sentence], list[Sentence]]:
+    """Sentences with code in them, of most files and of those held out; none in both, none twice."""
+    train, heldout = _documentation.split(_documentation.sentences)
+    return [sentence for sentence in train if sentence.code], [s for s in heldout if s.code]
+
+
+def tags(places: Spans, code: Spans) -> list[int]:
+    """The tag of what stands at each of `places`, where `code` is what is to be found."""
+    starts = {start for start, _ in code}
+    inside = {place for start, end in code for place in range(start, end)}
+    return [BEGIN if a in starts else INSIDE if a in inside else OUTSIDE for a, _ in places]
+
+
+def spans(places: Spans, found: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """`tags` the other way: what is tagged, from its first place to its last."""
+    ends: list[list[int]] = []
+    before = OUTSIDE
+    for (start, end), tag in zip(places, found, strict=True):
+        if tag == BEGIN or (tag == INSIDE and before == OUTSIDE):
+            ends.append([start, end])
+        elif tag == INSIDE:
+            ends[-1][1] = end
+        before = tag
+    return tuple((start, end) for start, end in ends)
+
+
+def batch(tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> tuple[Tensor, Tensor, list[Spans]]:
+    """input_ids (B,S), the tags of words at their first tokens (B,S), and where the words stand."""
+    rows, wanted, places = [], [], []
+    for sentence, found in zip(chosen, tokenizer.encode_batch([s.text for s in chosen]), strict=True):
+        first: dict[int, int] = {}
+        for at, word in enumerate(found.word_ids):
+            if word is not None:
+                first.setdefault(word, at)
+        spots = list(first.values())
+        ends = [found.word_to_chars(word) for word in first]
+        own = torch.full((len(found.ids),), objectives.IGNORED)
+        own[spots] = torch.tensor(tags(ends, sentence.code))
+        rows.append(torch.tensor(found.ids))
+        wanted.append(own)
+        places.append(ends)
+    ids = pad_sequence(rows, batch_first=True, padding_value=reader.PAD)
+    return ids, pad_sequence(wanted, batch_first=True, padding_value=objectives.IGNORED), places
+
+
+@torch.inference_mode()
+def predict(model: Model, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> list[Spans]:
+    """What is found in each sentence; a word is what its first token is."""
+    found: list[Spans] = []
+    for start in range(0, len(chosen), 64):
+        ids, wanted, places = batch(tokenizer, chosen[start : start + 64])
+        best = model.encode(ids, ids.ne(reader.PAD).long(), torch.zeros_like(ids))["logits"].argmax(-1)
+        first = wanted != objectives.IGNORED
+        found += [spans(own, row[at].tolist()) for own, row, at in zip(places, best, first, strict=True)]
+    return found
+
+
+def f1(chosen: Sequence[Sentence], found: Sequence[Spans]) -> dict[str, float]:
+    """Precision, recall and F1 of spans, right where both ends are (Tjong Kim Sang and De Meulder 2003)."""
+    own = [(i, span) for i, row in enumerate(found) for span in row]
+    gold = {(i, span) for i, sentence in enumerate(chosen) for span in sentence.code}
+    every = sorted(gold.union(own))
+    return metrics.classification([s in gold for s in every], [s in set(own) for s in every], positive=[True])
+
+
+def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spans]:
+    """What logistic regression finds, from each word, its shape, and two words on either side."""
+
+    def features(text: str, places: Spans) -> Iterator[dict[str, str]]:
+        words = ["", "", *(text[start:end] for start, end in places), "", ""]
+        shapes = [re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub(r"\d+", "0", word))) for word in words]
+        for at, (start, end) in enumerate(places):
+            around = {f"word {i}": words[at + i] for i in range(5)}
+            around |= {f"shape {i}": shapes[at + i] for i in range(5)}
+            around |= {"before": text[start - 1 : start], "after": text[end : end + 1]}
+            around |= {"two": " ".join(words[at + 1 : at + 3]), "next": " ".join(words[at + 2 : at + 4])}
+            yield around
+
+    def places(sentence: Sentence) -> Spans:
+        return [match.span() for match in WORD.finditer(sentence.text)]
+
+    model = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=600))
+    model.fit(
+        [found for s in train for found in features(s.text, places(s))],
+        [tag for s in train for tag in tags(places(s), s.code)],
+    )
+    return [spans(places(s), model.predict(list(features(s.text, places(s)))).tolist()) for s in heldout]
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
+@click.option("--base", type=click.Path(path_type=Path), default=reader.FOLDER, help="The pretrained reader.")
+@click.option("--steps", default=2500, show_default=True, help="Steps of training.")
+def main(folder: Path, base: Path, steps: int) -> None:
+    """Fine-tune the tagger of code and write its checkpoint to FOLDER."""
+    part, began_with = _loop.part_of(folder), reader.weights_of(base)
+    tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
+    reader.write_tokenizer(part, tokenizer)
+    tokenizer.enable_truncation(reader.LONGEST)
+    train, heldout = data()
+    names = dict(enumerate(LABELS))
+    numbers = {label: i for i, label in names.items()}
+    config = {"id2label": names, "label2id": numbers}
+    checkpoints.create(part, config, "BertForTokenClassification", start=base)
+    model = checkpoints.load(part)
+    assert isinstance(model, Model)
+    print(f"{_loop.parameters(model):,} parameters; {len(train):,} sentences, {len(heldout):,} held out")
+
+    def loss_of(step: int) -> Tensor:
+        chosen = np.random.default_rng([0, step]).integers(0, len(train), BATCH)
+        ids, wanted, _ = batch(tokenizer, [train[i] for i in chosen])
+        with reader.fast():
+            logits = model.encode(ids, ids.ne(reader.PAD).long(), torch.zeros_like(ids))["logits"]
+        return objectives.token_loss(logits.float(), wanted)
+
+    optimizer = optimisation.adamw(model, 3e-4)
+    schedule = optimisation.linear(optimizer, steps // 10, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, [began_with, train])
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    tuned = checkpoints.load(part)
+    assert isinstance(tuned, Model)
+    own = f1(heldout, predict(tuned, tokenizer, heldout))
+    few = heldout[:400]
+    sampled = f1(few, predict(tuned, tokenizer, few))["f1"]
+    print(f"F1 of code found in sentences held out: {own['f1']:.4f}", flush=True)
+    simple = f1(heldout, baseline(train, heldout))
+    print(f"F1 of logistic regression over words: {simple['f1']:.4f}")
+    _loop.write_examples(part / "heldout.jsonl", [{"text": s.text, "code": s.code} for s in few])
+    card = f"""
+Finds code in prose: names, values and expressions that an author of documentation would mark.
+A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST} tokens at
+most; `tools/train/reader.py` pretrains it with masked words and next sentences.
+
+{_documentation.about(f"{len(train):,} sentences with code in them")}
+"""
+    scores = {
+        f"precision of spans, {len(heldout):,} sentences": f"{own['precision']:.2%}",
+        "recall": f"{own['recall']:.2%}",
+        "F1": f"{own['f1']:.2%}",
+        "F1 of logistic regression over words and their neighbours": f"{simple['f1']:.2%}",
+        f"F1 on heldout.jsonl, {len(few)} sentences": f"{sampled:.2%}",
+    }
+    _loop.write_card(part, "Finds code in prose", card, "python tools/train/tagger.py", scores)
+    _loop.finish(part, folder)
+
+
+if __name__ == "__main__":
+    main()
