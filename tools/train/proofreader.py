@@ -77,7 +77,7 @@ def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
 @click.option("--steps", default=3000, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the proofreader and write its checkpoint to FOLDER."""
-    part, began_with = _loop.part_of(folder), reader.weights_of(base)
+    began_with, part = reader.weights_of(base), _loop.part_of(folder)
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     reader.write_tokenizer(part, tokenizer)
     tokenizer.enable_truncation(reader.LONGEST)

@@ -131,7 +131,7 @@ def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spa
 @click.option("--steps", default=2500, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the tagger of code and write its checkpoint to FOLDER."""
-    part, began_with = _loop.part_of(folder), reader.weights_of(base)
+    began_with, part = reader.weights_of(base), _loop.part_of(folder)
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     reader.write_tokenizer(part, tokenizer)
     tokenizer.enable_truncation(reader.LONGEST)
