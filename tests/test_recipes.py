@@ -12,6 +12,7 @@ import completer
 import numpy as np
 import proofreader
 import pytest
+import reader
 import tagger
 import translator
 from _documentation import Sentence
@@ -135,6 +136,15 @@ def test_tags_say_which_words_are_code():
     assert tagger.f1([sentence], [((4, 10), (14, 18))]) == pytest.approx(
         {"accuracy": 1 / 4, "precision": 1 / 2, "recall": 1 / 3, "f1": 2 / 5}
     )
+
+
+def test_reader_s_words_are_numbered_by_the_alphabet():
+    """The trainer numbers them as a hash table of its own has it, another way in each run."""
+    texts = ["Where the axis is None, every_axis of x is summed.", "Sums are of the given dtype."]
+    tokenizer = reader.make_tokenizer(texts)
+    words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    assert words == reader.SPECIAL + sorted(words[len(reader.SPECIAL) :])
+    assert tokenizer.encode("every_axis of q").tokens[-2] == "[UNK]"
 
 
 def test_swapped_words_are_the_same_words():

@@ -48,6 +48,10 @@ def make_tokenizer(texts: list[str]) -> Tokenizer:
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
+    words = SPECIAL + sorted(
+        tokenizer.get_vocab().keys() - SPECIAL
+    )  # the trainer's order differs from run to run
+    tokenizer.model = models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
     return tokenizer
 
