@@ -7,12 +7,15 @@ The libraries are those that txexport[train] brings; which files, and what they 
 import ast
 import re
 import textwrap
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
+
+import _loop
+import click
 
 LIBRARIES = ["networkx", "numpy", "scipy", "sklearn", "sympy", "torch", "transformers"]
 CODE_ROLES = {"attr", "class", "const", "data", "exc", "func", "meth", "mod", "obj"}
@@ -25,16 +28,6 @@ MARKUP = re.compile(
     r"|\[(?P<page>[^\]]+)\]\([^)]*\)"
     r"|\*\*(?P<strong>[^*\s][^*]*)\*\*|(?<![\w*])\*(?P<emphasis>[^*\s][^*]*)\*(?![\w*])"
 )
-
-
-class Text(Protocol):
-    """What has a text."""
-
-    @property
-    def text(self) -> str: ...
-
-
-Said = TypeVar("Said", bound=Text)
 
 
 class Sentence(NamedTuple):
@@ -50,7 +43,7 @@ def sources() -> dict[str, str]:
     for library in LIBRARIES:
         spec = find_spec(library)
         if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(f"{library} is not installed; pip install txexport[train]")
+            raise click.ClickException(f"{library} is not installed; pip install 'txexport[train]'")
         root = Path(spec.origin).parent
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)
@@ -64,33 +57,28 @@ def about(what: str) -> str:
     owners = packages_distributions()
     named = [f"{owners[name][0]} {version(owners[name][0]).split('+')[0]}" for name in LIBRARIES]
     said = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
-libraries' licences (BSD, Apache 2.0); one file in twenty is held out. `heldout.jsonl` has sentences of
-these."""
+libraries' licences (BSD, Apache 2.0); one file in twenty is held out."""
     return textwrap.fill(" ".join(said.split()), 100)
 
 
-def held_out(name: str) -> bool:
-    """One file in twenty, by its name alone."""
-    return zlib.crc32(name.encode()) % 20 == 0
-
-
-def by_file(extract: Callable[[str], list[Said]]) -> tuple[list[list[Said]], list[list[Said]]]:
-    """What `extract` finds in the docstrings of each file, and of those held out, no text twice."""
+def by_file() -> tuple[list[list[Sentence]], list[list[Sentence]]]:
+    """The sentences of each file, and of each file held out, none twice."""
     found = sources()
-    kept: list[list[Said]] = []
-    out: list[list[Said]] = []
+    kept: list[list[Sentence]] = []
+    out: list[list[Sentence]] = []
     seen: set[str] = set()
-    for name in sorted(found, key=held_out):  # what both say is not held out
-        items = {item.text: item for text in docstrings(found[name]) for item in extract(text)}
-        (out if held_out(name) else kept).append([item for text, item in items.items() if text not in seen])
-        seen.update(items)
+    for name in sorted(found, key=_loop.held_out):  # what both say is not held out
+        said = {one.text: one for text in docstrings(found[name]) for one in sentences(text)}
+        new = [one for text, one in said.items() if text not in seen]
+        (out if _loop.held_out(name) else kept).append(new)
+        seen.update(said)
     return kept, out
 
 
-def split(extract: Callable[[str], list[Said]]) -> tuple[list[Said], list[Said]]:
+def split() -> tuple[list[Sentence], list[Sentence]]:
     """`by_file`, all of it and all that is held out."""
-    kept, out = by_file(extract)
-    return [item for items in kept for item in items], [item for items in out for item in items]
+    kept, out = by_file()
+    return list(chain.from_iterable(kept)), list(chain.from_iterable(out))
 
 
 def docstrings(source: str) -> list[str]:

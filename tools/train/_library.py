@@ -4,7 +4,6 @@ There on any machine with Python; which files, and what they say, depends on its
 """
 
 import sysconfig
-import zlib
 from pathlib import Path
 
 # Tests are not installed everywhere, encodings and topics are tables, the rest was removed in 3.12 and 3.13.
@@ -31,8 +30,3 @@ def sources() -> dict[str, str]:
         if LEFT_OUT.isdisjoint(name.parts) and not name.name.startswith("_sysconfigdata"):
             found[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
     return found
-
-
-def held_out(name: str) -> bool:
-    """One file in twenty, by its name alone."""
-    return zlib.crc32(name.encode()) % 20 == 0

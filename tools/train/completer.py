@@ -118,10 +118,10 @@ def main(folder: Path, steps: int) -> None:
     """Train the completer of Python and write its checkpoint to FOLDER."""
     part = _loop.part_of(folder)
     files = _library.sources()
-    texts = [text for name, text in files.items() if not _library.held_out(name)]
+    texts = [text for name, text in files.items() if not _loop.held_out(name)]
     tokenizer = make_tokenizer(texts)
     train = encode(tokenizer, texts)
-    heldout = encode(tokenizer, [text for name, text in files.items() if _library.held_out(name)])
+    heldout = encode(tokenizer, [text for name, text in files.items() if _loop.held_out(name)])
     checkpoints.create(part, config(), "LlamaForCausalLM")
     model = checkpoints.load(part)
     assert isinstance(model, Model)

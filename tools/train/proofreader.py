@@ -77,19 +77,9 @@ def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
 @click.option("--steps", default=3000, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the proofreader and write its checkpoint to FOLDER."""
-    began_with, part = reader.weights_of(base), _loop.part_of(folder)
-    tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
-    reader.write_tokenizer(part, tokenizer)
-    tokenizer.enable_truncation(reader.LONGEST)
-    train, unseen = _documentation.split(_documentation.sentences)
+    part, model, tokenizer, began_with = reader.start(base, folder, LABELS, "BertForSequenceClassification")
+    train, unseen = _documentation.split()
     sentences, heldout = [s.text for s in train], [s.text for s in unseen]
-    names = dict(enumerate(LABELS))
-    numbers = {label: i for i, label in names.items()}
-    checkpoints.create(
-        part, {"id2label": names, "label2id": numbers}, "BertForSequenceClassification", start=base
-    )
-    model = checkpoints.load(part)
-    assert isinstance(model, Model)
     print(f"{_loop.parameters(model):,} parameters; {len(sentences):,} sentences, {len(heldout):,} held out")
 
     def loss_of(step: int) -> Tensor:
@@ -125,6 +115,7 @@ Says whether two neighbouring words of an English sentence have changed places: 
 tokens at most; `tools/train/reader.py` pretrains it with masked words and next sentences.
 
 {_documentation.about(f"{len(sentences):,} sentences, half of them with two words swapped,")}
+`heldout.jsonl` has sentences of these.
 """
     scores = {
         f"accuracy, {len(texts):,} sentences": f"{accuracy:.2%}",

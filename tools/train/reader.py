@@ -36,6 +36,7 @@ from txmodels.training import checkpoints, corruption, objectives, optimisation
 FOLDER = Path(__file__).parents[2] / "models/pretrained/documentation-bert"
 VOCAB, LONGEST = 3000, 96
 SHORT, BATCH = 48, 64  # nine steps in ten are of shorter texts (Devlin et al. 2019, A.2)
+WORD = r"\w+|[^\w\s]"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNKNOWN, CLS, SEP, MASK = range(5)
 
@@ -44,13 +45,11 @@ def make_tokenizer(texts: list[str]) -> Tokenizer:
     """Word pieces, case kept: it tells code from words. An identifier is one word, underscores and all."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), "removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
-    words = SPECIAL + sorted(
-        tokenizer.get_vocab().keys() - SPECIAL
-    )  # the trainer's order differs from run to run
+    words = SPECIAL + sorted(tokenizer.get_vocab().keys() - SPECIAL)  # the trainer's order is not repeatable
     tokenizer.model = models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
     return tokenizer
@@ -128,12 +127,26 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
     _loop.write_tokenizer(folder, tokenizer, LONGEST, **special, sep_token="[SEP]", mask_token="[MASK]")
 
 
-def weights_of(base: Path) -> str:
-    """Which pretrained reader it is. Raises ClickException where there is none."""
+def start(
+    base: Path, folder: Path, labels: list[str], architecture: str
+) -> tuple[Path, Model, Tokenizer, str]:
+    """A fine-tuning: where it grows, the model with a new head, its tokenizer, its base's hash.
+
+    Raises ClickException where `base` holds no pretrained reader.
+    """
     try:
-        return hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
+        weights = hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
     except FileNotFoundError:
         raise click.ClickException(f"{base} holds no pretrained reader; run tools/train/reader.py") from None
+    part, tokenizer = _loop.part_of(folder), Tokenizer.from_file(str(base / "tokenizer.json"))
+    write_tokenizer(part, tokenizer)
+    tokenizer.enable_truncation(LONGEST)
+    names = dict(enumerate(labels))
+    numbers = {label: i for i, label in names.items()}
+    checkpoints.create(part, {"id2label": names, "label2id": numbers}, architecture, start=base)
+    model = checkpoints.load(part)
+    assert isinstance(model, Model)
+    return part, model, tokenizer, weights
 
 
 @click.command()
@@ -141,8 +154,8 @@ def weights_of(base: Path) -> str:
 @click.option("--steps", default=10_000, show_default=True, help="Steps of training.")
 def main(folder: Path, steps: int) -> None:
     """Pretrain the reader of prose and write its checkpoint to FOLDER."""
+    documents, heldout = _documentation.by_file()
     part = _loop.part_of(folder)
-    documents, heldout = _documentation.by_file(_documentation.sentences)
     texts = [sentence.text for document in documents for sentence in document]
     tokenizer = make_tokenizer(texts)
 
@@ -171,7 +184,7 @@ def main(folder: Path, steps: int) -> None:
 
     optimizer = optimisation.adamw(model, 2e-3, beta2=0.98)
     schedule = optimisation.linear(optimizer, 400, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, part, texts)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, [tokenizer.to_str(), texts])
     checkpoints.save(model, part, like=part, dtype=torch.float16)
     kept = checkpoints.load(part)
     assert isinstance(kept, Model)
@@ -181,10 +194,9 @@ def main(folder: Path, steps: int) -> None:
     card = f"""
 A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
 most, pretrained with masked words and next sentences. The two models fine-tuned from it are
-`proofreader` and `parameter-tagger`.
+`code-tagger` and `proofreader`.
 
-Data: docstrings and comments of Python's own library ({len(texts):,} sentences; under the Python
-Software Foundation's licence), one file in ten held out.
+{_documentation.about(f"{len(texts):,} sentences")}
 """
     scores = {"masked words found": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
     _loop.write_card(part, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)

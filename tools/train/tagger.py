@@ -32,13 +32,12 @@ FOLDER = Path(__file__).parents[2] / "models/pretrained/code-tagger"
 LABELS = ["O", "B-CODE", "I-CODE"]
 OUTSIDE, BEGIN, INSIDE = range(3)
 BATCH = 32
-WORD = re.compile(r"\w+|[^\w\s]")
 Spans = Sequence[tuple[int, int]]
 
 
 def data() -> tuple[list[Sentence], list[Sentence]]:
     """Sentences with code in them, of most files and of those held out; none in both, none twice."""
-    train, heldout = _documentation.split(_documentation.sentences)
+    train, heldout = _documentation.split()
     return [sentence for sentence in train if sentence.code], [s for s in heldout if s.code]
 
 
@@ -95,10 +94,10 @@ def predict(model: Model, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> l
 
 def f1(chosen: Sequence[Sentence], found: Sequence[Spans]) -> dict[str, float]:
     """Precision, recall and F1 of spans, right where both ends are (Tjong Kim Sang and De Meulder 2003)."""
-    own = [(i, span) for i, row in enumerate(found) for span in row]
+    own = {(i, span) for i, row in enumerate(found) for span in row}
     gold = {(i, span) for i, sentence in enumerate(chosen) for span in sentence.code}
-    every = sorted(gold.union(own))
-    return metrics.classification([s in gold for s in every], [s in set(own) for s in every], positive=[True])
+    every = sorted(gold | own)
+    return metrics.classification([s in gold for s in every], [s in own for s in every], positive=[True])
 
 
 def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spans]:
@@ -115,7 +114,7 @@ def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spa
             yield around
 
     def places(sentence: Sentence) -> Spans:
-        return [match.span() for match in WORD.finditer(sentence.text)]
+        return [match.span() for match in re.finditer(reader.WORD, sentence.text)]
 
     model = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=600))
     model.fit(
@@ -131,17 +130,8 @@ def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spa
 @click.option("--steps", default=2500, show_default=True, help="Steps of training.")
 def main(folder: Path, base: Path, steps: int) -> None:
     """Fine-tune the tagger of code and write its checkpoint to FOLDER."""
-    began_with, part = reader.weights_of(base), _loop.part_of(folder)
-    tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
-    reader.write_tokenizer(part, tokenizer)
-    tokenizer.enable_truncation(reader.LONGEST)
+    part, model, tokenizer, began_with = reader.start(base, folder, LABELS, "BertForTokenClassification")
     train, heldout = data()
-    names = dict(enumerate(LABELS))
-    numbers = {label: i for i, label in names.items()}
-    config = {"id2label": names, "label2id": numbers}
-    checkpoints.create(part, config, "BertForTokenClassification", start=base)
-    model = checkpoints.load(part)
-    assert isinstance(model, Model)
     print(f"{_loop.parameters(model):,} parameters; {len(train):,} sentences, {len(heldout):,} held out")
 
     def loss_of(step: int) -> Tensor:
@@ -170,6 +160,7 @@ A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader
 most; `tools/train/reader.py` pretrains it with masked words and next sentences.
 
 {_documentation.about(f"{len(train):,} sentences with code in them")}
+`heldout.jsonl` has sentences of these.
 """
     scores = {
         f"precision of spans, {len(heldout):,} sentences": f"{own['precision']:.2%}",
