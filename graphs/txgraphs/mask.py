@@ -45,16 +45,17 @@ def causal_mask(window: int | None) -> OnnxFunction:
     @script(domain, default_opset=op)
     def causal_mask(attention_mask, input_ids, order):
         keys = op.Unsqueeze(op.Cast(attention_mask, to=9), op.Constant(value_ints=[1, 2]))  # (B, 1, 1, T)
-        width = op.Shape(attention_mask, start=1, end=2)
-        first = width - op.Shape(input_ids, start=1, end=2)
-        places = op.Range(op.Constant(value_int=0), op.Squeeze(width), op.Constant(value_int=1))  # (T)
-        queries = op.Unsqueeze(op.Slice(places, first, width), op.Constant(value_ints=[1]))
-        past = op.LessOrEqual(op.Unsqueeze(places, op.Constant(value_ints=[0])), queries)  # (S, T)
+        zero, step = op.Constant(value_int=0), op.Constant(value_int=1)
+        width, length = op.Shape(attention_mask, start=1, end=2), op.Shape(input_ids, start=1, end=2)
+        first = width - length
+        places = op.Range(zero, op.Squeeze(width), step)  # (T)
+        own = op.Range(zero, op.Squeeze(length), step) + first  # (S)
+        past = op.LessOrEqual(places, op.Unsqueeze(own, op.Constant(value_ints=[1])))  # (S, T)
         mask = op.And(keys, past)  # (B, 1, S, T)
         if windowed:
             one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
-            own = op.Unsqueeze(op.Slice(order, first, width, one), two)  # (B, S, 1)
-            distance = own - op.Unsqueeze(order, one)  # (B, S, T)
+            late = op.Unsqueeze(op.Slice(order, first, width, one), two)  # (B, S, 1)
+            distance = late - op.Unsqueeze(order, one)  # (B, S, T)
             near = op.Less(distance, op.Constant(value_int=reach))
             mask = op.And(mask, op.Unsqueeze(near, op.Constant(value_ints=[1])))
         return mask

@@ -28,11 +28,13 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
     places = torch.arange(width, device=attention_mask.device)  # (T)
-    own = torch.arange(length, device=attention_mask.device) + (width - length)  # (S)
+    first = width - length
+    own = torch.arange(length, device=attention_mask.device) + first  # (S)
     past = places <= own[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
     if window is not None:
-        distance = order[:, width - length :, None] - order[:, None, :]  # (B, S, T)
+        late = order[:, first:, None]  # (B, S, 1)
+        distance = late - order[:, None, :]  # (B, S, T)
         mask = mask & (distance < window)[:, None]
     return mask
 
