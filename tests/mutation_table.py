@@ -145,6 +145,11 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.plain_pooler,
         common.drop_bias,
     ),
+    ("dinov2", None, "model"): (
+        family.other_bicubic,
+        family.corners_to_corners,
+        family.drop_patch_places,
+    ),
     ("clip", None, "text_model"): (
         family.first_token,
         family.not_of_unit_length,

@@ -114,6 +114,17 @@ def drop_patch_places(model):
     through(function(model, "patch_embedding"), "position_weight", "Mul", 0.0)
 
 
+def other_bicubic(model):
+    """Places between those of the table by another cubic, that of most image software."""
+    set_attribute(node(function(model, "interpolation"), "Resize"), "cubic_coeff_a", -0.5)
+
+
+def corners_to_corners(model):
+    """Places between those of the table, whose corners keep theirs."""
+    resize = node(function(model, "interpolation"), "Resize")
+    set_attribute(resize, "coordinate_transformation_mode", "align_corners")
+
+
 def first_token(model):
     """A text's vector from its first token, not from its mark."""
     through(function(model, "pick"), "place", "Mul", 0)

@@ -102,7 +102,7 @@ def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task
     found = txexport.inspect(checkpoint_of(row(model_type, task, variant)), batch=2)
     with torch.device("meta"):
         model = Model(found.spec)
-        signal = torch.zeros(2, *found.spec.encoder.embedding.input[1])
+        signal = torch.zeros(2, *found.spec.encoder.embedding.shape)
         counted = operations(lambda: model.encode_signal(signal))
     work = found.prefill["encoder"]
     assert (work.matrices + work.head, work.attention) == counted

@@ -59,7 +59,7 @@ def case_of(tmp_path_factory):
     transformers.utils.logging.set_verbosity_error()
 
     def get(architecture: str, kind: str | None = "wordpiece", processor=None, **config) -> Case:
-        key = str((architecture, kind, config))
+        key = str((architecture, kind, processor, config))
         if key not in made:
             folder = tmp_path_factory.mktemp("task")
             model_type = next(
@@ -401,6 +401,20 @@ def test_classify_image_equals_the_pipeline(case_of, photographs):
         same(ours, theirs, "label")
     assert told == [(2, 5), (4, 5), (5, 5)]
     assert case.model.classify_image(Path(photographs[0]), top_k=None)[:5] == approximately(found[0])
+
+
+@pytest.mark.parametrize(
+    ("crop", "batch_size"), [({"crop_size": {"height": 20, "width": 20}}, 3), ({"do_center_crop": False}, 1)]
+)
+def test_images_of_other_sizes_than_the_table_s(crop, batch_size, case_of, photographs):
+    """As published DINOv2 models have it: positions for 518 pixels, and images of 224."""
+    processor = transformers.BitImageProcessorPil(size={"shortest_edge": 24}, **crop)
+    labels = named(*(f"kind of cat {i}" for i in range(7)))
+    case = case_of("Dinov2ForImageClassification", None, processor, **labels)
+    found = case.model.classify_image(photographs, batch_size=batch_size)
+    expected = case.pipeline("image-classification", image_processor=processor)(photographs)
+    for ours, theirs in zip(found, expected, strict=True):
+        same(ours, theirs, "label")
 
 
 def test_match_equals_the_pipeline(case_of, photographs):

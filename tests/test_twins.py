@@ -493,8 +493,16 @@ PATCHES = [
 def test_patch_embedding(spec):
     module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
-    found = check(module, function, random(B, *spec.input[1]))
+    found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, spec.length, W)
+
+
+@pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
+def test_patch_embedding_of_any_size(size):
+    spec = PatchSpec(W, (12, 19), 4, any_size=True)
+    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    found = check(module, function, random(B, spec.channels, *size))
+    assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
 
 
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
@@ -502,7 +510,7 @@ def test_sound_embedding(kind):
     spec = SoundSpec(W, 7, 11, kind)
     module, function = txmodels.signal.SoundEmbedding(spec), txgraphs.signal.sound_embedding(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
-    found = check(module, function, random(B, *spec.input[1]))
+    found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 11, W)
 
 

@@ -55,7 +55,8 @@ def _input(spec: StackSpec) -> list[str]:
     if isinstance(embedding, PatchSpec):
         height, width = embedding.image_size
         size = f"{height} x {width} pixels in squares of {embedding.patch_size}"
-        return [size, f"{embedding.length:,} learned positions"]
+        fitted = ", interpolated for other sizes" * embedding.any_size
+        return [size, f"{embedding.length:,} learned positions{fitted}"]
     if isinstance(embedding, SoundSpec):
         size = f"{2 * embedding.length:,} frames of {embedding.bands} bands"
         return [size, f"{embedding.length:,} fixed positions"]

@@ -126,7 +126,8 @@ class PatchSpec:
     """Images in squares of `patch_size` pixels, each projected to a vector (Dosovitskiy et al. 2021, 3.1).
 
     `tokens` learned vectors stand before them, then a table of positions is added, then a norm follows where
-    there is one. `image_size` is height and width in pixels; `bias` is the projection's.
+    there is one. `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`,
+    images may have other sizes: positions of as many patches are interpolated from the table's.
     """
 
     hidden_size: int
@@ -136,6 +137,7 @@ class PatchSpec:
     tokens: int = 1
     bias: bool = True
     norm: NormSpec | None = None
+    any_size: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
@@ -145,15 +147,26 @@ class PatchSpec:
             raise SpecError(f"PatchSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
 
     @property
-    def length(self) -> int:
-        """How many vectors come out."""
+    def grid(self) -> tuple[int, int]:
+        """How many patches stand above and beside one another."""
         height, width = self.image_size
-        return self.tokens + (height // self.patch_size) * (width // self.patch_size)
+        return height // self.patch_size, width // self.patch_size
 
     @property
-    def input(self) -> tuple[str, tuple[int, ...]]:
+    def length(self) -> int:
+        """How many vectors come out of an image of `image_size`."""
+        rows, columns = self.grid
+        return self.tokens + rows * columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image of `image_size`."""
+        return self.channels, *self.image_size
+
+    @property
+    def input(self) -> tuple[str, tuple[int | str, ...]]:
         """Name and shape, without the batch, of what a graph takes."""
-        return "pixel_values", (self.channels, *self.image_size)
+        return "pixel_values", (self.channels, "height", "width") if self.any_size else self.shape
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,11 @@ class SoundSpec:
         positive(self, "hidden_size", "bands", "length")
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Bands and frames of a spectrogram."""
+        return self.bands, 2 * self.length
+
+    @property
     def input(self) -> tuple[str, tuple[int, ...]]:
         """Name and shape, without the batch, of what a graph takes."""
-        return "input_features", (self.bands, 2 * self.length)
+        return "input_features", self.shape

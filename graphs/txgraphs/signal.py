@@ -19,6 +19,7 @@ def patch_embedding(spec: PatchSpec) -> OnnxFunction:
     strides, biased = [spec.patch_size] * 2, spec.bias
     one, two = spec.tokens > 0, spec.tokens > 1
     normed, normalise = spec.norm is not None, norm(spec.norm or NormSpec(1, 1.0))
+    any_size, fit = spec.any_size, resized(spec.tokens, spec.grid)
 
     @script(domain, default_opset=op)
     def patch_embedding(
@@ -42,7 +43,10 @@ def patch_embedding(spec: PatchSpec) -> OnnxFunction:
             words = op.Concat(op.Expand(tokens_1_weight, shape), words, axis=1)
         if one:
             words = op.Concat(op.Expand(tokens_0_weight, shape), words, axis=1)
-        words = words + position_weight  # (B, S, W)
+        if any_size:
+            words = words + fit(position_weight, grid)  # (B, S, W)
+        else:
+            words = words + position_weight
         if normed:
             x = normalise(words, norm_weight, norm_bias)
         else:
@@ -50,6 +54,51 @@ def patch_embedding(spec: PatchSpec) -> OnnxFunction:
         return x
 
     return patch_embedding
+
+
+@cache
+def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
+    """The table of `tokens` and then `size` positions, interpolated to those of a grid.
+
+    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
+    Interpolated are not its wide rows but two unit matrices, which say what share each position has in each.
+    """
+    high, wide = size
+
+    @script(domain, default_opset=op)
+    def resized(table, grid):
+        down = interpolation(op.Constant(value_int=high), op.Shape(grid, start=2, end=3))  # (rows, high)
+        across = interpolation(op.Constant(value_int=wide), op.Shape(grid, start=3))  # (columns, wide)
+        down = op.Unsqueeze(down, op.Constant(value_ints=[1, 3]))
+        both = down * op.Unsqueeze(across, op.Constant(value_ints=[0, 2]))  # (rows, columns, high, wide)
+        shares = op.Reshape(both, op.Constant(value_ints=[-1, high * wide]))
+        start, first = op.Constant(value_ints=[0]), op.Constant(value_ints=[tokens])
+        places = op.MatMul(shares, op.Slice(table, first, op.Shape(table, end=1)))  # (rows * columns, W)
+        fitting = op.Concat(op.Slice(table, start, first), places, axis=0)
+        return fitting
+
+    return resized
+
+
+@script(domain, default_opset=op)
+def interpolation(old, new):
+    """Matrix (new,old) whose product with `old` values is `new` ones between them, bicubic."""
+    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+    places = op.Range(zero, old, one)
+    unit = op.Equal(op.Unsqueeze(places, op.Constant(value_ints=[1])), places)  # (old, old)
+    image = op.Unsqueeze(op.Cast(unit, to=1), op.Constant(value_ints=[0, 1]))
+    size = op.Concat(op.Constant(value_ints=[1, 1]), new, op.Shape(unit, start=1), axis=0)
+    resized = op.Resize(
+        image,
+        None,
+        None,
+        size,
+        mode="cubic",
+        coordinate_transformation_mode="half_pixel",
+        cubic_coeff_a=-0.75,
+    )
+    matrix = op.Squeeze(resized, op.Constant(value_ints=[0, 1]))
+    return matrix
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from txexport.spec import PatchSpec, SoundSpec
 from txmodels.activation import activation
@@ -13,6 +14,7 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, spec: PatchSpec):
         super().__init__()
+        self.spec = spec
         width, size = spec.hidden_size, spec.patch_size
         self.tokens = nn.ModuleList(nn.Embedding(1, width) for _ in range(spec.tokens))
         self.position = nn.Embedding(spec.length, width)
@@ -21,13 +23,27 @@ class PatchEmbedding(nn.Module):
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """pixel_values (B,channels,height,width) -> x (B,S,W)."""
-        patches = self.project(pixel_values).flatten(2).mT  # (B, S - tokens, W)
+        grid = self.project(pixel_values)  # (B, W, rows, columns)
+        patches = grid.flatten(2).mT  # (B, S - tokens, W)
         tokens = [
             token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        words = torch.cat([*tokens, patches], dim=1) + self.position.weight  # (B, S, W)
+        position = self.position.weight  # (S, W)
+        if self.spec.any_size:
+            position = resized(position, grid, self.spec.tokens, self.spec.grid)
+        words = torch.cat([*tokens, patches], dim=1) + position  # (B, S, W)
         x: Tensor = self.norm(words)
         return x
+
+
+def resized(table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int]) -> Tensor:
+    """The table of `tokens` and then `size` positions, interpolated to those of a grid.
+
+    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
+    """
+    places = table[tokens:].unflatten(0, size).permute(2, 0, 1)[None]  # (1, W, *size)
+    places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False)
+    return torch.cat([table[:tokens], places[0].flatten(1).mT])
 
 
 class SoundEmbedding(nn.Module):

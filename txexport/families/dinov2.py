@@ -3,9 +3,10 @@
 from collections.abc import Set
 from dataclasses import replace
 
+from txexport.errors import UnsupportedError
 from txexport.families import vit
 from txexport.families._config import Config
-from txexport.spec import Activation, FeedForwardSpec, HeadKind, ModelSpec, Pick
+from txexport.spec import Activation, FeedForwardSpec, HeadKind, ModelSpec, PatchSpec, Pick
 from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
@@ -17,7 +18,7 @@ NAMING = Naming("dinov2.")
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
-    """The architecture that config.json describes, for images of its own size."""
+    """The architecture that config.json describes; positions are always interpolated."""
     config = config.assuming(layer_norm_eps=1e-6, patch_size=14)
     config.expect(use_mask_token=True, apply_layernorm=True)
     width, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
@@ -25,6 +26,13 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     own = Config(dict(config.values) | {"intermediate_size": wide}, config.path)
     found = vit.image_spec(own, task, names, tokens=1)
     assert found.encoder is not None
+    assert isinstance(found.encoder.embedding, PatchSpec)
+    rows, columns = found.encoder.embedding.grid
+    if rows != columns:
+        raise UnsupportedError(
+            f"{config.path}: image_size is not square, and its positions cannot be interpolated"
+        )
+    patches = replace(found.encoder.embedding, any_size=True)
     block = replace(found.encoder.blocks[0], layer_scale=True)
     if config.flag("use_swiglu_ffn", False):
         gated = FeedForwardSpec(width, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
@@ -32,7 +40,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     head = found.head
     if head.kind == HeadKind.SEQUENCE:
         head = replace(head, pick=Pick.FIRST_AND_MEAN)
-    return replace(found, encoder=replace(found.encoder, blocks=(block,)), head=head)
+    return replace(found, encoder=replace(found.encoder, embedding=patches, blocks=(block,)), head=head)
 
 
 def table(spec: ModelSpec) -> Table:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.spec import EmbeddingSpec, PatchSpec, StackSpec, TowersSpec
+from txexport.spec import EmbeddingSpec, PatchSpec, SoundSpec, StackSpec, TowersSpec
 
 LONGEST = 1024  # tokens of the longest case; shorter where the model's limit is
 
@@ -199,7 +199,7 @@ def _sources(random: np.random.Generator, encoder: StackSpec, lengths: list[int]
     if isinstance(encoder.embedding, EmbeddingSpec):
         words = encoder.words.vocab_size
         return [random.integers(0, words, length).tolist() for length in lengths]
-    shape = encoder.embedding.input[1]
+    shape = encoder.embedding.shape
     return [random.standard_normal(shape, np.float32) for _ in lengths]
 
 
@@ -216,15 +216,26 @@ def greedy_cases(
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
 
 
-def signal_cases(shape: tuple[int, ...], seed: int = 0) -> list[SignalCase]:
-    """Batches of 1 and 3 of what an encoder of images or sounds reads; one of them dark or silent."""
-    random = np.random.default_rng(seed)
+def signal_cases(embedding: PatchSpec | SoundSpec, seed: int = 0) -> list[SignalCase]:
+    """Batches of 1 and 3 of what an encoder of images or sounds reads; one of them dark or silent.
+
+    Where images of any size are read, a small oblong one and one above the size of the table too.
+    """
+    random, shape = np.random.default_rng(seed), embedding.shape
     signals = random.standard_normal((3, *shape), np.float32)
-    return [
+    found = [
         SignalCase("one", signals[:1]),
         SignalCase("three", signals),
         SignalCase("one of zeros", np.zeros((1, *shape), np.float32)),
     ]
+    if isinstance(embedding, PatchSpec) and embedding.any_size:
+        side, (height, width) = embedding.patch_size, embedding.image_size
+        for name, size in (
+            ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),
+            ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
+        ):
+            found.append(SignalCase(name, random.standard_normal(size, np.float32)))
+    return found
 
 
 def tower_cases(spec: TowersSpec, seed: int = 0) -> list[TowerCase]:
@@ -245,6 +256,6 @@ def tower_cases(spec: TowersSpec, seed: int = 0) -> list[TowerCase]:
         ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
         ids[~mask] = mark
         ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
-        pixels = random.standard_normal((images, *spec.vision.embedding.input[1]), np.float32)
+        pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
         found.append(TowerCase(name, ids, mask.astype(np.int64), pixels))
     return found

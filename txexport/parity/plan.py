@@ -27,6 +27,7 @@ QUICK = frozenset(
         "greedy, three ragged rows",
         "beams, two rows",
         "three",
+        "two of 3 by 2 patches",
         "three ragged texts, two images",
         "sentences",
     }
@@ -55,7 +56,7 @@ def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
 
 def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
     if not isinstance(encoder.embedding, EmbeddingSpec):
-        for signals in cases.signal_cases(encoder.embedding.input[1]):
+        for signals in cases.signal_cases(encoder.embedding):
             yield Planned(signals.name, signals, runs.run_signals)
         return
     words, run = encoder.words, runs.run_encoder

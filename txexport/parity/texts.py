@@ -96,7 +96,7 @@ def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if spec.towers is not None:
         assert isinstance(spec.towers.vision.embedding, PatchSpec)
-        shape = (IMAGES, *spec.towers.vision.embedding.input[1])
+        shape = (IMAGES, *spec.towers.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
         return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)

@@ -19,7 +19,7 @@ from txexport.errors import UnsupportedError
 from txexport.families import Resolved
 from txexport.parity.references import Arrays, Source, Twin, one_pass, read, source_tensors
 from txexport.runtime.session import FATAL_ONLY
-from txexport.spec import HeadKind, StackSpec
+from txexport.spec import EmbeddingSpec, HeadKind, StackSpec
 
 BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
 Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and which of their axes are free
@@ -106,8 +106,11 @@ def _texts(stack: StackSpec, choices: bool = False) -> Examples:
 
 def _signal(stack: StackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
-    name, sizes = stack.embedding.input  # type: ignore[union-attr]
-    return {name: (torch.ones(batch, *sizes), {0: Dim.DYNAMIC})}
+    embedding = stack.embedding
+    assert not isinstance(embedding, EmbeddingSpec)
+    name, sizes = embedding.input
+    axes = {axis: Dim.DYNAMIC for axis, size in enumerate(("batch", *sizes)) if isinstance(size, str)}
+    return {name: (torch.ones(batch, *embedding.shape), axes)}
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:
