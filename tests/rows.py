@@ -248,6 +248,10 @@ ENCODER_DECODERS = [
         SCALED | {"activation_function": "gelu_new"},
     ),
     Row("bart", "BartModel", TRANSLATE, "without head"),
+    Row(
+        "bart", "BartForSequenceClassification", CLASSIFY, "5 labels", LABELS | {"decoder_start_token_id": 9}
+    ),
+    Row("bart", "BartForQuestionAnswering", ANSWER),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE),
     Row("mbart", "MBartForConditionalGeneration", TRANSLATE, "untied, scaled", UNTIED | SCALED),
     Row("marian", "MarianMTModel", TRANSLATE),

@@ -185,6 +185,7 @@ UNSUPPORTED = [
     ("modernbert", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling="),
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
+    ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
 ]

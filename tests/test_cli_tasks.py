@@ -24,14 +24,15 @@ def bundle_for(tmp_path_factory):
     made: dict = {}
 
     def get(model_type: str, architecture: str, *parts, **config):
-        if architecture not in made:
+        key = str((architecture, config))
+        if key not in made:
             folder = tmp_path_factory.mktemp("bundle")
             tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
             for part in parts or [tiny_tokenizers.wordpiece()]:
                 part.save_pretrained(folder / "in")
             export(folder / "in", folder / "out")
-            made[architecture] = folder / "out"
-        return made[architecture]
+            made[key] = folder / "out"
+        return made[key]
 
     return get
 
@@ -161,6 +162,23 @@ def test_images(bundle_for, tmp_path):
         record
     ]
     assert "give --text TEXT, once for each" in refusal("match", bundle, tmp_path / "a.png")
+
+
+def test_zero_shot(bundle_for):
+    names = {"contradiction": 0, "entailment": 1}
+    bundle = bundle_for(
+        "bert",
+        "BertForSequenceClassification",
+        id2label={i: name for name, i in names.items()},
+        label2id=names,
+    )
+    labels = "--label", "animals", "--label", "towns"
+    [record] = records("zero-shot", bundle, "the cat", *labels, "--template", "on {}")
+    assert record["text"] == "the cat"
+    assert sum(one["score"] for one in record["labels"]) == pytest.approx(1)
+    both = records("zero-shot", bundle, "-", *labels, "--multi-label", standard_input="the cat\nfar\n")
+    assert [sorted(one["label"] for one in record["labels"]) for record in both] == [["animals", "towns"]] * 2
+    assert "Missing option '--label'" in refusal("zero-shot", bundle, "the cat")
 
 
 def test_embed_takes_lines_too(bundle_for):

@@ -109,6 +109,21 @@ def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task
     assert work.tokens == 2 * found.spec.encoder.embedding.length
 
 
+def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_counts(checkpoint_of):
+    found = txexport.inspect(
+        checkpoint_of(row("bart", "text-classification", "5 labels")), length=17, batch=2
+    )
+    with torch.device("meta"):
+        model = Model(found.spec)
+        counted = operations(lambda: model.encode(*tokens(2, 17)))
+    passes, decoder = found.prefill.values(), found.spec.decoder
+    own = decoder.blocks[0].attention
+    hidden = decoder.num_layers * 2 * 4 * own.num_heads * own.head_dim * 17 * 16 // 2  # by the causal mask
+    assert sum(work.matrices + work.head for work in passes) == counted[0]
+    assert sum(work.attention for work in passes) == counted[1] - hidden
+    assert (found.step, found.cache) == (None, None)
+
+
 def test_operations_of_two_towers_are_those_that_pytorch_counts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("clip"), length=17, batch=2)
     towers = Towers(found.spec.towers)

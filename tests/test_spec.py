@@ -145,6 +145,12 @@ CONTRADICTIONS = {
     "exactly when there is an encoder": lambda: ModelSpec(decoder=CROSSED, head=CAUSAL_LM),
     "attention must be causal": lambda: ModelSpec(decoder=ENCODER, head=CAUSAL_LM),
     "needs a causal LM head": lambda: ModelSpec(decoder=DECODER),
+    "what is read twice are tokens": lambda: ModelSpec(
+        encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, start=2
+    ),
+    "'last_mark' of the id None": lambda: HeadSpec(
+        HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_MARK
+    ),
     "needs a decoder": lambda: ModelSpec(encoder=ENCODER, head=CAUSAL_LM),
     "nothing to cross-attend to": lambda: ModelSpec(encoder=CROSSED),
     "needs an encoder-only model": lambda: ModelSpec(decoder=DECODER, head=CAUSAL_LM, pooler=True),

@@ -97,6 +97,7 @@ CLASSIFIERS = [
     ("RobertaForSequenceClassification", "byte_level", {"num_labels": 2}),
     ("GPT2ForSequenceClassification", "byte_level", {"num_labels": 3}),
     ("LongformerForSequenceClassification", "byte_level", FIVE),
+    ("BartForSequenceClassification", "byte_level", {"num_labels": 3}),
 ]
 
 
@@ -110,7 +111,7 @@ def test_classify_equals_the_pipeline(architecture, kind, config, case_of):
     assert case.model.classify(TEXTS[0], top_k=1) == found[0][:1]
 
 
-@pytest.mark.parametrize("row", CLASSIFIERS[3:5], ids=str)
+@pytest.mark.parametrize("row", [CLASSIFIERS[place] for place in (3, 4, 7)], ids=str)
 def test_classify_pairs(row, case_of):
     case = case_of(row[0], row[1], **row[2])
     pairs = [("the cat", "Jörg is 東京"), ("", "away"), ("works for Siemens", "the")]
@@ -118,6 +119,43 @@ def test_classify_pairs(row, case_of):
     expected = judge([{"text": a, "text_pair": b} for a, b in pairs], top_k=None)
     for ours, theirs in zip(case.model.classify([*pairs, "alone"]), expected, strict=False):
         same(ours, theirs, "label")
+
+
+SHORT = {"max_position_embeddings": 38}  # what the tokenizer cuts to
+NLI = [
+    ("BartForSequenceClassification", named("contradiction", "neutral", "entailment") | SHORT),
+    ("RobertaForSequenceClassification", named("ENTAILMENT", "neutral", "contradiction")),
+    ("RobertaForSequenceClassification", named("not_entailment", "entailed")),
+]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"multi_label": True, "hypothesis_template": "{} is away"}], ids=str
+)
+@pytest.mark.parametrize(("architecture", "config"), NLI, ids=str)
+def test_zero_shot_equals_the_pipeline(architecture, config, settings, case_of):
+    case = case_of(architecture, "byte_level", **config)
+    judge, texts = case.pipeline("zero-shot-classification"), [text for text in TEXTS if text]
+    options, settings = settings, settings | {"truncate": True}  # as the pipeline does
+    for labels in (["Anna", "the cat sat", "東京"], ["Anna"]):
+        expected = judge(texts, labels, **options)
+        for ours, theirs in zip(case.model.zero_shot(texts, labels, **settings), expected, strict=True):
+            same(
+                ours,
+                [{"label": a, "score": b} for a, b in zip(theirs["labels"], theirs["scores"], strict=True)],
+                "label",
+            )
+    assert case.model.zero_shot(TEXTS[0], ["away"], **settings)[0].keys() == {"label", "score"}
+    assert case.model.zero_shot([], ["away"], **settings) == []
+
+
+def test_zero_shot_needs_entailment(case_of):
+    model = case_of("BertForSequenceClassification", "wordpiece", **FIVE).model
+    with pytest.raises(InputError, match=r"labels are joy, anger, .*, of which none is entailment"):
+        model.zero_shot("the cat", ["animal"])
+    for labels, template in (("animal", "{}"), ([], "{}"), (["animal"], "no place")):
+        with pytest.raises(InputError, match=r"expected a list of labels, and \{\} for each"):
+            model.zero_shot("the cat", labels, hypothesis_template=template)
 
 
 def many(count: int) -> list[str]:
@@ -269,10 +307,11 @@ QUESTION, CONTEXT = "where is Anna?", " ".join([*TEXTS[:2], *TEXTS[3:], "anna Li
     [
         *kinds("ForQuestionAnswering"),
         pytest.param("LongformerForQuestionAnswering", "byte_level", id="longformer"),
+        pytest.param("BartForQuestionAnswering", "byte_level", id="bart"),
     ],
 )
 def test_answer_equals_the_pipeline_of_transformers_4(architecture, kind, settings, case_of):
-    case = case_of(architecture, kind)
+    case = case_of(architecture, kind, **(SHORT if architecture.startswith("Bart") else {}))
     limit = case.tokenizer.model_max_length
     asked = {"size": limit, "stride": limit // 2, "longest": 15, "top_k": 4, "aligned": True} | settings
     options = {

@@ -517,6 +517,7 @@ def test_sound_embedding(kind):
 PICKS = {
     "first": (None, [0, 0, 0]),
     "last": (9, [2, 0, 4]),
+    "last_mark": (9, [4, 4, 2]),
     "mark": (5, [2, 0, 0]),
     "highest": (None, [0, 0, 0]),
     "mean": (None, None),

@@ -128,7 +128,7 @@ def main(
     ):
         for model_type in bar.track(families or list(tiny_checkpoint.FAMILIES), description="families"):
             tiny_checkpoint.save(Path(work) / model_type, model_type)
-            decodes = understand(Checkpoint(Path(work) / model_type), None).spec.decoder is not None
+            decodes = understand(Checkpoint(Path(work) / model_type), None).spec.generates
             for cache in caches or ("static",) if decodes else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))

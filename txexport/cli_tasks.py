@@ -229,4 +229,37 @@ def match(
     options.show(as_json, records, ["image"], ["label", "score"])
 
 
-COMMANDS = (embed, classify, tag, answer, fill_mask, next_sentence, choose, classify_image, match)
+@click.command()
+@options.bundle
+@options.texts("TEXTS")
+@click.option(
+    "--label",
+    "candidate_labels",
+    multiple=True,
+    required=True,
+    help="What a text may be of; give it again for each label.",
+)
+@click.option(
+    "--template",
+    "hypothesis_template",
+    help='What a text says that is of a label {} (default: "This example is {}.").',
+)
+@click.option("--multi-label", is_flag=True, help="Each label alone; several may fit, or none.")
+@options.long_texts
+@options.answers
+def zero_shot(
+    out: Path,
+    texts: tuple[str, ...],
+    file: Path | None,
+    candidate_labels: tuple[str, ...],
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """How likely each label fits TEXTS, by a model of natural language inference."""
+    rows = options.lines(texts, file)
+    found = options.run(out, "zero_shot", rows, list(candidate_labels), **chosen)
+    records = [{"text": text, "labels": labels} for text, labels in zip(rows, found, strict=True)]
+    options.show(as_json, records, ["text"], ["label", "score"])
+
+
+COMMANDS = (embed, classify, tag, answer, fill_mask, next_sentence, choose, classify_image, match, zero_shot)

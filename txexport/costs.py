@@ -68,7 +68,7 @@ def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
     cross-attention takes from it.
     """
     found = stacks(spec)
-    if spec.encoder is not None:
+    if spec.encoder is not None and spec.start is None:
         found = {"encoder": spec.encoder}
     return {name: _read(spec, name, stack, length, batch) for name, stack in found.items()}
 
@@ -78,7 +78,7 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
 
     None where nothing decodes.
     """
-    if spec.decoder is None:
+    if spec.decoder is None or not spec.generates:
         return None
     source = tokens(spec.encoder, length) if spec.encoder is not None else 0
     attention = 0
@@ -93,7 +93,7 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
 
 def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     """What a decoder keeps for `batch` rows of `length` tokens, and of an encoder's; None without one."""
-    if spec.decoder is None:
+    if spec.decoder is None or not spec.generates:
         return None
     layers = spec.decoder.layers
     own = 2 * FLOAT * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
@@ -128,10 +128,8 @@ def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int)
     """The pass of a stack over whole rows."""
     size = tokens(stack, length)
     weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
-    attention = sum(
-        4 * kind.num_heads * kind.head_dim * _pairs(kind, size)
-        for kind in (block.attention for block in stack.layers)
-    )
+    kinds = [kind for block in stack.layers for kind in (block.attention, block.cross_attention)]
+    attention = sum(4 * kind.num_heads * kind.head_dim * _pairs(kind, size) for kind in kinds if kind)
     matrices = 2 * size * weights + _signal(stack)
     head = 2 * _read_by_heads(spec, name, size)
     return _pass(batch * size, batch * matrices, batch * attention, batch * head)

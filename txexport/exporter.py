@@ -54,7 +54,7 @@ def export(
     """
     checkpoint = Checkpoint(source)
     resolved = families.understand(checkpoint, task)
-    if cache is not None and resolved.spec.decoder is None:
+    if cache is not None and not resolved.spec.generates:
         raise UnsupportedError(f"task '{resolved.task}' has no cache to choose")
     if cache is not None and cache not in list(Cache):
         raise InputError(f"cache '{cache}' is not known; expected {' or '.join(Cache)}")
@@ -71,7 +71,7 @@ def export(
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
-            cache=str(kind) if resolved.spec.decoder is not None else None,
+            cache=str(kind) if resolved.spec.generates else None,
             opset=opset,
             graphs=graphs,
             limits=_limits(resolved.spec),

@@ -144,8 +144,8 @@ class HeadSpec:
 
     `tied` projects with the word embedding itself, and only a language model can. With an `activation`, a
     dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
-    `pick` is what a sequence's scores are made of; tokens of the id `padding` are not picked as its last. A
-    causal LM's scores s become softcap * tanh(s / softcap).
+    `pick` is what a sequence's scores are made of; tokens of the id `padding` are not picked as its last, or
+    only those of the id `mark` may be. A causal LM's scores s become softcap * tanh(s / softcap).
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -159,6 +159,7 @@ class HeadSpec:
     padding: int | None = None
     dense_bias: bool = True
     softcap: float | None = None
+    mark: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -177,12 +178,19 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: a head of kind '{self.kind}' has no dense layer")
         if not self.whole and (self.pick != Pick.FIRST or self.padding is not None):
             raise SpecError(f"HeadSpec: a head of kind '{self.kind}' picks no token")
+        if (self.pick == Pick.LAST_MARK) != (self.mark is not None):
+            raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.mark}")
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError("HeadSpec: two vectors side by side go straight to the projection")
         if self.softcap is not None:
             positive(self, "softcap")
             if self.kind != HeadKind.CAUSAL_LM:
                 raise SpecError("HeadSpec: only a causal LM caps its scores")
+
+    @property
+    def sought(self) -> int | None:
+        """The id that `pick` looks at: the mark's, or that of padding."""
+        return self.padding if self.mark is None else self.mark
 
     @property
     def whole(self) -> bool:
@@ -224,7 +232,9 @@ class ModelSpec:
 
     `encoder` reads a whole sequence at once; `decoder` reads new tokens over a cache of past ones.
     Both together are sequence-to-sequence, and `shared_embedding` then says that one word matrix
-    serves both. A causal stack may stand in `encoder`: hidden states of a decoder-only model need
+    serves both. With a `start`, the decoder generates nothing: it reads what the encoder reads, one place
+    later and after that token, and the head's labels are of what it makes of it (Lewis et al. 2020, 3.1).
+    A causal stack may stand in `encoder`: hidden states of a decoder-only model need
     no cache. `next_sentence` is a second head, beside a masked LM's, for pretraining; `distilled` one that
     scores the second token, and both are averaged (Touvron et al. 2021, 4). `towers` are two encoders of
     their own instead.
@@ -238,6 +248,7 @@ class ModelSpec:
     next_sentence: HeadSpec | None = None
     distilled: bool = False
     towers: TowersSpec | None = None
+    start: int | None = None
 
     def __post_init__(self) -> None:
         if self.towers is not None:
@@ -252,6 +263,8 @@ class ModelSpec:
             raise SpecError("ModelSpec: a causal LM head needs a decoder")
         elif self.encoder is not None and self.encoder.crossed:
             raise SpecError("ModelSpec: an encoder has nothing to cross-attend to")
+        if self.start is not None:
+            self._check_start()
         if self.pooler and (self.encoder is None or self.decoder is not None):
             raise SpecError("ModelSpec: a pooler needs an encoder-only model")
         second = self.next_sentence
@@ -275,8 +288,13 @@ class ModelSpec:
             raise SpecError("ModelSpec: a decoder has cross attention exactly when there is an encoder")
         if not decoder.causal:
             raise SpecError("ModelSpec: a decoder's attention must be causal")
-        if self.head.kind != HeadKind.CAUSAL_LM:
+        if self.start is None and self.head.kind != HeadKind.CAUSAL_LM:
             raise SpecError(f"ModelSpec: a decoder needs a causal LM head, not '{self.head.kind}'")
+
+    def _check_start(self) -> None:
+        reads = self.encoder is not None and isinstance(self.encoder.embedding, EmbeddingSpec)
+        if not reads or self.decoder is None or self.head.kind not in (HeadKind.SEQUENCE, HeadKind.SPANS):
+            raise SpecError("ModelSpec: what is read twice are tokens, for labels of sequences or for spans")
 
     def _check_tied(self) -> None:
         words = self.stack.words.table_size
@@ -290,6 +308,11 @@ class ModelSpec:
         ours, theirs = self.encoder.words, self.decoder.words
         if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
             raise SpecError("ModelSpec: encoder and decoder cannot share word matrices of two shapes")
+
+    @property
+    def generates(self) -> bool:
+        """Whether a decoder writes tokens."""
+        return self.decoder is not None and self.start is None
 
     @property
     def stack(self) -> StackSpec:

@@ -1,5 +1,6 @@
 """One ONNX graph being put together from calls of graph functions."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
@@ -18,6 +19,7 @@ class Graph:
         self.tensors = tensors
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[OnnxFunction, str] = {}
+        self._labels: Counter[str] = Counter()
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """A graph input; a string in `shape` is a symbolic dimension."""
@@ -51,7 +53,7 @@ class Graph:
         """One call node: `arguments`, then the weights under the prefix `under`; its output or outputs.
 
         A parameter `q_weight` is the weight `<under>.q.weight`; one that the spec leaves out is absent.
-        The node is called `name`, or else after the prefix.
+        The node is called `name`, numbered where others are called so, or else after the prefix.
         """
         called = self._record(function)
         parameters = [value.name for value in function.function_ir.inputs[len(arguments) :]]
@@ -64,12 +66,16 @@ class Graph:
             weights = [self.weight(known[p]) if p in known else None for p in parameters]
         else:
             weights = []
-        label = name or under
+        label = self._numbered(name) if name else under
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
         result = self.builder.call(function, *arguments, *weights, _outputs=outputs)
         node = self.graph[-1]
         node.name, node.op_type = label, called
         return result
+
+    def _numbered(self, name: str) -> str:
+        self._labels[name] += 1
+        return name if self._labels[name] == 1 else f"{name}_{self._labels[name]}"
 
     def _record(self, function: OnnxFunction) -> str:
         """The name of `function` in this model, which holds it from now on, and those that it calls.

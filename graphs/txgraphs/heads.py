@@ -15,11 +15,12 @@ from txgraphs.norm import norm
 def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
-    `token` is the id of padding for LAST, of the mark for MARK; only the kinds that read ids or the mask need
-    them. FIRST_AND_MEAN gives (B,2W).
+    `token` is the id of padding for LAST, of the mark for LAST_MARK and MARK; only the kinds that read ids or
+    the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
-    last, mark, skips, number = kind == Pick.LAST, kind == Pick.MARK, token is not None, token or 0
+    last, marked, mark = kind in (Pick.LAST, Pick.LAST_MARK), kind == Pick.LAST_MARK, kind == Pick.MARK
+    skips, number = kind == Pick.LAST and token is not None, token or 0
 
     @script(domain, default_opset=op)
     def pick(x, input_ids, attention_mask):
@@ -44,6 +45,9 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                 if skips:
                     real = op.Not(op.Equal(input_ids, op.Constant(value_int=number)))
                     score = score * op.Cast(real, to=7)
+                if marked:
+                    found = op.Equal(input_ids, op.Constant(value_int=number))
+                    score = score * op.Cast(found, to=7)
             elif mark:
                 score = op.Cast(op.Equal(input_ids, op.Constant(value_int=number)), to=7)
             else:
@@ -141,7 +145,7 @@ def sequence_head(spec: HeadSpec) -> OnnxFunction:
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """
-    take, shape, project = pick(spec.pick, spec.padding), _shaped(spec), linear(spec.bias)
+    take, shape, project = pick(spec.pick, spec.sought), _shaped(spec), linear(spec.bias)
 
     @script(domain, default_opset=op)
     def sequence_head(

@@ -31,7 +31,7 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     """The graphs of a model by role, with weights taken from `tensors` by parameter name."""
     if spec.towers is not None:
         return tower_models(spec.towers, tensors)
-    if spec.decoder is None:
+    if not spec.generates:
         return {"model": encoder_model(spec, tensors)}
     if spec.encoder is None:
         return {"model": decoder_model(spec, cache, tensors)}
@@ -62,7 +62,7 @@ def tower_models(spec: TowersSpec, tensors: Tensors) -> dict[str, Graph]:
 def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
     assert spec.encoder is not None
-    graph = Graph("encoder_model" if spec.decoder else "model", tensors)
+    graph = Graph("encoder_model" if spec.generates else "model", tensors)
     if not isinstance(spec.encoder.embedding, EmbeddingSpec):
         name, sizes = spec.encoder.embedding.input
         x = signal_encoder(spec.encoder, graph, graph.input(name, FLOAT, ("batch_size", *sizes)))
@@ -70,20 +70,51 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     else:
         names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.words.segments > 1)
         names += ["global_attention_mask"] * spec.encoder.global_tokens
-        shape, word = TOKENS if spec.decoder is None else SOURCE, word_matrix(spec, "encoder")
+        shape, word = SOURCE if spec.generates else TOKENS, word_matrix(spec, "encoder")
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, names)
         else:
             inputs, choices = {name: graph.input(name, INT, shape) for name in names}, None
         x = encoder(spec.encoder, graph, inputs, word)
+        if spec.start is not None:
+            x = _read_again(spec, graph, x, inputs)
         _head_outputs(spec, graph, x, word, shape, inputs, choices)
-    if spec.decoder is not None:
-        for layer, block in enumerate(spec.decoder.layers):
-            crossed = block.cross_attention
-            assert crossed is not None
-            pair = graph.call(cross_key_value(crossed), x, under=f"cross.{layer}")
+    if spec.generates:
+        for layer, (crossed, pair) in enumerate(_cross(spec, graph, x)):
             _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", _source_length(spec))
     return graph
+
+
+def _cross(
+    spec: ModelSpec, graph: Graph, x: ir.Value
+) -> list[tuple[AttentionSpec, tuple[ir.Value, ir.Value]]]:
+    """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
+    assert spec.decoder is not None
+    crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
+    return [
+        (kind, graph.call(cross_key_value(kind), x, under=f"cross.{layer}"))
+        for layer, kind in enumerate(crossed)
+    ]
+
+
+def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]) -> ir.Value:
+    """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
+    assert spec.decoder is not None
+    op, input_ids = graph.builder.op, inputs["input_ids"]
+    batch = op.Shape(input_ids, start=0, end=1)
+    start = op.Expand(graph.constant("first", [spec.start or 0]), op.Concat(batch, [1], axis=0))  # (B, 1)
+    before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
+    again = {
+        "input_ids": op.Concat(start, before, axis=1),
+        "encoder_attention_mask": inputs["attention_mask"],
+    }
+    past = []
+    for block in spec.decoder.layers:
+        none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
+        past.append((op.ConstantOfShape(op.Concat(batch, none, axis=0)),) * 2)
+    cross = [pair for _, pair in _cross(spec, graph, x)]
+    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, word_matrix(spec, "decoder"), past, cross)
+    return x
 
 
 def _source_length(spec: ModelSpec) -> str | int:

@@ -57,13 +57,39 @@ def patch_embedding(spec: PatchSpec) -> OnnxFunction:
 
 
 @cache
+def _interpolation() -> OnnxFunction:
+    """Matrix (new,old) whose product with `old` values is `new` ones between them, bicubic."""
+
+    @script(domain, default_opset=op)
+    def interpolation(old, new):
+        zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+        places = op.Range(zero, old, one)
+        unit = op.Equal(op.Unsqueeze(places, op.Constant(value_ints=[1])), places)  # (old, old)
+        image = op.Unsqueeze(op.Cast(unit, to=1), op.Constant(value_ints=[0, 1]))
+        size = op.Concat(op.Constant(value_ints=[1, 1]), new, op.Shape(unit, start=1), axis=0)
+        resized = op.Resize(
+            image,
+            None,
+            None,
+            size,
+            mode="cubic",
+            coordinate_transformation_mode="half_pixel",
+            cubic_coeff_a=-0.75,
+        )
+        matrix = op.Squeeze(resized, op.Constant(value_ints=[0, 1]))
+        return matrix
+
+    return interpolation
+
+
+@cache
 def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
     """The table of `tokens` and then `size` positions, interpolated to those of a grid.
 
     table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
     Interpolated are not its wide rows but two unit matrices, which say what share each position has in each.
     """
-    high, wide = size
+    (high, wide), interpolation = size, _interpolation()
 
     @script(domain, default_opset=op)
     def resized(table, grid):
@@ -78,27 +104,6 @@ def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
         return fitting
 
     return resized
-
-
-@script(domain, default_opset=op)
-def interpolation(old, new):
-    """Matrix (new,old) whose product with `old` values is `new` ones between them, bicubic."""
-    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
-    places = op.Range(zero, old, one)
-    unit = op.Equal(op.Unsqueeze(places, op.Constant(value_ints=[1])), places)  # (old, old)
-    image = op.Unsqueeze(op.Cast(unit, to=1), op.Constant(value_ints=[0, 1]))
-    size = op.Concat(op.Constant(value_ints=[1, 1]), new, op.Shape(unit, start=1), axis=0)
-    resized = op.Resize(
-        image,
-        None,
-        None,
-        size,
-        mode="cubic",
-        coordinate_transformation_mode="half_pixel",
-        cubic_coeff_a=-0.75,
-    )
-    matrix = op.Squeeze(resized, op.Constant(value_ints=[0, 1]))
-    return matrix
 
 
 @cache

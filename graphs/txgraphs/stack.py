@@ -1,7 +1,5 @@
 """Stacks of layers, put together from a spec: one graph function call a component and layer."""
 
-from collections.abc import Sized
-
 import onnx_ir as ir
 
 from txexport.spec import (
@@ -41,13 +39,12 @@ def encoder(
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
     masks: dict[int | None, ir.Value] = {}
     for window in _windows(spec):
-        name = _numbered("mask", masks)
         if spec.causal:
-            mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name=name)
+            mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         elif window is not None:
-            mask = graph.call(near_mask(window), attention_mask, input_ids, order, name=name)
+            mask = graph.call(near_mask(window), attention_mask, input_ids, order, name="mask")
         else:
-            mask = graph.call(padding_mask, attention_mask, input_ids, name=name)
+            mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
         masks[window] = _bias(spec, graph, stack, apart, apart, mask)
     rotations = _rotations(spec, graph, order)
     x = _embed(spec, graph, stack, word, places, inputs)
@@ -126,8 +123,9 @@ def _over_cache(
         places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
         slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(buffer, start=2, end=3)), 1), [0])  # (1, C)
         for window in _windows(spec, masked=True):
-            name = _numbered("mask", masks)
-            mask = graph.call(cache_mask(window), cache_lengths, buffer, input_ids, name=name)  # (B, 1, S, C)
+            mask = graph.call(
+                cache_mask(window), cache_lengths, buffer, input_ids, name="mask"
+            )  # (B, 1, S, C)
             masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
         return places, masks
     attention_mask, given = inputs.get("attention_mask"), inputs.get("position_ids")
@@ -139,8 +137,7 @@ def _over_cache(
         given = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
     for window in _windows(spec):
-        name = _numbered("mask", masks)
-        mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name=name)  # (B, 1, S, T)
+        mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
         masks[window] = _bias(spec, graph, "decoder", given, order, mask)
     return given, masks
 
@@ -149,10 +146,6 @@ def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
     """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
     kinds = [block.dense for block in spec.blocks if not block.sparse]
     return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
-
-
-def _numbered(name: str, taken: Sized) -> str:
-    return f"{name}_{len(taken) + 1}" if taken else name
 
 
 def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value:
@@ -180,8 +173,7 @@ def _rotations(
     """Cosines and sines for every way of rotating that a layer has."""
     found: dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]] = {}
     for kind in dict.fromkeys(block.dense.rotary for block in spec.blocks if not block.sparse):
-        name = _numbered("rotation", found)
-        found[kind] = (None, None) if kind is None else graph.call(rotation(kind), places, name=name)
+        found[kind] = (None, None) if kind is None else graph.call(rotation(kind), places, name="rotation")
     return found
 
 

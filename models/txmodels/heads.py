@@ -14,8 +14,8 @@ def pick(
 ) -> Tensor:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
-    `token` is the id of padding for LAST, of the mark for MARK; only the kinds that read ids or the mask need
-    them. FIRST_AND_MEAN gives (B,2W).
+    `token` is the id of padding for LAST, of the mark for LAST_MARK and MARK; only the kinds that read ids or
+    the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     if kind == Pick.FIRST:
         return x[:, 0]
@@ -31,6 +31,10 @@ def pick(
         if token is not None:
             places = places * input_ids.ne(token)
         place = places.max(dim=1).values  # (B)
+    elif kind == Pick.LAST_MARK:
+        assert token is not None
+        places = torch.arange(x.shape[1], device=x.device) * input_ids.eq(token)  # (B, S)
+        place = places.max(dim=1).values
     elif kind == Pick.MARK:
         assert token is not None
         place = input_ids.eq(token).int().argmax(dim=1)
@@ -120,11 +124,11 @@ class SequenceHead(_Transform):
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__(spec, hidden_size, spec.labels)
-        self.pick, self.padding = spec.pick, spec.padding
+        self.pick, self.token = spec.pick, spec.sought
 
     def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         """x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels)."""
-        picked = pick(self.pick, self.padding, x, input_ids, attention_mask)  # (B, W)
+        picked = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
         shaped = self.shape(picked)  # (B, W)
         logits = self.project(shaped)  # (B, labels)
         return logits

@@ -35,7 +35,7 @@ class Model(nn.Module):
             crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
             if crossed:
                 self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
-            self.decoder = Decoder(spec.decoder, cache)
+            self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC)
             if spec.shared_embedding:
                 self.decoder.embedding.word = self.encoder.embedding.word
         if spec.pooler:
@@ -65,7 +65,17 @@ class Model(nn.Module):
             x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
             return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
+        if self.spec.start is not None:
+            x = self._read_again(x, input_ids, attention_mask)
         return self._outputs(x, input_ids, attention_mask)
+
+    def _read_again(self, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
+        start = torch.full_like(input_ids[:, :1], self.spec.start or 0)
+        later = torch.cat([start, input_ids[:, :-1]], dim=1)  # (B, S)
+        cross, nothing = [pair(x) for pair in self.cross], self.empty_past(len(input_ids))
+        x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross)
+        return x
 
     def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
         """Pixels or a spectrogram -> what an encoder graph puts out, by its names."""
@@ -94,7 +104,7 @@ class Model(nn.Module):
         outputs = {"last_hidden_state": x}
         if self.spec.pooler:
             outputs["pooler_output"] = self.pooler(x)
-        if self.spec.decoder is not None:
+        if self.spec.generates:
             for i, cross in enumerate(self.cross):
                 k, v = cross(x)
                 outputs |= {f"present.{i}.encoder.key": k, f"present.{i}.encoder.value": v}

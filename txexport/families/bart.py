@@ -1,9 +1,11 @@
 """BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 
 from txexport.families._config import Config
 from txexport.spec import (
+    Activation,
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
@@ -13,21 +15,40 @@ from txexport.spec import (
     ModelSpec,
     NormPlacement,
     NormSpec,
+    Pick,
     PositionKind,
     PositionSpec,
     StackSpec,
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text2text-generation": ("BartForConditionalGeneration", "BartModel")}
+TASKS = {
+    "text2text-generation": ("BartForConditionalGeneration", "BartModel"),
+    "text-classification": ("BartForSequenceClassification",),
+    "question-answering": ("BartForQuestionAnswering",),
+}
 
 NAMING = Naming("model.")
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
 SIDES = ("encoder", "decoder")
+HEADS: dict[HeadKind, Rules] = {
+    HeadKind.CAUSAL_LM: {
+        "head.weight": "lm_head.weight",
+        "head.bias": Take("final_logits_bias", boxed=True),
+    },
+    HeadKind.SEQUENCE: {
+        "head.dense.*": "classification_head.dense.*",
+        "head.*": "classification_head.out_proj.*",
+    },
+    HeadKind.SPANS: {"head.*": "qa_outputs.*"},
+}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
-    """The architecture that config.json describes."""
+    """The architecture that config.json describes.
+
+    For labels the decoder reads the encoder's tokens after its start (3.1).
+    """
     config.expect(
         is_decoder=False,
         add_bias_logits=False,
@@ -37,7 +58,21 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         static_position_embeddings=False,
         extra_pos_embeddings=OFFSET,
     )
-    return encoder_decoder_spec(config, names, NormPlacement.POST)
+    found = encoder_decoder_spec(config, names, NormPlacement.POST)
+    if task == "text2text-generation":
+        return found
+    head = HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=2)
+    if task == "text-classification":
+        head = HeadSpec(
+            HeadKind.SEQUENCE,
+            tied=False,
+            bias=True,
+            activation=Activation.TANH,
+            labels=config.labels(),
+            pick=Pick.LAST_MARK,
+            mark=config.integer("eos_token_id", 2),
+        )
+    return replace(found, head=head, start=config.integer("decoder_start_token_id", 2))
 
 
 def encoder_decoder_spec(
@@ -102,8 +137,7 @@ def table(spec: ModelSpec) -> Table:
         "decoder.layers.{i}.cross_attention.q.*": "decoder.layers.{i}.encoder_attn.q_proj.*",
         "decoder.layers.{i}.cross_attention.o.*": "decoder.layers.{i}.encoder_attn.out_proj.*",
         "decoder.layers.{i}.cross_attention_norm.*": "decoder.layers.{i}.encoder_attn_layer_norm.*",
-        "head.weight": "lm_head.weight",
-        "head.bias": Take("final_logits_bias", boxed=True),
+        **HEADS[spec.head.kind],
     }
     for side in SIDES:
         layer = f"{side}.layers.{{i}}"
@@ -124,5 +158,6 @@ def table(spec: ModelSpec) -> Table:
     if spec.shared_embedding:
         copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
         rules["encoder.embedding.word.weight"] = Take("shared.weight", also=copies)
-    drop = ("encoder.version", "decoder.version", "classification_head.*", "qa_outputs.*")
+    other = () if spec.generates else ("lm_head.*", "final_logits_bias")
+    drop = ("encoder.version", "decoder.version", "classification_head.*", "qa_outputs.*", *other)
     return Table(rules, NAMING, drop)

@@ -81,12 +81,14 @@ def encoder_cases(
     window: int | None = None,
     padding: int | None = None,
     dropped: int | None = None,
+    mark: int | None = None,
     seed: int = 0,
 ) -> list[EncoderCase]:
     """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered.
 
-    What is masked is of the id `padding`, or of any id where a model looks at the mask only. Rows of one
-    batch have several global tokens, one or none.
+    What is masked is of the id `padding`, or of any id where a model looks at the mask only. Every row ends
+    in a `mark`, and where all are longer each has another before. Rows of one batch have several global
+    tokens, one or none.
     """
     random = np.random.default_rng(seed)
     longest = _longest(limit, window)
@@ -110,6 +112,8 @@ def encoder_cases(
             mask[:, random.integers(shape[1])] = True
         ids = random.integers(0, vocab_size, shape)
         ids = np.where((ids == dropped) & ~mask, (ids + 1) % vocab_size, ids)
+        if mark is not None:
+            ids = _marked(ids, mask, mark, vocab_size)
         cases.append(
             EncoderCase(
                 name,
@@ -121,6 +125,16 @@ def encoder_cases(
             )
         )
     return cases
+
+
+def _marked(ids: np.ndarray, mask: np.ndarray, mark: int, vocab_size: int) -> np.ndarray:
+    """ids (B,S) with equally many marks in every row, as originals ask: the last real token, and one more."""
+    ids = np.where(ids == mark, (ids + 1) % vocab_size, ids)
+    rows, last = np.arange(len(ids)), mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1)
+    ids[rows, last] = mark
+    if mask.sum(axis=1).min() > 1:
+        ids[rows, mask.argmax(axis=1)] = mark
+    return ids
 
 
 def _marks(case: int, mask: np.ndarray) -> np.ndarray:

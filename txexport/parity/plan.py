@@ -48,7 +48,7 @@ def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report."""
     if spec.towers is not None:
         return [Planned(case.name, case, runs.run_towers) for case in cases.tower_cases(spec.towers)]
-    if spec.decoder is None:
+    if spec.decoder is None or not spec.generates:
         assert spec.encoder is not None
         return list(_of_encoder(spec, spec.encoder))
     return list(_of_decoder(static, spec, spec.decoder))
@@ -64,7 +64,7 @@ def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
         run = runs.run_choices
     padding, window = spec.head.padding, _widest(encoder)
     for batch in cases.encoder_cases(
-        words.vocab_size, words.segments, encoder.limit, window, padding, words.dropped
+        words.vocab_size, words.segments, encoder.limit, window, padding, words.dropped, spec.head.mark
     ):
         yield Planned(batch.name, batch, run)
 

@@ -143,6 +143,7 @@ class Transformers:
         """See Reference."""
         outputs = self.model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:
             named.pop("pooler_output", None)  # a layer that the checkpoint lacks, made up by the library
         return {name: value.numpy() for name, value in named.items()}

@@ -68,7 +68,7 @@ def _lines(file: Path) -> list[Item]:
 
 
 def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Iterator[Planned]:
-    if spec.decoder is None:
+    if spec.decoder is None or not spec.generates:
         yield _of_encoder(model, spec, items, name)
         return
     if spec.encoder is None:
@@ -92,6 +92,9 @@ def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str)
     assert stack is not None
     encodings = model.text.encode(items, text_limit(model))
     _known([encoding.ids for encoding in encodings], stack)
+    mark = spec.head.mark
+    if mark is not None and any(mark not in encoding.ids for encoding in encodings):
+        raise InputError(f"the tokenizer ends a text without the id {mark}, which the head looks for")
     padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if spec.towers is not None:

@@ -79,7 +79,7 @@ def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Ex
     if isinstance(model, Towers):
         return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
-    if spec.decoder is None:
+    if not spec.generates:
         assert spec.encoder is not None
         if not model.reads_tokens:
             return read, _signal(spec.encoder, BATCH)

@@ -7,7 +7,7 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.errors import InputError
-from txexport.runtime.text import Item, as_rows, pad
+from txexport.runtime.text import LONGEST_FIRST, Item, as_rows, pad
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -20,14 +20,19 @@ BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait long
 
 
 def encode(
-    model: "Model", items: Sequence[Item], truncate: bool, longest: int | None = None
+    model: "Model",
+    items: Sequence[Item],
+    truncate: bool,
+    longest: int | None = None,
+    strategy: str = LONGEST_FIRST,
 ) -> list[Encoding]:
     """An encoding of each text or pair, of at most as many tokens as the model and `longest` allow.
 
-    Raises InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
+    `strategy` says which text of a pair is cut: "longest_first", "only_first" or "only_second". Raises
+    InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
     """
     limit = min((n for n in (text_limit(model), longest) if n), default=None)
-    encodings = model.text.encode(items, limit if truncate else None)
+    encodings = model.text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
         text, tokens = item if isinstance(item, str) else item[0], len(encoding)
         if not tokens:

@@ -275,3 +275,4 @@ class Model:
     score = scoring.score
     tag = tagging.tag
     transcribe = speech.transcribe
+    zero_shot = tasks.zero_shot

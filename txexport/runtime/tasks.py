@@ -13,7 +13,7 @@ import numpy as np
 
 from txexport.errors import BundleError, InputError
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run
-from txexport.runtime.labels import Label, check_count, labelled, softmax
+from txexport.runtime.labels import Label, check_count, labelled, names, ranked, softmax
 from txexport.runtime.text import Item, as_items, as_texts
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SERVES = {
     "match": ("zero-shot-image-classification",),
     "next_sentence": ("next-sentence-prediction", "pretraining"),
     "tag": ("token-classification",),
+    "zero_shot": ("text-classification",),
 }
 
 
@@ -72,6 +73,50 @@ def classify(
     encodings = encode(model, as_items(texts), truncate)
     logits = gather(model, encodings, "logits", batch_tokens, progress)
     found = labelled(model.config, logits, top_k)
+    return found[0] if isinstance(texts, str) else found
+
+
+def zero_shot(
+    model: "Model",
+    texts: str | Sequence[str],
+    candidate_labels: Sequence[str],
+    *,
+    hypothesis_template: str = "This example is {}.",
+    multi_label: bool = False,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Label] | list[list[Label]]:
+    """How likely each of `candidate_labels`, of any words, fits a text, likeliest first (Yin et al. 2019, 5).
+
+    For a model of natural language inference: a label's score is how far the text entails the
+    `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels or, with
+    `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts the text,
+    never the hypothesis. Raises InputError where no label of the model begins with "entail".
+    """
+    check_task(model, "zero_shot")
+    rows, labels = as_texts(texts), as_texts(candidate_labels)
+    if isinstance(candidate_labels, str) or not labels or "{}" not in hypothesis_template:
+        raise InputError(
+            f"candidate_labels {candidate_labels!r} and template {hypothesis_template!r}, "
+            "expected a list of labels, and {} for each"
+        )
+    count = model.sessions["model"].outputs["logits"].shape[-1]
+    known = names(model.config, count)
+    entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
+    if entailed is None or count < 2:
+        raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
+    hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
+    pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
+    encodings = encode(model, pairs, truncate, strategy="only_first")
+    logits = gather(model, encodings, "logits", batch_tokens, progress)
+    logits = logits.reshape(len(rows), len(labels), count)
+    if multi_label or len(labels) == 1:
+        contradicted = count - 1 if entailed == 0 else 0
+        shares = softmax(logits[:, :, [contradicted, entailed]])[:, :, 1]
+    else:
+        shares = softmax(logits[:, :, entailed])
+    found = [ranked(labels, row, None) for row in shares]
     return found[0] if isinstance(texts, str) else found
 
 

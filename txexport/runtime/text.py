@@ -13,6 +13,7 @@ from txexport.errors import BundleError, InputError
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
+LONGEST_FIRST = "longest_first"  # which text of a pair is cut, in the words of tokenizers
 # How special tokens are spelt where a checkpoint's files leave it to transformers' class.
 USUAL = {
     "mask_token": ("[MASK]", "<mask>"),
@@ -43,15 +44,19 @@ class Text:
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
         self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
 
-    def encode(self, texts: Sequence[Item], limit: int | None = None) -> list[Encoding]:
+    def encode(
+        self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
+    ) -> list[Encoding]:
         """One encoding a text or pair, with the special tokens that the tokenizer adds.
 
-        `limit` cuts to so many tokens, special ones included, which stay; of a pair the longer text first.
+        `limit` cuts to so many tokens, special ones included, which stay; of a pair as `windows`.
         """
-        return self.windows(texts, limit) if limit is not None else self.tokenizer.encode_batch(list(texts))
+        if limit is None:
+            return self.tokenizer.encode_batch(list(texts))
+        return self.windows(texts, limit, strategy=strategy)
 
     def windows(
-        self, texts: Sequence[Item], size: int, overlap: int = 0, strategy: str = "longest_first"
+        self, texts: Sequence[Item], size: int, overlap: int = 0, strategy: str = LONGEST_FIRST
     ) -> list[Encoding]:
         """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
 
@@ -65,7 +70,8 @@ class Text:
         if not long:
             return found
         for i in long:
-            fixed = 0 if strategy == "longest_first" else found[i].sequence_ids.count(0)
+            kept = {"only_first": 1, "only_second": 0}.get(strategy)
+            fixed = 0 if kept is None else found[i].sequence_ids.count(kept)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
             if room <= overlap:
                 raise InputError(
