@@ -352,7 +352,14 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
 
 def test_quick_names_cases_that_there_are(bundle_of):
     found = set()
-    kinds = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("vit", None), ("clip", None)]
+    kinds = [
+        ("bert", None),
+        ("gpt2", "static"),
+        ("gpt2", "dynamic"),
+        ("vit", None),
+        ("dinov2", None),
+        ("clip", None),
+    ]
     for model_type, cache in kinds:
         model = load(bundle_of(model_type, cache))
         spec = from_dict(ModelSpec, model.manifest.spec)

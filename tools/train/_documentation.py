@@ -58,7 +58,7 @@ def about(what: str) -> str:
     named = [f"{owners[name][0]} {version(owners[name][0]).split('+')[0]}" for name in LIBRARIES]
     said = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
 libraries' licences (BSD, Apache 2.0); one file in twenty is held out."""
-    return textwrap.fill(" ".join(said.split()), 100)
+    return textwrap.fill(" ".join(said.split()), 100, break_on_hyphens=False)
 
 
 def by_file() -> tuple[list[list[Sentence]], list[list[Sentence]]]:
