@@ -45,7 +45,8 @@ ALLOWED = {
     "models/txmodels": "torch txmodels",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoint families",
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
-    "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families weights",
+    "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families tokenizer_file weights",
+    "txexport/tokenizer_file.py": "tokenizers transformers checkpoint",
     "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
     "txexport/parity": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "

@@ -78,10 +78,12 @@ def export(source: Path, out: Path, **options: Any) -> None:
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     files = ", ".join(graph.file for graph in manifest.graphs.values())
-    if not (out / "tokenizer.json").is_file():
-        click.echo(
-            "warning: the checkpoint has no tokenizer.json, so the bundle takes token ids only", err=True
+    reads = any(port.name == "input_ids" for graph in manifest.graphs.values() for port in graph.inputs)
+    if reads and not (out / "tokenizer.json").is_file():
+        said = (
+            "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )
+        click.echo(f"warning: {said}", err=True)
     click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
 
 

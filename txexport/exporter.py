@@ -28,6 +28,7 @@ from txexport.checkpoint import Checkpoint, sha256
 from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.spec import Cache, ModelSpec
 from txexport.spec_json import to_dict
+from txexport.tokenizer_file import TOKENIZER, tokenizer_json
 from txexport.weights import Weight
 
 Progress = Callable[[int, int], None]
@@ -67,7 +68,8 @@ def export(
             role: _write_graph(folder, f"{role}.onnx", graph, opset, inline)
             for role, graph in models(resolved.spec, kind, tensors).items()
         }
-        companions = _copy_companions(checkpoint, folder)
+        reads = any(port.name == "input_ids" for graph in graphs.values() for port in graph.inputs)
+        companions = _copy_companions(checkpoint, folder, reads)
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
@@ -261,9 +263,16 @@ def _port(value: ir.Value) -> Port:
     return Port(value.name, value.dtype.name.lower(), dims)
 
 
-def _copy_companions(checkpoint: Checkpoint, folder: Path) -> dict[str, str]:
-    """Copy the files that an application needs beside the graphs; their SHA-256 by name."""
+def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[str, str]:
+    """Copy the files that an application needs beside the graphs; their SHA-256 by name.
+
+    For a model that `reads` tokens, a tokenizer.json is made where none is there and one can be.
+    """
+    names = list(checkpoint.companions())
     for name, path in checkpoint.companions().items():
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, folder / name)
-    return {name: sha256(folder / name) for name in checkpoint.companions()}
+    if reads and TOKENIZER not in names and (made := tokenizer_json(checkpoint.folder)) is not None:
+        (folder / TOKENIZER).write_text(made, encoding="utf-8")
+        names.append(TOKENIZER)
+    return {name: sha256(folder / name) for name in names}

@@ -93,6 +93,9 @@ def _contradictions(
         copy = folder / name
         if not copy.is_file() or sha256(copy) != sha256(path):
             yield f"{name} is not the checkpoint's"
+    for name in manifest.companions.keys() - checkpoint.companions().keys():
+        if sha256(folder / name) != manifest.companions[name]:
+            yield f"{name} is not the file that was exported"
 
 
 CHECKS = {"every weight": check_weights, "manifest and copied files": check_manifest}
