@@ -234,10 +234,13 @@ TWO_VOCABULARIES = {"share_encoder_decoder_embeddings": False, "decoder_vocab_si
 
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
+    Row("t5", "T5EncoderModel", FEATURES),
+    Row("t5", "T5ForConditionalGeneration", FEATURES, "from the whole"),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "32 buckets to 128", FIRST),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "v1.1", UNTIED | {"feed_forward_proj": "gated-gelu"}),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "gated silu", {"feed_forward_proj": "gated-silu"}),
     Row("mt5", "MT5ForConditionalGeneration", TRANSLATE),
+    Row("mt5", "MT5EncoderModel", FEATURES),
     Row("bart", "BartForConditionalGeneration", TRANSLATE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE, "untied", UNTIED),
     Row(

@@ -47,7 +47,7 @@ ALLOWED = {
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
     "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families tokenizer_file weights",
     "txexport/tokenizer_file.py": "tokenizers transformers checkpoint",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle checkpoint runtime",
     "txexport/parity": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "bundle checkpoint costs families parameters parity runtime"

@@ -14,7 +14,10 @@ TOP_K = click.IntRange(min=1)
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
-@click.option("--pooling", type=click.Choice(["mean", "cls"]), help="Default: what the checkpoint says.")
+@click.option(
+    "--pooling",
+    help="mean, cls, max, lasttoken, weightedmean, mean_sqrt_len_tokens. Default: the checkpoint's.",
+)
 @click.option("--normalize/--no-normalize", default=None, help="Vectors of length 1. Default: as above.")
 @options.long_texts
 @options.answers

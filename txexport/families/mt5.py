@@ -6,7 +6,10 @@ from txexport.families import t5
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
 
-TASKS = {"text2text-generation": ("MT5ForConditionalGeneration",)}
+TASKS = {
+    "text2text-generation": ("MT5ForConditionalGeneration",),
+    "feature-extraction": ("MT5EncoderModel",),
+}
 
 NAMING = t5.NAMING
 table = t5.table
@@ -15,4 +18,6 @@ table = t5.table
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
     config = config.assuming(feed_forward_proj="gated-gelu")
+    if task == "feature-extraction":
+        return t5.encoder_spec(config)
     return t5.encoder_decoder_spec(config, names, first=False)

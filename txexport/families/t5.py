@@ -23,7 +23,10 @@ from txexport.spec import (
 )
 from txexport.weights import Naming, Rules, Table, Take
 
-TASKS = {"text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel")}
+TASKS = {
+    "text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel"),
+    "feature-extraction": ("T5EncoderModel",),
+}
 
 NAMING = Naming()
 
@@ -34,8 +37,16 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
     embedding or not, those of transformers 5 by a value of its own; they all tie unless v1.1 has an lm_head.
     """
+    if task == "feature-extraction":
+        return encoder_spec(config)
     first = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
     return encoder_decoder_spec(config, names, first)
+
+
+def encoder_spec(config: Config) -> ModelSpec:
+    """The encoder alone, whose hidden states are the features."""
+    config.expect(is_decoder=False, is_causal=True)
+    return ModelSpec(encoder=_stack(config, config.integer("num_layers"), decodes=False))
 
 
 def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelSpec:
@@ -126,4 +137,4 @@ def table(spec: ModelSpec) -> Table:
             f"{side}.final_norm.*": f"{side}.final_layer_norm.*",
         }
     unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # in the first releases
-    return Table(rules, NAMING, drop=(unused,))
+    return Table(rules, NAMING, drop=(unused,) if spec.decoder is not None else ("decoder.*", "lm_head.*"))

@@ -116,6 +116,9 @@ AUTO_CLASSES = {
 }
 
 
+ENCODERS_ALONE = ("t5", "mt5")  # of encoder-decoders, which AutoModel would load whole
+
+
 class Transformers:
     """The unpatched original in the transformers library."""
 
@@ -132,7 +135,10 @@ class Transformers:
         decoder = resolved.spec.decoder
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
-        auto = getattr(transformers, AUTO_CLASSES[resolved.task])
+        name = AUTO_CLASSES[resolved.task]
+        if resolved.task == "feature-extraction" and resolved.model_type in ENCODERS_ALONE:
+            name = "AutoModelForTextEncoding"
+        auto = getattr(transformers, name)
         self.model = auto.from_pretrained(
             checkpoint.folder, local_files_only=True, dtype=torch.float32
         ).eval()

@@ -1,6 +1,7 @@
 """Sentence vectors of texts; W width."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,9 +27,10 @@ def embed(
 ) -> np.ndarray:
     """Sentence vectors (len(texts), W) float32, or (W) for one text.
 
-    `pooling` ("mean" or "cls") and `normalize` (to length 1) default to what the checkpoint's
-    sentence-transformers files say; the other arguments are as in tasks.py. Raises InputError where neither
-    files nor arguments say how to pool.
+    `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and `normalize`
+    (to length 1) default to what the checkpoint's sentence-transformers files say; the other arguments are as
+    in tasks.py. W is the model's width, or that of the last dense layer which those files name. Raises
+    InputError where neither files nor arguments say how to pool.
     """
     session = model.sessions.get("model")
     if session is None or "last_hidden_state" not in session.outputs:
@@ -38,7 +40,8 @@ def embed(
     how = _how_to_pool(model.pooling, pooling, normalize)
     rows = as_texts(texts)
     encodings = encode(model, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    vectors = np.empty((len(rows), session.outputs["last_hidden_state"].shape[-1]), np.float32)
+    width = len(how.dense[-1].weight) if how.dense else session.outputs["last_hidden_state"].shape[-1]
+    vectors = np.empty((len(rows), width), np.float32)
     for places, outputs, mask in run(model, encodings, batch_tokens, progress):
         vectors[places] = how.apply(outputs["last_hidden_state"], mask)
     return vectors[0] if isinstance(texts, str) else vectors
@@ -51,4 +54,4 @@ def _how_to_pool(own: Pooling | None, pooling: str | None, normalize: bool | Non
     if own is None:
         return Pooling(method, bool(normalize))
     wanted = own.normalize if normalize is None else normalize
-    return Pooling(method, wanted, own.max_length, own.lower)
+    return replace(own, method=method, normalize=wanted)

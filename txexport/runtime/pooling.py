@@ -6,14 +6,32 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError
+from txexport.checkpoint import Checkpoint
+from txexport.errors import BundleError, CheckpointError, InputError
 
-METHODS = ("mean", "cls")
+METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
+ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a dense layer: whether it is tanh
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A layer over vectors: weight (V,W), bias (V) or none, and tanh or nothing."""
+
+    weight: np.ndarray
+    bias: np.ndarray | None
+    tanh: bool
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        """vectors (B,W) -> (B,V)."""
+        found = vectors @ self.weight.T
+        if self.bias is not None:
+            found = found + self.bias
+        return np.tanh(found) if self.tanh else found
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """How to make one vector of a sentence.
+    """How to make one vector of a sentence: by `method`, then dense layers, then to length 1 if `normalize`.
 
     `max_length` is the longest input in tokens, where one is set; `lower` asks for lower case first.
     """
@@ -22,36 +40,52 @@ class Pooling:
     normalize: bool
     max_length: int | None = None
     lower: bool = False
+    dense: tuple[Dense, ...] = ()
 
     def apply(self, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W)."""
-        if self.method == "cls":
-            vectors = hidden[:, 0]
-        else:
-            weights = mask[:, :, None].astype(hidden.dtype)
-            vectors = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+        """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W), or as wide as the last dense layer."""
+        vectors = _pooled(self.method, hidden, mask)
+        for layer in self.dense:
+            vectors = layer.apply(vectors)
         if self.normalize:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
 
+def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    if method == "cls":
+        return hidden[:, 0]
+    if method == "lasttoken":
+        return hidden[np.arange(len(hidden)), mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1)]
+    weights = mask[:, :, None].astype(hidden.dtype)  # (B, S, 1)
+    if method == "max":
+        return np.where(weights > 0, hidden, -np.inf).max(axis=1)
+    if method == "weightedmean":  # later tokens weigh more (Muennighoff 2022)
+        weights = weights * np.arange(1, mask.shape[1] + 1, dtype=hidden.dtype)[:, None]
+    total = weights.sum(axis=1)
+    return (hidden * weights).sum(axis=1) / (np.sqrt(total) if method == "mean_sqrt_len_tokens" else total)
+
+
 def read_pooling(folder: Path) -> Pooling | None:
     """What modules.json and its folders say; None where there is no modules.json.
 
-    Raises BundleError for a module or a pooling that is neither mean, CLS nor normalisation.
+    Raises BundleError for a module that is not known, or not in this order, and for a pooling that is not
+    one of METHODS alone.
     """
     modules = read_json(folder / "modules.json", missing=[])
     if not modules:
         return None
-    method, normalize = None, False
+    method, normalize, dense = None, False, []
     for module in modules:
         kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
             method = _method(read_json(folder / str(module.get("path")) / "config.json"))
+        elif kind == "Dense" and method is not None and not normalize:
+            dense.append(_dense(folder / str(module.get("path"))))
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
-            known = "Transformer, Pooling, Normalize"
+            known = "Transformer, Pooling, Dense, Normalize in this order"
             raise BundleError(f"modules.json: module {kind} is not supported; expected {known}")
     if method is None:
         raise BundleError("modules.json names no Pooling module, so it says nothing of sentence vectors")
@@ -60,22 +94,46 @@ def read_pooling(folder: Path) -> Pooling | None:
             "config_sentence_transformers.json sets default_prompt_name, which is not supported"
         )
     settings = read_json(folder / "sentence_bert_config.json", missing={})
-    return Pooling(method, normalize, settings.get("max_seq_length"), settings.get("do_lower_case", False))
+    return Pooling(
+        *(method, normalize, settings.get("max_seq_length"), settings.get("do_lower_case", False)),
+        dense=tuple(dense),
+    )
+
+
+def _dense(folder: Path) -> Dense:
+    """The layer in a Dense module's folder. Raises BundleError."""
+    try:
+        module = Checkpoint(folder)
+        activation = str(module.config.get("activation_function", "Tanh")).rsplit(".", 1)[-1]
+        if activation not in ACTIVATIONS:
+            known = " or ".join(ACTIVATIONS)
+            raise BundleError(f"{folder}: activation {activation} is not supported; expected {known}")
+        bias = module.read("linear.bias") if "linear.bias" in module.tensors else None
+        return Dense(module.read("linear.weight"), bias, ACTIVATIONS[activation])
+    except (CheckpointError, KeyError) as error:
+        raise BundleError(f"a dense layer of sentence vectors cannot be read: {error}") from None
 
 
 def _method(config: dict) -> str:
     """The one method of a Pooling module's config, in its old form of flags or its new form of a name."""
-    flags = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    flags = {
+        "pooling_mode_cls_token": "cls",
+        "pooling_mode_lasttoken": "lasttoken",
+        "pooling_mode_max_tokens": "max",
+        "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+        "pooling_mode_mean_tokens": "mean",
+        "pooling_mode_weightedmean_tokens": "weightedmean",
+    }
     asked = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
     if not asked and isinstance(config.get("pooling_mode"), str):
         return check_method(config["pooling_mode"])
     if len(asked) == 1 and asked[0] in flags:
         return flags[asked[0]]
-    raise BundleError(f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected mean or CLS")
+    raise BundleError(f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected one way")
 
 
 def check_method(method: str) -> str:
     """`method` if it is known. Raises InputError."""
     if method not in METHODS:
-        raise InputError(f"pooling '{method}' is not known; expected {' or '.join(METHODS)}")
+        raise InputError(f"pooling '{method}' is not known; expected {', '.join(METHODS)}")
     return method
