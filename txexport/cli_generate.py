@@ -26,6 +26,10 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
 @click.command()
 @options.bundle
 @options.texts("PROMPTS")
+@click.option(
+    "--src-lang", help="Language of the texts, as fr_XX or fra_Latn, for a translator between many."
+)
+@click.option("--tgt-lang", help="Language to translate them into.")
 @click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
 @click.option("--num-beams", type=int, help="Beam search with so many beams.")
 @click.option("--do-sample/--no-sample", default=None, help="Draw tokens instead of taking the likeliest.")
@@ -47,6 +51,8 @@ def generate(
     out: Path,
     texts: tuple[str, ...],
     file: Path | None,
+    src_lang: str | None,
+    tgt_lang: str | None,
     others: dict[str, Any],
     as_json: bool,
     batch_tokens: int | None,
@@ -64,12 +70,13 @@ def generate(
     prompts = options.lines(texts, file)
     model = load(out, device=device, threads=threads)
     if len(prompts) == 1 and not as_json and model.settings.updated(**given).num_return_sequences == 1:
-        for _, piece in model.stream_many(prompts, **given):
+        for _, piece in model.stream_many(prompts, src_lang=src_lang, tgt_lang=tgt_lang, **given):
             click.echo(piece, nl=False)
         click.echo()
         return
     budget = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
-    found = options.with_progress(model.generate, prompts, **given, **budget)
+    languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    found = options.with_progress(model.generate, prompts, **languages, **given, **budget)
     for prompt, text in zip(prompts, found, strict=True):
         several = [text] if isinstance(text, str) else text
         for one in several:

@@ -17,6 +17,7 @@ from txexport.runtime.chat import Messages
 from txexport.runtime.generation import Adjust
 from txexport.runtime.images import Images
 from txexport.runtime.jobs import CACHE_TOKENS
+from txexport.runtime.languages import in_language, language_token
 from txexport.runtime.pooling import Pooling, read_pooling
 from txexport.runtime.search import Generated
 from txexport.runtime.session import Session, open_sessions
@@ -124,6 +125,8 @@ class Model:
         self,
         prompts: Prompts,
         *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
         adjust: Adjust | None = None,
         batch_tokens: int = CACHE_TOKENS,
         progress: Progress | None = None,
@@ -134,8 +137,9 @@ class Model:
         For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
         `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
         says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
-        logits at each step: it takes rows of tokens and scores (R,V), and gives scores. Errors as
-        `generate_ids`.
+        logits at each step: it takes rows of tokens and scores (R,V), and gives scores. `src_lang` and
+        `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"), for a
+        translator between many. Errors as `generate_ids`.
 
         Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
         the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
@@ -147,7 +151,8 @@ class Model:
             return self.transcribe(
                 prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
             )
-        rows, single = self.rows(prompts)
+        rows, single = self.rows(prompts, src_lang)
+        options |= self._target(tgt_lang)
         found = self.generate_ids(
             rows, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
         )
@@ -192,6 +197,8 @@ class Model:
         self,
         prompts: Sequence,
         *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
         adjust: Adjust | None = None,
         batch_tokens: int = CACHE_TOKENS,
         **options: Any,
@@ -203,7 +210,8 @@ class Model:
         if self.hears:
             request = speech.request(self, prompts, adjust=adjust, **options)
         else:
-            request = self._request(self.rows(prompts)[0], adjust, options)
+            options |= self._target(tgt_lang)
+            request = self._request(self.rows(prompts, src_lang)[0], adjust, options)
         yield from self._stream(request, batch_tokens)
 
     def _request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> jobs.Request:
@@ -251,13 +259,20 @@ class Model:
         encoder = self.sessions.get("encoder_model")
         return encoder is not None and "input_features" in encoder.inputs
 
-    def rows(self, prompts: Prompts) -> tuple[list, bool]:
+    def _target(self, language: str | None) -> dict[str, int]:
+        """The option that makes a translator write a language."""
+        return {} if language is None else {"forced_bos_token_id": language_token(self.text, language)}
+
+    def rows(self, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
         """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
         if self.hears:
             single = isinstance(prompts, str | Path | np.ndarray)
             return list(self.audio.features(prompts)), single
         texts = as_texts(prompts)  # type: ignore[arg-type]
-        return [encoding.ids for encoding in self.text.encode(texts)], isinstance(prompts, str)
+        encodings, single = self.text.encode(texts), isinstance(prompts, str)
+        if language is not None:
+            return in_language(self.text, encodings, language), single
+        return [encoding.ids for encoding in encodings], single
 
     def check_length(self, length: int, limit: int | None) -> None:
         """Raise InputError for an input of more tokens than `limit`."""
