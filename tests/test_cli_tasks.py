@@ -178,6 +178,8 @@ def test_zero_shot(bundle_for):
     assert sum(one["score"] for one in record["labels"]) == pytest.approx(1)
     both = records("zero-shot", bundle, "-", *labels, "--multi-label", standard_input="the cat\nfar\n")
     assert [sorted(one["label"] for one in record["labels"]) for record in both] == [["animals", "towns"]] * 2
+    plain = records("zero-shot", bundle, "the cat", *labels)[0]
+    assert plain["labels"] != record["labels"]  # by another template
     assert "Missing option '--label'" in refusal("zero-shot", bundle, "the cat")
 
 

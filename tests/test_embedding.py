@@ -8,11 +8,12 @@ import pytest
 import tiny_checkpoint
 import tiny_tokenizers
 import torch
+from safetensors.numpy import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 
 import txexport
-from txexport.errors import BundleError
+from txexport.errors import BundleError, CheckpointError
 from txexport.runtime.pooling import METHODS
 
 TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for the dog"]
@@ -65,26 +66,60 @@ def test_dense_layers(family, kind, sentence_encoder, tmp_path):
     assert txexport.verify(tmp_path / "out", cases="quick").ok
 
 
-def test_dense_layers_that_cannot_be(sentence_encoder, tmp_path):
-    folder, _ = sentence_encoder("bert", "BertModel", lambda: modules.Pooling(48, "mean"), LAYERS["tanh"])
-    [dense] = folder.glob("*_Dense")
-    config = json.loads((dense / "config.json").read_text())
-    for i, (edit, said) in enumerate(
-        [
-            (
-                lambda copy: (copy / "config.json").write_text(
-                    json.dumps(config | {"activation_function": "a.ReLU"})
-                ),
-                "activation ReLU is not supported; expected Identity or Tanh",
-            ),
-            (
-                lambda copy: (copy / "model.safetensors").unlink(),
-                "a dense layer of sentence vectors cannot be read",
-            ),
-        ]
-    ):
-        copy = shutil.copytree(folder, tmp_path / f"copy{i}")
-        edit(copy / dense.name)
-        txexport.export(copy, tmp_path / f"out{i}")
-        with pytest.raises(BundleError, match=said):
-            txexport.load(tmp_path / f"out{i}", device="cpu").embed(TEXTS)
+@pytest.fixture(scope="module")
+def with_dense(sentence_encoder):
+    """A folder whose third module is a dense layer."""
+    return sentence_encoder("bert", "BertModel", lambda: modules.Pooling(48, "mean"), LAYERS["tanh"])[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"activation_function": "torch.nn.modules.activation.ReLU"}, "ReLU' is not supported"),
+        ({"use_residual": True}, "use_residual=True is not supported"),
+        ({"module_output_name": "other"}, "module_output_name='other' is not supported"),
+        ({"dropout": 0.1}, "dropout=0.1 is not supported"),
+    ],
+    ids=str,
+)
+def test_dense_layers_that_do_more_are_refused(setting, said, with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/config.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | setting))
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match=said):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+
+
+def test_dense_layers_without_weights_are_not_exported(with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/model.safetensors")
+    file.rename(file.with_name("pytorch_model.bin"))
+    with pytest.raises(CheckpointError, match=r"_Dense has no safetensors weights \(found pytorch_model.bin"):
+        txexport.export(folder, tmp_path / "out")
+    save_file({"weight": np.zeros((2, 3), np.float32)}, file)
+    with pytest.raises(CheckpointError, match=r"_Dense has no tensor linear\.weight"):
+        txexport.export(folder, tmp_path / "out")
+
+
+def test_dense_layers_of_another_width(with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/model.safetensors")
+    save_file({"linear.weight": np.zeros((31, 47), np.float32)}, file)
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match="a dense layer takes vectors of 47 numbers, and gets 48"):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+    (tmp_path / "out" / file.parent.name / "dense.npz").write_bytes(b"damaged")
+    with pytest.raises(BundleError, match=r"dense\.npz cannot be read: .*; export again"):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 3, 2)], ids=["before pooling", "after normalising"])
+def test_modules_in_another_order_are_refused(order, with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    named = json.loads((folder / "modules.json").read_text())
+    named.append({"type": "sentence_transformers.models.Normalize", "path": ""})
+    (folder / "modules.json").write_text(json.dumps([named[place] for place in order]))
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match=r"module Dense is not supported; expected .* in this order"):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)

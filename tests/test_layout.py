@@ -45,9 +45,9 @@ ALLOWED = {
     "models/txmodels": "torch txmodels",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoint families",
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
-    "txexport/exporter.py": "onnx onnx_ir txgraphs bundle checkpoint families tokenizer_file weights",
+    "txexport/exporter.py": "numpy onnx onnx_ir txgraphs bundle checkpoint families tokenizer_file weights",
     "txexport/tokenizer_file.py": "tokenizers transformers checkpoint",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle checkpoint runtime",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
     "txexport/parity": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "bundle checkpoint costs families parameters parity runtime"

@@ -222,7 +222,7 @@ def test_bundle_without_tokenizer_still_takes_ids(bundle_of, tmp_path):
 def test_embed_pools_as_asked(model_of):
     model = model_of("bert")
     texts = ["the cat sat on the mat", "the dog"]
-    with pytest.raises(InputError, match="does not say how to pool; choose pooling 'mean' or 'cls'"):
+    with pytest.raises(InputError, match="does not say how to pool; choose pooling, as 'mean' or 'cls'"):
         model.embed(texts)
     with pytest.raises(InputError, match="pooling 'median' is not known"):
         model.embed(texts, pooling="median")

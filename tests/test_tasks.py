@@ -1,6 +1,7 @@
 """What a bundle's task gives a user, held against transformers' pipelines over the same weights."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from PIL import Image
 from transformers.pipelines.document_question_answering import select_starts_ends
 
 import txexport
-from txexport.errors import InputError
+from txexport.errors import BundleError, InputError
 from txexport.runtime import Model
 from txexport.runtime.text import Text
 
@@ -156,6 +157,25 @@ def test_zero_shot_needs_entailment(case_of):
     for labels, template in (("animal", "{}"), ([], "{}"), (["animal"], "no place")):
         with pytest.raises(InputError, match=r"expected a list of labels, and \{\} for each"):
             model.zero_shot("the cat", labels, hypothesis_template=template)
+
+
+def test_a_hypothesis_as_long_as_the_model_reads(case_of):
+    case = case_of(NLI[1][0], "byte_level", **NLI[1][1])
+    for settings in ({}, {"truncate": True}):
+        with pytest.raises(
+            InputError, match=r"a hypothesis of \d+ tokens leaves no room for a text: 'This ex"
+        ):
+            case.model.zero_shot("the cat", ["far " * 20], **settings)
+
+
+def test_a_text_without_the_mark_that_the_head_reads(case_of, tmp_path):
+    """The original refuses it too; its token 0 would have been scored."""
+    case = case_of("BartForSequenceClassification", "byte_level", num_labels=3)
+    folder = shutil.copytree(case.model.folder, tmp_path / "copy")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}), encoding="utf-8")
+    with pytest.raises(BundleError, match="ends a text without the id 2, which the model's head looks for"):
+        txexport.load(folder, device="cpu").classify("the cat")
 
 
 def many(count: int) -> list[str]:

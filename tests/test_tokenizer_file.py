@@ -10,11 +10,13 @@ import pytest
 import tiny_checkpoint
 import tiny_tokenizers
 import transformers
+from click.testing import CliRunner
 from num2words import num2words
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer
 
 import txexport
+from txexport.cli import main
 from txexport.errors import CheckpointError
 from txexport.tokenizer_file import tokenizer_json
 
@@ -24,18 +26,19 @@ ENGLISH = [
     for name in ("README.md", "CONTRIBUTING.md")
     for line in (ROOT / name).read_text("utf-8").splitlines()
 ]
+PLAIN = [text for text in ENGLISH if "───" not in text]  # the others can be cut in several ways
 FRENCH = [*(num2words(37 * i, lang="fr") for i in range(500)), *["Où est l'été ? À ça, « c'est ici »."] * 5]
 ALPHABET = "abcdefghij XYZ 0123 .,;:!?'-()  \t\u00a0\u3000éèàç€日本語ＡＢＣ①½ﬁ\u200b🙂🇫🇷</>_`*#|Å"
 
 
-def train(file: Path, texts: list[str], size: int, kind: str = "unigram") -> list[str]:
+def train(file: Path, texts: list[str], size: int, **settings) -> list[str]:
     """Write a SentencePiece model, and return its pieces without the special ones."""
     SentencePieceTrainer.train(
         sentence_iterator=iter(text for text in texts if text.strip()),
         model_prefix=str(file.with_suffix("")),
         vocab_size=size,
-        model_type=kind,
         minloglevel=2,
+        **settings,
     )
     file.with_suffix(".model").rename(file)
     model = SentencePieceProcessor(model_file=str(file))
@@ -71,7 +74,7 @@ def pair(opus) -> tuple[Tokenizer, transformers.MarianTokenizer]:
 
 
 def texts() -> list[str]:
-    """Real lines, but for those of one letter many times, which have several best cuts; and odd ones."""
+    """Real lines, what is odd in them, and letters at random."""
     rng = random.Random(0)
     odd = [
         "",
@@ -86,11 +89,7 @@ def texts() -> list[str]:
         "éé",
         "né è",
     ]
-    return (
-        [text for text in ENGLISH if "───" not in text]
-        + odd
-        + ["".join(rng.choices(ALPHABET, k=rng.randint(0, 40))) for _ in range(2000)]
-    )
+    return PLAIN + odd + ["".join(rng.choices(ALPHABET, k=rng.randint(0, 40))) for _ in range(2000)]
 
 
 def test_marian_s_texts_have_the_original_s_ids(pair):
@@ -117,6 +116,9 @@ def test_marian_translates_text(opus, tmp_path):
     settings = {"max_new_tokens": 12, "num_beams": 2}
     expected = original.generate(**tokenizer(asked, return_tensors="pt", padding=True), **settings)
     assert bundle.generate(asked, **settings) == tokenizer.decode(expected, skip_special_tokens=True)
+    assert "".join(bundle.stream(asked[0], max_new_tokens=12, num_beams=1)) == bundle.generate(
+        asked[0], max_new_tokens=12, num_beams=1
+    )
     report = txexport.verify(tmp_path / "out", cases=["sentences", "manifest and copied files"])
     assert report.ok
     assert [case.skipped for case in report.cases if case.name == "sentences"] == [None, None]
@@ -149,8 +151,30 @@ def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     folder = changed(opus, tmp_path / "two", tokenizer_config={"separate_vocabs": True})
     with pytest.warns(UserWarning, match="two vocabularies do not go into one tokenizer"):
         assert tokenizer_json(folder) is None
-    train(folder / "source.spm", ENGLISH, 500, kind="bpe")
     (folder / "tokenizer_config.json").unlink()
+    words = json.loads((opus / "vocab.json").read_text("utf-8"))
+    (folder / "vocab.json").write_text(json.dumps(words | {"cat": 3}))
+    with pytest.warns(UserWarning, match=r"vocab\.json gives two words one number"):
+        assert tokenizer_json(folder) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_type": "bpe"},
+        {"remove_extra_whitespaces": False},
+        {"add_dummy_prefix": False},
+        {"normalization_rule_name": "identity"},
+        {"treat_whitespace_as_suffix": True},
+        {"split_by_whitespace": False},
+        {"user_defined_symbols": ["the"]},
+        {"byte_fallback": True},
+    ],
+    ids=str,
+)
+def test_models_that_cut_texts_in_other_ways_are_told(settings, opus, tmp_path):
+    folder = changed(opus, tmp_path / "other")
+    train(folder / "source.spm", ENGLISH, 700, **settings)
     with pytest.warns(UserWarning, match=r"source\.spm is no plain unigram model"):
         assert tokenizer_json(folder) is None
 
@@ -160,7 +184,8 @@ def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     [
         (["a"], "vocab.json"),
         ({"a": 0}, "has no numbers of </s>, <unk>, <pad>"),
-        ({"</s>": 0, "<unk>": 1, "<pad>": 5}, "does not number its 3 words from 0"),
+        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "does not say numbers from 0 to 10,000,000"),
+        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "does not say numbers from 0"),
     ],
 )
 def test_a_vocabulary_that_is_none(words, said, opus, tmp_path):
@@ -168,10 +193,21 @@ def test_a_vocabulary_that_is_none(words, said, opus, tmp_path):
         tokenizer_json(changed(opus, tmp_path / "odd", vocab=words))
 
 
-def test_a_model_cut_short(opus, tmp_path):
+def test_numbers_may_have_gaps(opus, tmp_path, pair):
+    words = json.loads((opus / "vocab.json").read_text("utf-8"))
+    target = SentencePieceProcessor(model_file=str(opus / "target.spm"))
+    source = SentencePieceProcessor(model_file=str(opus / "source.spm"))
+    only = next(word for word in words if target.PieceToId(word) > 2 and source.PieceToId(word) <= 2)
+    folder = changed(opus, tmp_path / "gap", vocab={word: i for word, i in words.items() if word != only})
+    made = Tokenizer.from_str(tokenizer_json(folder))
+    assert [made.encode(text).ids for text in ENGLISH] == [pair[0].encode(text).ids for text in ENGLISH]
+
+
+@pytest.mark.parametrize(("size", "said"), [(1000, "is no SentencePiece model"), (0, "has no pieces")])
+def test_a_model_cut_short(size, said, opus, tmp_path):
     folder = changed(opus, tmp_path / "short")
-    (folder / "source.spm").write_bytes((opus / "source.spm").read_bytes()[:1000])
-    with pytest.raises(CheckpointError, match=r"source\.spm is no SentencePiece model; copy it again"):
+    (folder / "source.spm").write_bytes((opus / "source.spm").read_bytes()[:size])
+    with pytest.raises(CheckpointError, match=rf"source\.spm {said}.* copy it again"):
         txexport.export(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -186,30 +222,58 @@ def test_other_vocabularies_are_read_by_transformers(tmp_path):
         '{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}'
     )
     txexport.export(folder, tmp_path / "out")
-    original = transformers.AutoTokenizer.from_pretrained(folder)
     made = txexport.load(tmp_path / "out", device="cpu").text
     for text in ("The cat lives in Zürich, far!", "東京 umbrella"):
-        assert made.encode([text])[0].ids == original(text).input_ids
+        assert made.encode([text])[0].ids == tiny_tokenizers.wordpiece()(text).input_ids
 
 
 def test_pieces_of_t5_are_read_by_transformers(tmp_path):
     folder = tmp_path / "mt5"
     tiny_checkpoint.save(folder, "mt5", vocab_size=700)
     (folder / "tokenizer.json").unlink()
-    train(folder / "spiece.model", ENGLISH, 500)
+    train(folder / "spiece.model", ENGLISH, 500, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer"}')
     txexport.export(folder, tmp_path / "out")
-    original = transformers.AutoTokenizer.from_pretrained(folder)
+    original = SentencePieceProcessor(model_file=str(folder / "spiece.model"))
     made = txexport.load(tmp_path / "out", device="cpu").text
-    for text in ENGLISH[:50]:
-        assert made.encode([text])[0].ids == original(text).input_ids
-    assert len(made.encode(["The bundle holds it."])[0].ids) > 3
+    for text in PLAIN[:50]:
+        assert made.encode([text])[0].ids == [*original.EncodeAsIds(text), 1]
 
 
-@pytest.mark.parametrize("files", [{}, {"vocab.txt": "[PAD]\n[UNK]\n"}], ids=["no files", "no transformers"])
-def test_none_is_made_of_nothing(files, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("model_type", "files", "said"),
+    [
+        ("gpt2", {}, "transformers made no tokenizer of|no vocabulary that its tokenizer reads"),
+        ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers made no tokenizer of"),
+        (
+            "bert",
+            {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"},
+            "no vocabulary that its tokenizer reads",
+        ),
+        ("bert", {"tokenizer_config.json": "[]", "vocab.txt": "a"}, "transformers made no tokenizer of"),
+    ],
+    ids=["no files", "a damaged file", "special tokens alone", "a list"],
+)
+def test_vocabularies_that_are_none(model_type, files, said, checkpoint_of, tmp_path):
+    folder = shutil.copytree(checkpoint_of(model_type), tmp_path / "in")
+    (folder / "tokenizer.json").unlink()
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    if files:
-        monkeypatch.setitem(sys.modules, "transformers", None)
+        (folder / name).write_text(text)
+    with pytest.warns(UserWarning, match=said):
+        txexport.export(folder, tmp_path / "out")
+    assert not (tmp_path / "out/tokenizer.json").exists()
+
+
+def test_without_transformers_nothing_is_made(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\nthe\ncat\n")
+    monkeypatch.setitem(sys.modules, "transformers", None)
     assert tokenizer_json(tmp_path) is None
+
+
+def test_models_that_read_no_text_want_no_tokenizer(checkpoint_of, tmp_path):
+    folder = shutil.copytree(checkpoint_of("vit"), tmp_path / "in")
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(tiny_tokenizers.wordpiece().get_vocab()), encoding="utf-8")
+    result = CliRunner().invoke(main, ["export", str(folder), str(tmp_path / "out")])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert not (tmp_path / "out/tokenizer.json").exists()

@@ -305,3 +305,20 @@ def test_the_original_of_a_half_precision_checkpoint_computes_in_float32(tmp_pat
     export(tmp_path / "checkpoint", tmp_path / "out")
     report = verify(tmp_path / "out", reference="transformers", cases="quick")
     assert report.ok, report.failed
+
+
+def test_outputs_have_the_shapes_that_are_declared(copy_of):
+    folder = copy_of("dinov2")
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    declared = model.graph.output[0].type.tensor_type.shape.dim[1]
+    assert declared.dim_param == "sequence_length"
+    declared.dim_value = 26  # of images of the table's own size
+    onnx.save(model, folder / "model.onnx")
+    manifest = json.loads((folder / "txexport.json").read_text())
+    manifest["graphs"]["model"]["outputs"][0]["shape"][1] = 26
+    (folder / "txexport.json").write_text(json.dumps(manifest))
+    report = verify(
+        folder, reference="twin", cases=["one", "two of 3 by 2 patches", "manifest and copied files"]
+    )
+    assert [case.name for case in report.failed] == ["two of 3 by 2 patches"]
+    assert "last_hidden_state is (2, 7, 48), declared (batch_size, 26, 48)" in report.failed[0].exception

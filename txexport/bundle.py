@@ -10,6 +10,7 @@ from pathlib import Path
 from txexport.errors import BundleError
 
 MANIFEST = "txexport.json"
+DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 WEIGHTS = "weights.safetensors"
 FORMAT = 2
 

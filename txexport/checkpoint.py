@@ -104,15 +104,14 @@ class Checkpoint:
                 yield block.reshape(stored.shape) if not stored.shape else block
 
     def companions(self) -> dict[str, Path]:
-        """Configs, tokenizer, templates, and what sentence-transformers' module folders hold, by name."""
+        """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name."""
         found = {}
         for path in sorted(self.folder.iterdir()):
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
             if path.is_file() and named and path.name != "txexport.json":
                 found[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
-                files = [path / "config.json", path / SINGLE]
-                found |= {f"{path.name}/{file.name}": file for file in files if file.is_file()}
+                found[f"{path.name}/config.json"] = path / "config.json"
         return found
 
     def hashes(self) -> dict[str, str]:

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
@@ -25,7 +27,7 @@ from txgraphs.model import models
 from txexport import bundle, families
 from txexport.bundle import WEIGHTS, GraphFile, Manifest, Port, Source
 from txexport.checkpoint import Checkpoint, sha256
-from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
 from txexport.spec import Cache, ModelSpec
 from txexport.spec_json import to_dict
 from txexport.tokenizer_file import TOKENIZER, tokenizer_json
@@ -275,4 +277,15 @@ def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[
     if reads and TOKENIZER not in names and (made := tokenizer_json(checkpoint.folder)) is not None:
         (folder / TOKENIZER).write_text(made, encoding="utf-8")
         names.append(TOKENIZER)
+    names += [_write_dense(folder, path) for path in sorted(checkpoint.folder.glob("[0-9]*_Dense"))]
     return {name: sha256(folder / name) for name in names}
+
+
+def _write_dense(folder: Path, module: Path) -> str:
+    """A dense layer of sentence-transformers as NumPy's arrays; the file's name. Raises CheckpointError."""
+    layer, name = Checkpoint(module), f"{module.name}/{bundle.DENSE}"
+    if "linear.weight" not in layer.tensors:
+        raise CheckpointError(f"{module} has no tensor linear.weight")
+    arrays: Any = {tensor.removeprefix("linear."): layer.read(tensor) for tensor in layer.tensors}
+    np.savez(folder / name, **arrays)
+    return name

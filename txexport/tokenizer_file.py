@@ -1,6 +1,5 @@
 """A tokenizer.json for checkpoints that were published without one."""
 
-import json
 import warnings
 from pathlib import Path
 
@@ -14,16 +13,9 @@ from txexport.errors import CheckpointError, UnsupportedError
 TOKENIZER = "tokenizer.json"
 UNIGRAM = 1  # of a model's types
 NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
+MOST = 10_000_000  # words
 NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentencePiece leaves it out
 SPECIAL = ("</s>", "<unk>", "<pad>")
-# Of WordPiece, byte-level BPE, and SentencePiece; without any, transformers makes a tokenizer of no words.
-VOCABULARIES = (
-    {"vocab.txt"},
-    {"vocab.json", "merges.txt"},
-    {"spiece.model"},
-    {"sentencepiece.bpe.model"},
-    {"tokenizer.model"},
-)
 
 # What is read of a SentencePiece model (its sentencepiece_model.proto); the rest is skipped.
 FIELDS = {
@@ -51,29 +43,29 @@ def tokenizer_json(folder: Path) -> str | None:
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return None
-    named = {path.name for path in folder.iterdir()}
-    return _by_transformers(folder) if any(files <= named for files in VOCABULARIES) else None
+    return _by_transformers(folder)
 
 
 def marian(folder: Path) -> Tokenizer:
     """The tokenizer of source.spm and vocab.json: it reads the source language, and writes both.
 
-    Of ways to cut a text that are equally likely, as of one letter many times, it may take another than the
-    original. Three more things differ. A piece that vocab.json lacks is not used, where the original reads
-    it as unknown; a warning says how many there are. A code of a language, as in ">>fra<< A cat.", is one
-    token wherever it stands. And an accent of its own after a compatibility letter, as in a ligature with an
-    acute, is lost (`tokenizers` replaces both together). Raises CheckpointError, and UnsupportedError for
-    what does not go into one tokenizer.
+    It differs from the original in what follows. Of ways to cut a text that are equally likely, as of one
+    letter many times, it may take another. A piece that vocab.json lacks is not used, where the original
+    reads it as unknown; a warning says how many there are. A code of a language that vocab.json has, as in
+    ">>fra<< A cat.", is one token wherever it stands, and any other is read as text. An accent of its own
+    after a compatibility letter, as in a ligature with an acute, is lost (`tokenizers` replaces both
+    together). Raises CheckpointError, and UnsupportedError for what does not go into one tokenizer.
     """
     settings = folder / "tokenizer_config.json"
     if settings.is_file() and read_json(settings).get("separate_vocabs"):
         raise UnsupportedError(f"{folder}: two vocabularies do not go into one tokenizer.json")
     file, words = folder / "source.spm", _words(folder / "vocab.json")
     model = _read(file)
-    kinds = {piece.type for piece in model.pieces}
-    if model.trainer.model_type != UNIGRAM or not kinds <= KINDS:
-        raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    if not scores:
+        raise CheckpointError(f"{file} has no pieces; copy it again")
+    if not _is_plain(model, scores):
+        raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
     lacking = len(scores.keys() - words.keys())
     if lacking:
         said = f"{lacking} pieces of {file} are not in vocab.json, and texts are cut without them"
@@ -83,13 +75,14 @@ def marian(folder: Path) -> Tokenizer:
         read = word in scores or word in SPECIAL or _is_code(word) or len(word) == 1
         return word if read else NOWHERE + word
 
-    least = min(scores.values())
-    vocabulary = [(spelt(word), scores.get(word, least)) for word in words]
+    least, numbered = min(scores.values()), {number: word for word, number in words.items()}
+    vocabulary = [(f"{NOWHERE}{number}", least) for number in range(max(numbered) + 1)]
+    for number, word in numbered.items():
+        vocabulary[number] = spelt(word), scores.get(word, least)
     tokenizer = Tokenizer(models.Unigram(vocabulary, words["<unk>"], byte_fallback=False))
-    tokenizer.normalizer = _normalizer(model.normalizer, set("".join(scores)))
-    scheme = "always" if model.normalizer.add_dummy_prefix else "never"
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
-    pieces = [decoders.Replace(NOWHERE, ""), decoders.Metaspace(prepend_scheme=scheme)]
+    tokenizer.normalizer = _normalizer(model.normalizer.precompiled_charsmap, set("".join(scores)))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    pieces = [decoders.Replace(NOWHERE, ""), decoders.Metaspace()]
     ends = decoders.Replace(Regex("^ +| +$"), "")
     tokenizer.decoder = decoders.Sequence([*pieces, decoders.Fuse(), ends])
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -101,30 +94,43 @@ def marian(folder: Path) -> Tokenizer:
 
 
 def _words(file: Path) -> dict[str, int]:
-    """Words by number, from 0. Raises CheckpointError."""
+    """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
     words = read_json(file)
     if not set(SPECIAL) <= set(words):
         raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
-    if set(words.values()) != set(range(len(words))):
-        raise CheckpointError(f"{file} does not number its {len(words)} words from 0")
-    return dict(sorted(words.items(), key=lambda item: item[1]))
+    if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
+        raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
+    if len(set(words.values())) < len(words):
+        raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
+    return words
+
+
+def _is_plain(model, scores: dict[str, float]) -> bool:
+    """Whether it is one that `tokenizers` can be: unigram, with the usual treatment of spaces."""
+    spaces = model.normalizer
+    usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
+    kinds = {piece.type for piece in model.pieces}
+    return (
+        model.trainer.model_type == UNIGRAM
+        and kinds <= KINDS
+        and bool(usual)
+        and not any("▁" in piece[1:] for piece in scores)
+    )
 
 
 def _is_code(word: str) -> bool:
     return word.startswith(">>") and word.endswith("<<")
 
 
-def _normalizer(spec, letters: set[str]) -> normalizers.Normalizer:
+def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
     """SentencePiece's own; and letters that no piece has are one unknown word where several stand together.
 
     One that stands alone may be a word of vocab.json, where the original looks it up.
     """
-    steps: list = [normalizers.Precompiled(spec.precompiled_charsmap)] if spec.precompiled_charsmap else []
     known = "".join(f"\\x{{{ord(letter):x}}}" for letter in sorted(letters | {" "}))
-    steps.append(normalizers.Replace(Regex(f"[^{known}]{{2,}}"), NOWHERE))
-    if spec.remove_extra_whitespaces:
-        steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
-    return normalizers.Sequence(steps)
+    unknown = normalizers.Replace(Regex(f"[^{known}]{{2,}}"), NOWHERE)
+    spaces = normalizers.Replace(Regex(" {2,}"), " ")
+    return normalizers.Sequence([normalizers.Precompiled(characters), unknown, spaces, normalizers.Strip()])
 
 
 def _read(file: Path):
@@ -160,12 +166,25 @@ def _field(name: str, number: int, kind: str) -> dict:
 
 
 def _by_transformers(folder: Path) -> str | None:
-    """What transformers makes of the folder's files; None without it, or for a tokenizer of Python alone."""
+    """What transformers makes of the folder's files; None without it, or for a tokenizer of Python alone.
+
+    None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
+    these it makes a tokenizer of special tokens.
+    """
     try:
         from transformers import AutoTokenizer
-
+    except ImportError:
+        return None
+    try:
         with warnings.catch_warnings(action="ignore"):
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (ImportError, OSError, ValueError, KeyError, json.JSONDecodeError):
+    except Exception as error:  # of transformers, tokenizers or protobuf, which share no base class
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        warnings.warn(f"transformers made no tokenizer of {folder}: {said}", stacklevel=3)
         return None
-    return tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else None
+    if not tokenizer.is_fast:
+        return None
+    if len(tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)) <= 1:
+        warnings.warn(f"{folder} has no vocabulary that its tokenizer reads", stacklevel=3)
+        return None
+    return tokenizer.backend_tokenizer.to_str()

@@ -66,7 +66,9 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
     if not isinstance(spec.encoder.embedding, EmbeddingSpec):
         name, sizes = spec.encoder.embedding.input
         x = signal_encoder(spec.encoder, graph, graph.input(name, FLOAT, ("batch_size", *sizes)))
-        _head_outputs(spec, graph, x, "", ("batch_size", spec.encoder.embedding.length), {}, None)
+        free = isinstance(spec.encoder.embedding, PatchSpec) and spec.encoder.embedding.any_size
+        length = "sequence_length" if free else spec.encoder.embedding.length
+        _head_outputs(spec, graph, x, "", ("batch_size", length), {}, None)
     else:
         names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.words.segments > 1)
         names += ["global_attention_mask"] * spec.encoder.global_tokens

@@ -26,6 +26,7 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: fl
     """Every output of an encoder-only graph over a padded batch."""
     graph, inputs = model.manifest.graphs["model"], _inputs(model, case)
     found = model.run(**inputs)
+    _check_declared(model, found)
     by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
@@ -65,6 +66,7 @@ def run_signals(model: Model, reference: Reference, case: SignalCase, bound: flo
     name = model.manifest.graphs["model"].inputs[0].name
     found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
     _check_owed(found, expected)
+    _check_declared(model, found)
     return [judged(name, [(array, expected[name])], bound) for name, array in found.items()]
 
 
@@ -104,6 +106,17 @@ def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
     missing = set(expected) - set(found)
     if missing:
         raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
+
+
+def _check_declared(model: Model, found: Arrays) -> None:
+    """Raise AssertionError for an output of another shape than the bundle declares."""
+    for port in model.manifest.graphs["model"].outputs:
+        shape = found[port.name].shape
+        fits = len(shape) == len(port.shape) and all(
+            isinstance(dim, str) or dim == size for dim, size in zip(port.shape, shape, strict=True)
+        )
+        if not fits:
+            raise AssertionError(f"{port.name} is {shape}, declared ({', '.join(map(str, port.shape))})")
 
 
 def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: float) -> list[TensorCheck]:

@@ -10,7 +10,7 @@ from txexport.parity import runs
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, TowerCase
 from txexport.parity.plan import Planned
 from txexport.runtime import Model
-from txexport.runtime.batches import global_tokens, text_limit
+from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.text import Item, as_items, as_rows, pad
 from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
 
@@ -92,9 +92,7 @@ def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str)
     assert stack is not None
     encodings = model.text.encode(items, text_limit(model))
     _known([encoding.ids for encoding in encodings], stack)
-    mark = spec.head.mark
-    if mark is not None and any(mark not in encoding.ids for encoding in encodings):
-        raise InputError(f"the tokenizer ends a text without the id {mark}, which the head looks for")
+    check_marks(model, encodings)
     padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if spec.towers is not None:

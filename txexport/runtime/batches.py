@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.errors import InputError
+from txexport.errors import BundleError, InputError
 from txexport.runtime.text import LONGEST_FIRST, Item, as_rows, pad
 
 if TYPE_CHECKING:
@@ -42,7 +42,17 @@ def encode(
                 f"a text of {tokens} tokens is longer than {limit}; shorten it or choose truncate: "
                 f"{text[:40]!r}..."
             )
+    check_marks(model, encodings)
     return encodings
+
+
+def check_marks(model: "Model", encodings: Sequence[Encoding]) -> None:
+    """Raise BundleError for a text without the id that marks what the head reads."""
+    mark = model.manifest.spec.get("head", {}).get("mark")
+    if mark is not None and any(mark not in encoding.ids for encoding in encodings):
+        raise BundleError(
+            f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
+        )
 
 
 def text_limit(model: "Model") -> int | None:

@@ -49,7 +49,7 @@ def embed(
 
 def _how_to_pool(own: Pooling | None, pooling: str | None, normalize: bool | None) -> Pooling:
     if own is None and pooling is None:
-        raise InputError("the checkpoint does not say how to pool; choose pooling 'mean' or 'cls'")
+        raise InputError("the checkpoint does not say how to pool; choose pooling, as 'mean' or 'cls'")
     method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
     if own is None:
         return Pooling(method, bool(normalize))

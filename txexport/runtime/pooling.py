@@ -5,12 +5,19 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import read_json
-from txexport.checkpoint import Checkpoint
-from txexport.errors import BundleError, CheckpointError, InputError
+from txexport.bundle import DENSE, read_json
+from txexport.errors import BundleError, InputError
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
-ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a dense layer: whether it is tanh
+IDENTITY = "torch.nn.modules.linear.Identity"
+# Of a dense layer's config: what its arrays say, and what is supported of the rest.
+SHAPE = {"in_features", "out_features", "bias"}
+KNOWN: dict[str, tuple] = {
+    "activation_function": (IDENTITY, "torch.nn.modules.activation.Tanh"),
+    "use_residual": (False, None),
+    "module_input_name": ("sentence_embedding", None),
+    "module_output_name": ("sentence_embedding", None),
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,9 @@ class Pooling:
         """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W), or as wide as the last dense layer."""
         vectors = _pooled(self.method, hidden, mask)
         for layer in self.dense:
+            if vectors.shape[1] != layer.weight.shape[1]:
+                wanted, given = layer.weight.shape[1], vectors.shape[1]
+                raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
             vectors = layer.apply(vectors)
         if self.normalize:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -69,8 +79,7 @@ def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def read_pooling(folder: Path) -> Pooling | None:
     """What modules.json and its folders say; None where there is no modules.json.
 
-    Raises BundleError for a module that is not known, or not in this order, and for a pooling that is not
-    one of METHODS alone.
+    Raises BundleError for a module that is not known or out of order, and for a pooling not of METHODS.
     """
     modules = read_json(folder / "modules.json", missing=[])
     if not modules:
@@ -101,17 +110,20 @@ def read_pooling(folder: Path) -> Pooling | None:
 
 
 def _dense(folder: Path) -> Dense:
-    """The layer in a Dense module's folder. Raises BundleError."""
+    """The layer in a Dense module's folder. Raises BundleError for what it does that is not known here."""
+    config, path = read_json(folder / "config.json"), folder / DENSE
+    odd = {
+        key: value for key, value in config.items() if key not in SHAPE and value not in KNOWN.get(key, ())
+    }
+    if odd:
+        said = ", ".join(f"{key}={value!r}" for key, value in odd.items())
+        raise BundleError(f"{folder}: {said} is not supported")
     try:
-        module = Checkpoint(folder)
-        activation = str(module.config.get("activation_function", "Tanh")).rsplit(".", 1)[-1]
-        if activation not in ACTIVATIONS:
-            known = " or ".join(ACTIVATIONS)
-            raise BundleError(f"{folder}: activation {activation} is not supported; expected {known}")
-        bias = module.read("linear.bias") if "linear.bias" in module.tensors else None
-        return Dense(module.read("linear.weight"), bias, ACTIVATIONS[activation])
-    except (CheckpointError, KeyError) as error:
-        raise BundleError(f"a dense layer of sentence vectors cannot be read: {error}") from None
+        with np.load(path) as arrays:
+            bias = arrays.get("bias")
+            return Dense(arrays["weight"], bias, config.get("activation_function") != IDENTITY)
+    except (OSError, ValueError, KeyError) as error:
+        raise BundleError(f"{path} cannot be read: {error}; export again") from None
 
 
 def _method(config: dict) -> str:
@@ -126,10 +138,13 @@ def _method(config: dict) -> str:
     }
     asked = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
     if not asked and isinstance(config.get("pooling_mode"), str):
-        return check_method(config["pooling_mode"])
+        asked = [config["pooling_mode"]]
+        flags = {method: method for method in METHODS}
     if len(asked) == 1 and asked[0] in flags:
         return flags[asked[0]]
-    raise BundleError(f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected one way")
+    raise BundleError(
+        f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected one of {', '.join(METHODS)}"
+    )
 
 
 def check_method(method: str) -> str:

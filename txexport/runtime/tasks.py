@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from txexport.errors import BundleError, InputError
-from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run, text_limit
 from txexport.runtime.labels import Label, check_count, labelled, names, ranked, softmax
 from txexport.runtime.text import Item, as_items, as_texts
 
@@ -107,6 +107,12 @@ def zero_shot(
     if entailed is None or count < 2:
         raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
+    limit = text_limit(model)
+    for hypothesis, alone in zip(hypotheses, model.text.encode(hypotheses), strict=True):
+        if limit is not None and len(alone) >= limit:
+            raise InputError(
+                f"a hypothesis of {len(alone)} tokens leaves no room for a text: {hypothesis[:40]!r}"
+            )
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(model, pairs, truncate, strategy="only_first")
     logits = gather(model, encodings, "logits", batch_tokens, progress)
