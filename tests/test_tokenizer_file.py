@@ -243,7 +243,6 @@ def test_pieces_of_t5_are_read_by_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("model_type", "files", "said"),
     [
-        ("gpt2", {}, "transformers made no tokenizer of|no vocabulary that its tokenizer reads"),
         ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers made no tokenizer of"),
         (
             "bert",
@@ -252,7 +251,7 @@ def test_pieces_of_t5_are_read_by_transformers(tmp_path):
         ),
         ("bert", {"tokenizer_config.json": "[]", "vocab.txt": "a"}, "transformers made no tokenizer of"),
     ],
-    ids=["no files", "a damaged file", "special tokens alone", "a list"],
+    ids=["a damaged file", "special tokens alone", "a list"],
 )
 def test_vocabularies_that_are_none(model_type, files, said, checkpoint_of, tmp_path):
     folder = shutil.copytree(checkpoint_of(model_type), tmp_path / "in")
@@ -262,6 +261,13 @@ def test_vocabularies_that_are_none(model_type, files, said, checkpoint_of, tmp_
     with pytest.warns(UserWarning, match=said):
         txexport.export(folder, tmp_path / "out")
     assert not (tmp_path / "out/tokenizer.json").exists()
+
+
+def test_of_no_vocabulary_nothing_is_made(tmp_path, monkeypatch):
+    """And transformers is not asked, which brings PyTorch."""
+    monkeypatch.setattr("txexport.tokenizer_file._by_transformers", lambda folder: pytest.fail("asked"))
+    (tmp_path / "config.json").write_text("{}")
+    assert tokenizer_json(tmp_path) is None
 
 
 def test_without_transformers_nothing_is_made(tmp_path, monkeypatch):

@@ -43,7 +43,8 @@ def tokenizer_json(folder: Path) -> str | None:
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return None
-    return _by_transformers(folder)
+    words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
+    return _by_transformers(folder) if words else None
 
 
 def marian(folder: Path) -> Tokenizer:
