@@ -49,6 +49,18 @@ def test_every_way_of_pooling(method, sentence_encoder, tmp_path):
     assert equal(folder, original, tmp_path / "out")
 
 
+def test_last_token_of_a_decoder_whose_tokenizer_pads_on_the_left(tmp_path):
+    """As Qwen3-Embedding, which is published as a language model."""
+    tiny_checkpoint.save(tmp_path / "encoder", "qwen3")
+    tokenizer = tiny_tokenizers.byte_level()
+    tokenizer.padding_side = "left"
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    parts = modules.Transformer(str(tmp_path / "encoder")), modules.Pooling(48, "lasttoken")
+    original = SentenceTransformer(modules=[*parts, modules.Normalize()], device="cpu")
+    original.save(str(tmp_path / "saved"))
+    assert equal(tmp_path / "saved", original, tmp_path / "out")
+
+
 LAYERS = {
     "tanh": lambda: modules.Dense(48, 31),
     "plain": lambda: modules.Dense(48, 31, bias=False, activation_function=torch.nn.Identity()),
