@@ -161,6 +161,10 @@ def test_images(bundle_for, tmp_path):
     assert records("match", bundle, tmp_path / "a.png", "--file", "-", standard_input="a cat\na dog") != [
         record
     ]
+    [vector] = records("embed-image", bundle, tmp_path / "a.png")
+    assert (vector["image"], len(vector["embedding"])) == (str(tmp_path / "a.png"), 36)
+    assert "a.png" in invoke("embed-image", bundle, tmp_path / "a.png", tmp_path / "a.png")
+    assert [len(one["embedding"]) for one in records("embed", bundle, "a cat", "a dog")] == [36, 36]
     assert "give --text TEXT, once for each" in refusal("match", bundle, tmp_path / "a.png")
 
 

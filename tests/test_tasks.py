@@ -476,6 +476,45 @@ def test_images_of_other_sizes_than_the_table_s(crop, batch_size, case_of, photo
         same(ours, theirs, "label")
 
 
+@pytest.mark.parametrize("architecture", ["ViTModel", "Dinov2Model", "DeiTModel"])
+def test_vectors_of_images(architecture, case_of, photographs):
+    case = case_of(architecture, None, transformers.ViTImageProcessorPil(**SETTINGS))
+    pixels = torch.from_numpy(case.model.images.pixels(photographs))
+    with torch.no_grad():
+        wanted = case.original("AutoModel")(pixel_values=pixels)
+    states, learned = wanted.last_hidden_state, 2 if architecture == "DeiTModel" else 1
+    expected = {"cls": states[:, 0], "mean": states[:, learned:].mean(dim=1)}
+    if architecture != "Dinov2Model":  # whose pooler_output is the first token's vector
+        expected["pooler"] = wanted.pooler_output
+    for pooling, vectors in expected.items():
+        found = case.model.embed_image(photographs, pooling=pooling, batch_size=2)
+        assert np.abs(found - vectors.numpy()).max() < TOLERANCE
+    units = case.model.embed_image(photographs, normalize=True)
+    assert np.abs(units - torch.nn.functional.normalize(states[:, 0]).numpy()).max() < TOLERANCE
+    assert case.model.embed_image([]).shape == (0, 48)
+    with pytest.raises(InputError, match="pooling is 'max', expected cls or mean"):
+        case.model.embed_image(photographs, pooling="max")
+
+
+def test_vectors_of_texts_and_images(case_of, photographs):
+    words, processor = len(tiny_tokenizers.clip()), transformers.CLIPImageProcessorPil(**SETTINGS)
+    case = case_of(
+        "CLIPModel", "clip", processor, text_config={"vocab_size": words, "eos_token_id": words - 1}
+    )
+    texts = ["Anna", "the cat sat on the mat"]
+    batch = case.tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        pixels = torch.from_numpy(case.model.images.pixels(photographs))
+        wanted = case.original("CLIPModel")(**batch, pixel_values=pixels)
+    assert np.abs(case.model.embed(texts) - wanted.text_embeds.numpy()).max() < TOLERANCE
+    assert np.abs(case.model.embed_image(photographs) - wanted.image_embeds.numpy()).max() < TOLERANCE
+    assert np.array_equal(case.model.embed_image(photographs[0]), case.model.embed_image(photographs[:1])[0])
+    with pytest.raises(InputError, match="pooling is 'mean', expected none"):
+        case.model.embed_image(photographs, pooling="mean")
+    with pytest.raises(InputError, match="pooling is 'cls', but a model of texts and images pools them"):
+        case.model.embed(texts, pooling="cls")
+
+
 def test_match_equals_the_pipeline(case_of, photographs):
     processor = transformers.CLIPImageProcessorPil(**SETTINGS)
     words = len(tiny_tokenizers.clip())

@@ -27,16 +27,20 @@ def embed(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, *
     A table of how alike the texts are; the vectors themselves with --json.
     """
     rows = options.lines(texts, file)
-    vectors: Any = options.run(out, "embed", rows, **chosen)
+    _show_vectors("text", rows, options.run(out, "embed", rows, **chosen), as_json)
+
+
+def _show_vectors(kind: str, rows: list[str], vectors: Any, as_json: bool) -> None:
+    """A line of JSON for each, or a table of how alike they are."""
     if as_json:
-        for text, vector in zip(rows, vectors.tolist(), strict=True):
-            click.echo(json.dumps({"text": text, "embedding": vector}))
+        for row, vector in zip(rows, vectors.tolist(), strict=True):
+            click.echo(json.dumps({kind: row, "embedding": vector}))
         return
     from rich.console import Console
 
     from txexport.similarity import similarity_table
 
-    Console().print(similarity_table(rows, vectors))
+    Console().print(similarity_table(rows, vectors, kind))
 
 
 @click.command()
@@ -203,6 +207,22 @@ def classify_image(
 
 @click.command()
 @options.bundle
+@options.texts("IMAGES")
+@click.option("--pooling", help="cls (default), mean of patches, or pooler; none for CLIP.")
+@click.option("--normalize", is_flag=True, help="Vectors of length 1, as CLIP's are.")
+@options.batch_size
+@options.answers
+def embed_image(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, **chosen: Any) -> None:
+    """Vectors of the image files IMAGES.
+
+    A table of how alike they are; the vectors themselves with --json.
+    """
+    images = options.lines(texts, file)
+    _show_vectors("image", images, options.run(out, "embed_image", images, **chosen), as_json)
+
+
+@click.command()
+@options.bundle
 @click.argument("images", nargs=-1, required=True)
 @click.option("--text", "texts", multiple=True, help="What may fit; give it again for each text.")
 @click.option(
@@ -265,4 +285,16 @@ def zero_shot(
     options.show(as_json, records, ["text"], ["label", "score"])
 
 
-COMMANDS = (embed, classify, tag, answer, fill_mask, next_sentence, choose, classify_image, match, zero_shot)
+COMMANDS = (
+    embed,
+    classify,
+    tag,
+    answer,
+    fill_mask,
+    next_sentence,
+    choose,
+    classify_image,
+    embed_image,
+    match,
+    zero_shot,
+)

@@ -8,7 +8,7 @@ from rich.text import Text
 WIDEST = 8  # texts of which every pair has a column
 
 
-def similarity_table(texts: list[str], vectors: np.ndarray) -> Table:
+def similarity_table(texts: list[str], vectors: np.ndarray, kind: str = "text") -> Table:
     """Cosines of `vectors` (len(texts), W): of every pair, or of each and its nearest for many texts."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = vectors / np.maximum(lengths, 1e-12)
@@ -16,7 +16,7 @@ def similarity_table(texts: list[str], vectors: np.ndarray) -> Table:
     nearest = (cosines - 3 * np.eye(len(texts))).argmax(axis=1)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", justify="right")
-    table.add_column("text")
+    table.add_column(kind)
     if len(texts) == 1:
         table.add_column("numbers", justify="right")
         table.add_row("1", Text(texts[0]), str(vectors.shape[1]))

@@ -30,8 +30,11 @@ def embed(
     `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and `normalize`
     (to length 1) default to what the checkpoint's sentence-transformers files say; the other arguments are as
     in tasks.py. W is the model's width, or that of the last dense layer which those files name. Raises
-    InputError where neither files nor arguments say how to pool.
+    InputError where neither files nor arguments say how to pool. A model of texts and images pools them its
+    own way, to length 1.
     """
+    if "text_model" in model.sessions:
+        return _of_tower(model, texts, pooling, truncate, batch_tokens, progress)
     session = model.sessions.get("model")
     if session is None or "last_hidden_state" not in session.outputs:
         raise InputError(
@@ -44,6 +47,25 @@ def embed(
     vectors = np.empty((len(rows), width), np.float32)
     for places, outputs, mask in run(model, encodings, batch_tokens, progress):
         vectors[places] = how.apply(outputs["last_hidden_state"], mask)
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
+def _of_tower(
+    model: "Model",
+    texts: str | Sequence[str],
+    pooling: str | None,
+    truncate: bool,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> np.ndarray:
+    """The vectors of texts that a model compares with those of images."""
+    if pooling is not None:
+        raise InputError(f"pooling is {pooling!r}, but a model of texts and images pools them its own way")
+    encodings = encode(model, as_texts(texts), truncate)
+    width = model.sessions["text_model"].outputs["text_embeds"].shape[-1]
+    vectors = np.empty((len(encodings), width), np.float32)
+    for places, outputs, _ in run(model, encodings, batch_tokens, progress):
+        vectors[places] = outputs["text_embeds"]
     return vectors[0] if isinstance(texts, str) else vectors
 
 

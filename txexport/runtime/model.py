@@ -284,6 +284,7 @@ class Model:
     classify = tasks.classify
     classify_image = tasks_image.classify_image
     embed = embedding.embed
+    embed_image = tasks_image.embed_image
     fill_mask = tasks.fill_mask
     match = tasks_image.match
     next_sentence = tasks.next_sentence

@@ -32,6 +32,7 @@ SERVES = {
     "next_sentence": ("next-sentence-prediction", "pretraining"),
     "tag": ("token-classification",),
     "zero_shot": ("text-classification",),
+    "embed_image": ("image-feature-extraction", "zero-shot-image-classification"),
 }
 
 

@@ -1,12 +1,13 @@
 """What bundles that see are for: images in, labels out, as in tasks.py; I images, T texts, W width."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from txexport.errors import InputError
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.runtime.batches import BATCH_TOKENS, Progress
+from txexport.runtime.embedding import embed
 from txexport.runtime.labels import Label, check_count, labelled, ranked, softmax
 from txexport.runtime.tasks import check_task
 from txexport.runtime.text import as_texts
@@ -37,6 +38,49 @@ def classify_image(
     return found if _several(images) else found[0]
 
 
+def embed_image(
+    model: "Model",
+    images: "Source | Sequence[Source]",
+    *,
+    pooling: str | None = None,
+    normalize: bool = False,
+    batch_size: int = BATCH_IMAGES,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Vectors of images (I,W) float32, or (W) for one image.
+
+    Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
+    Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
+    the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler"); `normalize` makes
+    their length 1. `batch_size` is how many images a batch may have. Raises InputError for another pooling.
+    """
+    check_task(model, "embed_image")
+    sources, towers = as_sources(images), "vision_model" in model.sessions
+    role = "vision_model" if towers else "model"
+    ways = {} if towers else _ways(model)
+    if pooling is not None and pooling not in ways:
+        raise InputError(f"pooling is {pooling!r}, expected {' or '.join(ways) or 'none'}")
+    way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
+    output = model.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
+    batches = [way(outputs) for outputs in _run(model, role, sources, batch_size, progress)]
+    vectors = np.concatenate([np.empty((0, output.shape[-1]), np.float32), *batches])
+    if normalize:
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return vectors if _several(images) else vectors[0]
+
+
+def _ways(model: "Model") -> dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]]:
+    """How an encoder's outputs become one vector (W) an image."""
+    learned = model.manifest.spec["encoder"]["embedding"]["tokens"]
+    ways: dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]] = {
+        "cls": lambda outputs: outputs["last_hidden_state"][:, 0],
+        "mean": lambda outputs: outputs["last_hidden_state"][:, learned:].mean(axis=1),
+    }
+    if "pooler_output" in model.sessions["model"].outputs:
+        ways["pooler"] = lambda outputs: outputs["pooler_output"]
+    return ways
+
+
 def match(
     model: "Model",
     images: "Source | Sequence[Source]",
@@ -56,12 +100,8 @@ def match(
     labels, sources = as_texts(texts), as_sources(images)
     if not labels or "{}" not in template:
         raise InputError(f"{len(labels)} texts and template {template!r}, expected texts, and {{}} for each")
-    encodings = encode(model, [template.replace("{}", label) for label in labels], truncate)
-    vectors = np.empty(
-        (len(labels), model.sessions["text_model"].outputs["text_embeds"].shape[-1]), np.float32
-    )
-    for places, outputs, _ in run(model, encodings, batch_tokens, None):
-        vectors[places] = outputs["text_embeds"]
+    read = [template.replace("{}", label) for label in labels]
+    vectors = embed(model, read, truncate=truncate, batch_tokens=batch_tokens)
     found: list[list[Label]] = []
     for outputs in _run(model, "vision_model", sources, batch_size, progress):
         pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
