@@ -69,7 +69,7 @@ def marian(folder: Path) -> Tokenizer:
         raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
     lacking = len(scores.keys() - words.keys())
     if lacking:
-        said = f"{lacking} pieces of {file} are not in vocab.json, and texts are cut without them"
+        said = f"vocab.json lacks {lacking} of the pieces of {file}, and texts are cut without them"
         warnings.warn(said, stacklevel=2)
 
     def spelt(word: str) -> str:

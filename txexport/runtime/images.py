@@ -93,9 +93,8 @@ class Images:
         rows = [self._row(_open(source, self.on_white)) for source in images]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
-            raise InputError(
-                f"images come out {shapes[0]} and {shapes[1]} high and wide; give them one by one"
-            )
+            said = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            raise InputError(f"{said}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
     def _row(self, image: "Image") -> np.ndarray:
