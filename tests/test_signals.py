@@ -172,6 +172,9 @@ def test_a_stream_of_sounds_makes_what_is_written_down(whisper):
     for place, piece in model.stream_many(sounds, language="fr", max_new_tokens=12):
         texts[place] += piece
     assert texts == model.transcribe(sounds, language="fr", max_new_tokens=12)
+    for run in (model.generate, model.stream):
+        with pytest.raises(InputError, match="for translators of text; for speech choose language"):
+            list(run(sounds[0], tgt_lang="fr"))
 
 
 def test_scores_of_a_sound_are_adjusted_too(whisper):

@@ -511,8 +511,10 @@ def test_vectors_of_texts_and_images(case_of, photographs):
     assert np.array_equal(case.model.embed_image(photographs[0]), case.model.embed_image(photographs[:1])[0])
     with pytest.raises(InputError, match="pooling is 'mean', expected none"):
         case.model.embed_image(photographs, pooling="mean")
-    with pytest.raises(InputError, match="pooling is 'cls', but a model of texts and images pools them"):
-        case.model.embed(texts, pooling="cls")
+    for option in ({"pooling": "cls"}, {"normalize": False}):
+        with pytest.raises(InputError, match="a model of texts and images pools its own way, to length 1"):
+            case.model.embed(texts, **option)
+    assert np.array_equal(case.model.embed(texts, normalize=True), case.model.embed(texts))
 
 
 def test_match_equals_the_pipeline(case_of, photographs):

@@ -122,9 +122,11 @@ def test_marian_translates_text(opus, tmp_path):
     report = txexport.verify(tmp_path / "out", cases=["sentences", "manifest and copied files"])
     assert report.ok
     assert [case.skipped for case in report.cases if case.name == "sentences"] == [None, None]
-    (tmp_path / "out/tokenizer.json").write_text("{}")
-    failed = txexport.verify(tmp_path / "out", cases=["manifest and copied files"]).failed
-    assert "tokenizer.json is not the file that was exported" in failed[0].exception
+    made = tmp_path / "out/tokenizer.json"
+    for spoil in (lambda: made.write_text("{}"), made.unlink):
+        spoil()
+        failed = txexport.verify(tmp_path / "out", cases=["manifest and copied files"]).failed
+        assert failed[0].exception == "AssertionError: tokenizer.json is not the file that was exported"
 
 
 def changed(source: Path, folder: Path, **files: object) -> Path:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +107,11 @@ class Manifest:
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
+    """Whether a graph takes token ids."""
+    return any(port.name == "input_ids" for graph in graphs.values() for port in graph.inputs)
 
 
 def read_json(path: Path, missing: dict | list | None = None):

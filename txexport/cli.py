@@ -64,6 +64,7 @@ def export(source: Path, out: Path, **options: Any) -> None:
     """Write the checkpoint folder SOURCE as the bundle folder OUT."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+    from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
@@ -78,8 +79,7 @@ def export(source: Path, out: Path, **options: Any) -> None:
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     files = ", ".join(graph.file for graph in manifest.graphs.values())
-    reads = any(port.name == "input_ids" for graph in manifest.graphs.values() for port in graph.inputs)
-    if reads and not (out / "tokenizer.json").is_file():
+    if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         said = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )

@@ -70,8 +70,7 @@ def export(
             role: _write_graph(folder, f"{role}.onnx", graph, opset, inline)
             for role, graph in models(resolved.spec, kind, tensors).items()
         }
-        reads = any(port.name == "input_ids" for graph in graphs.values() for port in graph.inputs)
-        companions = _copy_companions(checkpoint, folder, reads)
+        companions = _copy_companions(checkpoint, folder, bundle.reads_tokens(graphs))
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,

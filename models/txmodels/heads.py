@@ -26,15 +26,12 @@ def pick(
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
         return (x * weights).sum(dim=1) / weights.sum(dim=1)
     assert input_ids is not None
-    if kind == Pick.LAST:
+    if kind in (Pick.LAST, Pick.LAST_MARK):
         places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
         if token is not None:
-            places = places * input_ids.ne(token)
+            real = input_ids.ne(token) if kind == Pick.LAST else input_ids.eq(token)  # (B, S)
+            places = places * real
         place = places.max(dim=1).values  # (B)
-    elif kind == Pick.LAST_MARK:
-        assert token is not None
-        places = torch.arange(x.shape[1], device=x.device) * input_ids.eq(token)  # (B, S)
-        place = places.max(dim=1).values
     elif kind == Pick.MARK:
         assert token is not None
         place = input_ids.eq(token).int().argmax(dim=1)

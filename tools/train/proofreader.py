@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from txmodels.model import Model
-from txmodels.training import checkpoints, metrics, objectives, optimisation
+from txmodels.training import metrics, objectives
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/proofreader"
 LABELS = ["in order", "swapped"]
@@ -90,14 +90,9 @@ def main(folder: Path, base: Path, steps: int) -> None:
             logits = model.encode(*ids(tokenizer, list(texts)))["logits"]
         return objectives.classification_loss(logits.float(), torch.tensor(labels))
 
-    optimizer = optimisation.adamw(model, 3e-4)
-    schedule = optimisation.linear(optimizer, steps // 10, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, part, [began_with, sentences])
-    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    tuned = reader.tune(model, loss_of, steps, part, [began_with, sentences])
     random = np.random.default_rng(1)
     texts, labels = (list(part) for part in zip(*examples(heldout, random), strict=True))
-    tuned = checkpoints.load(part)
-    assert isinstance(tuned, Model)
     own = predict(tuned, tokenizer, texts)
     accuracy = metrics.classification(labels, own)["accuracy"]
     simple = baseline(examples(sentences, random), texts)

@@ -8,7 +8,7 @@ stretches of text follow one another. `tagger.py` and `proofreader.py` fine-tune
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -147,6 +147,17 @@ def start(
     model = checkpoints.load(part)
     assert isinstance(model, Model)
     return part, model, tokenizer, weights
+
+
+def tune(model: Model, loss_of: Callable[[int], Tensor], steps: int, part: Path, data: object) -> Model:
+    """Fine-tune, as `_loop.train`; the model as the checkpoint in `part` stores it."""
+    optimizer = optimisation.adamw(model, 3e-4)
+    schedule = optimisation.linear(optimizer, steps // 10, steps)
+    _loop.train(model, loss_of, optimizer, schedule, steps, part, data)
+    checkpoints.save(model, part, like=part, dtype=torch.float16)
+    tuned = checkpoints.load(part)
+    assert isinstance(tuned, Model)
+    return tuned
 
 
 @click.command()

@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from txmodels.model import Model
-from txmodels.training import checkpoints, metrics, objectives, optimisation
+from txmodels.training import metrics, objectives
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/code-tagger"
 LABELS = ["O", "B-CODE", "I-CODE"]
@@ -141,12 +141,7 @@ def main(folder: Path, base: Path, steps: int) -> None:
             logits = model.encode(ids, ids.ne(reader.PAD).long(), torch.zeros_like(ids))["logits"]
         return objectives.token_loss(logits.float(), wanted)
 
-    optimizer = optimisation.adamw(model, 3e-4)
-    schedule = optimisation.linear(optimizer, steps // 10, steps)
-    _loop.train(model, loss_of, optimizer, schedule, steps, part, [began_with, train])
-    checkpoints.save(model, part, like=part, dtype=torch.float16)
-    tuned = checkpoints.load(part)
-    assert isinstance(tuned, Model)
+    tuned = reader.tune(model, loss_of, steps, part, [began_with, train])
     own = f1(heldout, predict(tuned, tokenizer, heldout))
     few = heldout[:400]
     sampled = f1(few, predict(tuned, tokenizer, few))["f1"]

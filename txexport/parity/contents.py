@@ -94,7 +94,8 @@ def _contradictions(
         if not copy.is_file() or sha256(copy) != sha256(path):
             yield f"{name} is not the checkpoint's"
     for name in manifest.companions.keys() - checkpoint.companions().keys():
-        if sha256(folder / name) != manifest.companions[name]:
+        made = folder / name
+        if not made.is_file() or sha256(made) != manifest.companions[name]:
             yield f"{name} is not the file that was exported"
 
 

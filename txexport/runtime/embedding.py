@@ -34,7 +34,9 @@ def embed(
     own way, to length 1.
     """
     if "text_model" in model.sessions:
-        return _of_tower(model, texts, pooling, truncate, batch_tokens, progress)
+        if pooling is not None or normalize is False:
+            raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
+        return _of_tower(model, texts, truncate, batch_tokens, progress)
     session = model.sessions.get("model")
     if session is None or "last_hidden_state" not in session.outputs:
         raise InputError(
@@ -53,14 +55,11 @@ def embed(
 def _of_tower(
     model: "Model",
     texts: str | Sequence[str],
-    pooling: str | None,
     truncate: bool,
     batch_tokens: int,
     progress: Progress | None,
 ) -> np.ndarray:
     """The vectors of texts that a model compares with those of images."""
-    if pooling is not None:
-        raise InputError(f"pooling is {pooling!r}, but a model of texts and images pools them its own way")
     encodings = encode(model, as_texts(texts), truncate)
     width = model.sessions["text_model"].outputs["text_embeds"].shape[-1]
     vectors = np.empty((len(encodings), width), np.float32)

@@ -148,6 +148,7 @@ class Model:
         else: neither on the batches nor on the other prompts.
         """
         if self.hears:
+            _refuse(src_lang, tgt_lang)
             return self.transcribe(
                 prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
             )
@@ -208,6 +209,7 @@ class Model:
         Those of one batch come side by side, and batches one after another, as `generate` makes them.
         """
         if self.hears:
+            _refuse(src_lang, tgt_lang)
             request = speech.request(self, prompts, adjust=adjust, **options)
         else:
             options |= self._target(tgt_lang)
@@ -292,3 +294,9 @@ class Model:
     tag = tagging.tag
     transcribe = speech.transcribe
     zero_shot = tasks.zero_shot
+
+
+def _refuse(*languages: str | None) -> None:
+    """Raise InputError for a language that a model of speech would not look at."""
+    if any(languages):
+        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")

@@ -57,9 +57,12 @@ class Pooling:
                 wanted, given = layer.weight.shape[1], vectors.shape[1]
                 raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
             vectors = layer.apply(vectors)
-        if self.normalize:
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors
+        return unit(vectors) if self.normalize else vectors
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """vectors (B,W) -> the same of length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:

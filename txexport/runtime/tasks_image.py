@@ -9,6 +9,7 @@ from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS, Progress
 from txexport.runtime.embedding import embed
 from txexport.runtime.labels import Label, check_count, labelled, ranked, softmax
+from txexport.runtime.pooling import unit
 from txexport.runtime.tasks import check_task
 from txexport.runtime.text import as_texts
 
@@ -64,8 +65,7 @@ def embed_image(
     output = model.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
     batches = [way(outputs) for outputs in _run(model, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, output.shape[-1]), np.float32), *batches])
-    if normalize:
-        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    vectors = unit(vectors) if normalize else vectors
     return vectors if _several(images) else vectors[0]
 
 
