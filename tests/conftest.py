@@ -1,5 +1,6 @@
 """Checkpoints and bundles, made once a session."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from rows import Row
 
 from txexport.exporter import export
 
-torch.set_num_threads(1)  # there is a worker a core, and threads would wait for each other
+# There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from txgraphs._lowering import NEWER
 
 from txexport import families
 from txexport.exporter import export
-from txexport.parity import cases, verify
+from txexport.parity import cases, plan, verify
+from txexport.parity.bounds import ROUNDINGS
 from txexport.runtime import load, session
 
 CASES = [(row, cache) for row in ROWS for cache in row.caches]
@@ -42,6 +43,7 @@ def _small(monkeypatch):
     Without a limit of their own, their longest case is still beyond every window and bucket.
     """
     monkeypatch.setattr(cases, "LONGEST", 160)
+    monkeypatch.setattr(plan, "OPERATIONS", 0)
     monkeypatch.setattr(session, "ort", SimpleNamespace(**vars(ort) | {"SessionOptions": one_thread}))
 
 
@@ -57,7 +59,8 @@ def test_equals_transformers_and_twin(row: Row, cache, bundle_of):
     for case in report.cases:
         if case.reference == "checkpoint" or case.skipped:
             continue
-        assert {check.tolerance for check in case.checks} == {1e-5}
+        for check in case.checks:  # more only where PyTorch's own float32 is as far from its float64
+            assert check.tolerance == 1e-5 or check.tolerance == ROUNDINGS * check.rounding < 2e-3, check
         compared = {check.output for check in case.checks}
         cacheless = CACHELESS.get(row.model_type) if case.reference == "transformers" else None
         assert compared in (outputs, {"tokens"}, {"beam scores", "beam tokens"}, cacheless)

@@ -7,19 +7,24 @@ give: byte ranges, reads that leave no mapped file behind in memory, and bfloat1
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from txexport.errors import CheckpointError, UnsupportedError
+from txexport.paths import links_out, stays_inside
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
 CHUNK = 16 << 20  # bytes read at a time
+MOST_JSON = 32 << 20  # bytes of a JSON file: Python's objects take some twenty times as many
+MOST_HEADER = 100_000_000  # bytes of a safetensors header, as in its library
+LONGEST_SHAPE = 8
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Stored:
 class Checkpoint:
     """A checkpoint folder, opened: its config and an index of its tensors, none of them read yet.
 
-    Raises CheckpointError when config.json or the weights are missing or damaged.
+    Raises CheckpointError when config.json or the weights are missing or damaged, or a companion is a link
+    that leads out of the folder.
     """
 
     def __init__(self, folder: str | Path):
@@ -45,6 +51,7 @@ class Checkpoint:
             raise CheckpointError(
                 f"{folder} is not a folder; expected a downloaded checkpoint with config.json and safetensors"
             )
+        self.companions()  # a link out of the folder is refused before anything is read
         self.config = read_json(self.folder / "config.json")
         self.files = self._weight_files()
         self.tensors: dict[str, Stored] = {}
@@ -64,6 +71,9 @@ class Checkpoint:
             places = read_json(self.folder / INDEX).get("weight_map")
             if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
                 raise CheckpointError(f"{INDEX}: 'weight_map' is not tensor names to file names")
+            for name in places.values():
+                if not stays_inside(name):
+                    raise CheckpointError(f"{INDEX} names {name!r}, expected a file within its folder")
             files = [self.folder / name for name in sorted(set(places.values()))]
         elif (self.folder / "txexport.json").is_file():
             raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
@@ -88,6 +98,8 @@ class Checkpoint:
             raise UnsupportedError(
                 f"tensor '{name}' is stored as {stored.dtype}; supported are {', '.join(FLOATS)}"
             )
+        if 0 in stored.shape:
+            raise CheckpointError(f"tensor '{name}' is {stored.shape}, which holds no numbers")
         shape = stored.shape or (1,)
         row = math.prod(shape[1:])
         step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
@@ -100,11 +112,16 @@ class Checkpoint:
                     raise CheckpointError(f"{stored.file.name} ends within tensor '{name}'; copy it again")
                 if stored.dtype == "BF16":
                     numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
-                block = numbers.astype(np.float32, copy=False).reshape(count, *shape[1:])
+                with np.errstate(over="ignore"):  # a double beyond float32 is infinite
+                    block = numbers.astype(np.float32, copy=False).reshape(count, *shape[1:])
                 yield block.reshape(stored.shape) if not stored.shape else block
 
     def companions(self) -> dict[str, Path]:
-        """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name."""
+        """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name.
+
+        They are copied, and bundles are published: one that is a link to a file elsewhere raises
+        CheckpointError. Weights may be such links, since what is no safetensors file is never copied.
+        """
         found = {}
         for path in sorted(self.folder.iterdir()):
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
@@ -112,6 +129,9 @@ class Checkpoint:
                 found[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
                 found[f"{path.name}/config.json"] = path / "config.json"
+        for name, path in found.items():
+            if links_out(path, self.folder):
+                raise CheckpointError(f"{self.folder / name} is a link out of the checkpoint; copy it there")
         return found
 
     def hashes(self) -> dict[str, str]:
@@ -122,9 +142,15 @@ class Checkpoint:
 def read_json(path: Path) -> dict:
     """The object in a JSON file. Raises CheckpointError when there is none."""
     try:
+        if not path.is_file() and path.exists():
+            raise ValueError("it is not a file")
+        if (size := path.stat().st_size) > MOST_JSON:
+            raise ValueError(f"{size:,} bytes are more than {MOST_JSON:,}")
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} has no {path.name}") from None
+    except RecursionError:
+        raise CheckpointError(f"{path} cannot be read as JSON: it is nested too deeply") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
@@ -138,18 +164,15 @@ def read_header(file: Path) -> dict[str, Stored]:
         size = file.stat().st_size
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if not 0 < length <= size - 8:
+            if not 0 < length <= min(size - 8, MOST_HEADER):
                 raise ValueError(f"{size} bytes cannot hold a header of {length}")
-            header = json.loads(stream.read(length))
+            header = json.loads(stream.read(length), object_pairs_hook=_distinct)
+        if not isinstance(header, dict):
+            raise ValueError(f"its header is a {type(header).__name__}, expected an object")
         header.pop("__metadata__", None)
-        tensors = {}
-        for name, entry in header.items():
-            begin, end = entry["data_offsets"]
-            dtype, shape = entry["dtype"], tuple(entry["shape"])
-            if end - begin != math.prod(shape) * SIZES.get(dtype, 1):
-                raise ValueError(f"tensor '{name}' of {dtype} {shape} does not fill its {end - begin} bytes")
-            tensors[name] = Stored(file, dtype, shape, 8 + length + begin, end - begin)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        tensors = {name: _stored(file, 8 + length, name, entry) for name, entry in header.items()}
+        _check_apart(tensors)
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not a safetensors file: {error}") from None
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
@@ -159,6 +182,47 @@ def read_header(file: Path) -> dict[str, Stored]:
             f"{file} is truncated: {size} bytes, its header promises {needed}; copy it again"
         )
     return tensors
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object whose names differ. Raises ValueError."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"'{name}' is there twice")
+        found[name] = value
+    return found
+
+
+def _stored(file: Path, start: int, name: str, entry: Any) -> Stored:
+    """The tensor that a header's entry describes, in data from byte `start` on. Raises ValueError."""
+    if not (isinstance(entry, dict) and {"dtype", "shape", "data_offsets"} <= entry.keys()):
+        raise ValueError(f"tensor '{name}' has no dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str):
+        raise ValueError(f"tensor '{name}' has a dtype that is no string")
+    if not (_are_sizes(shape) and len(shape) <= LONGEST_SHAPE):
+        raise ValueError(f"tensor '{name}' has a shape that is not up to {LONGEST_SHAPE} sizes")
+    if not (_are_sizes(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1]):
+        raise ValueError(f"tensor '{name}' has data_offsets that are no begin and end")
+    begin, end = offsets
+    if end - begin != math.prod(shape) * SIZES.get(dtype, 1):
+        raise ValueError(f"tensor '{name}' of {dtype} {tuple(shape)} does not fill its {end - begin} bytes")
+    return Stored(file, dtype, tuple(shape), start + begin, end - begin)
+
+
+def _are_sizes(values: object) -> bool:
+    return isinstance(values, list) and all(type(v) is int and 0 <= v < 2**63 for v in values)
+
+
+def _check_apart(tensors: Mapping[str, Stored]) -> None:
+    """Raise ValueError for tensors that share bytes, which would be one for whoever writes to them."""
+    last, before = 0, ""
+    for name, stored in sorted(tensors.items(), key=lambda item: item[1].offset):
+        if stored.offset < last and stored.nbytes:
+            raise ValueError(f"tensor '{name}' begins within tensor '{before}'")
+        if stored.nbytes:
+            last, before = stored.offset + stored.nbytes, name
 
 
 def sha256(file: Path) -> str:

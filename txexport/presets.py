@@ -5,6 +5,7 @@ the family makes of a config.json with these values; the Transformer of 2017 has
 raises InputError.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -75,7 +76,7 @@ def transformer_big() -> ModelSpec:
 def _transformer(width: int, heads: int) -> ModelSpec:
     """6 layers a side, projections of attention without biases, one word matrix, scaled (3.1 to 3.5)."""
     position = PositionSpec(PositionKind.FIXED, SINUSOIDS)
-    embedding = EmbeddingSpec(37_000, width, position, scale=width**0.5)
+    embedding = EmbeddingSpec(37_000, width, position, scale=math.sqrt(width))
     feed_forward, norm = FeedForwardSpec(width, 4 * width, Activation.RELU), NormSpec(width, 1e-6)
 
     def attention(causal: bool) -> AttentionSpec:
@@ -220,7 +221,7 @@ def t5(size: str) -> ModelSpec:
         relative = RelativeSpec(32, 128, bidirectional=not decodes)
         return StackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
 
-    head = HeadSpec(HeadKind.CAUSAL_LM, scale=width**-0.5)
+    head = HeadSpec(HeadKind.CAUSAL_LM, scale=1 / math.sqrt(width))
     return ModelSpec(encoder=stack(False), decoder=stack(True), head=head, shared_embedding=True)
 
 

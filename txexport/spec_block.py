@@ -1,5 +1,6 @@
 """What a layer is made of: norms, attention, feed-forward networks."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,6 +38,8 @@ class RotarySpec:
     def __post_init__(self) -> None:
         if not self.frequencies:
             raise SpecError("RotarySpec: no frequencies, so nothing is rotated")
+        if not all(map(math.isfinite, self.frequencies)):
+            raise SpecError("RotarySpec: a frequency is not finite")
         positive(self, "scale")
 
 

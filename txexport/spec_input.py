@@ -7,6 +7,8 @@ from txexport.errors import SpecError
 from txexport.kinds import Activation, PositionKind
 from txexport.spec_block import NormSpec, positive
 
+LONGEST_DISTANCE = 2**20  # of a relative bias, which has a number for each
+
 
 @dataclass(frozen=True)
 class PositionSpec:
@@ -89,7 +91,7 @@ class RelativeSpec:
 
     def __post_init__(self) -> None:
         exact = self.directed // 2
-        if exact < 1 or self.max_distance <= exact:
+        if exact < 1 or not exact < self.max_distance <= LONGEST_DISTANCE:
             raise SpecError(
                 f"RelativeSpec: {self.buckets} buckets do not fit distances up to {self.max_distance}"
             )

@@ -1,11 +1,15 @@
 """Specs as JSON values, and back."""
 
 import dataclasses
+import math
 import types
 import typing
 from enum import StrEnum
 
 from txexport.errors import SpecError
+
+LEAVES: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), bool: (bool,)}
+LARGEST = 2**31 - 1
 
 
 def to_dict(spec: object) -> dict:
@@ -36,7 +40,16 @@ def _restore(hint: typing.Any, value: typing.Any) -> typing.Any:
         return tuple(_restore(typing.get_args(hint)[0], item) for item in value)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_dict(hint, value)
-    return hint(value) if isinstance(hint, type) and issubclass(hint, StrEnum) else value
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint(value)
+    if hint in LEAVES and not (type(value) in LEAVES[hint] and _is_possible(value)):
+        raise SpecError(f"{value!r:.60} is no {hint.__name__}, or too large")
+    return value
+
+
+def _is_possible(value: float) -> bool:
+    """Tell whether a number is finite, and a whole one of 32 bits."""
+    return math.isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST
 
 
 def _meant(kinds: list, value: dict) -> typing.Any:

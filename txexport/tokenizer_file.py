@@ -1,19 +1,22 @@
 """A tokenizer.json for checkpoints that were published without one."""
 
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError, Message
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from txexport import original
 from txexport.checkpoint import read_json
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import CheckpointError, TxexportError, UnsupportedError, is_failure
 
 TOKENIZER = "tokenizer.json"
 UNIGRAM = 1  # of a model's types
 NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
 MOST = 10_000_000  # words
+GAPS = 100_000  # numbers without a word
 NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentencePiece leaves it out
 SPECIAL = ("</s>", "<unk>", "<pad>")
 
@@ -43,6 +46,14 @@ def tokenizer_json(folder: Path) -> str | None:
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return None
+    except TxexportError:
+        raise
+    except BaseException as error:  # of tokenizers or protobuf, which share no base class
+        if not is_failure(error):
+            raise
+        raise CheckpointError(
+            f"{folder}: no tokenizer can be made of source.spm and vocab.json: {error}"
+        ) from None
     words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
     return _by_transformers(folder) if words else None
 
@@ -101,6 +112,8 @@ def _words(file: Path) -> dict[str, int]:
         raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
     if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
         raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
+    if max(words.values()) > len(words) + GAPS:
+        raise CheckpointError(f"{file} has {len(words)} words, and numbers up to {max(words.values()):,}")
     if len(set(words.values())) < len(words):
         raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
     return words
@@ -172,14 +185,14 @@ def _by_transformers(folder: Path) -> str | None:
     None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
     these it makes a tokenizer of special tokens.
     """
-    try:
-        from transformers import AutoTokenizer
-    except ImportError:
+    if find_spec("transformers") is None:
         return None
     try:
         with warnings.catch_warnings(action="ignore"):
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # of transformers, tokenizers or protobuf, which share no base class
+            tokenizer = original.from_pretrained("AutoTokenizer", folder)
+    except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
+        if not is_failure(error):
+            raise
         said = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(f"transformers made no tokenizer of {folder}: {said}", stacklevel=3)
         return None

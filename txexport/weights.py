@@ -16,6 +16,8 @@ from txexport.checkpoint import Checkpoint
 from txexport.errors import CheckpointError
 from txexport.parameters import Shapes
 
+AT_ONCE = 1 << 16  # numbers looked at together
+
 
 @dataclass(frozen=True)
 class Take:
@@ -108,6 +110,7 @@ class Weight:
     shape: tuple[int, ...]
     tensors: tuple[str, ...]
     take: Take
+    parameter: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple:
@@ -118,14 +121,24 @@ class Weight:
         return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
-        """The parameter as float32, in blocks of whole rows."""
+        """The parameter as float32, in blocks of rows. Raises CheckpointError for what is not finite."""
         if not self.tensors:
             assert self.take.computed is not None
             yield self.take.computed(self.shape)
-        elif self.take.plain:
-            yield from checkpoint.rows(self.tensors[0])
-        else:
-            yield self.take.cut(checkpoint.read(self.tensors[0]))
+            return
+        name = self.tensors[0]
+        blocks = checkpoint.rows(name) if self.take.plain else [self.take.cut(checkpoint.read(name))]
+        for block in blocks:
+            check_finite(block, f"tensor '{name}', which fills {self.parameter},")
+            yield block
+
+
+def check_finite(numbers: np.ndarray, what: str) -> None:
+    """Raise CheckpointError where `what` holds NaN or infinity, or a float64 beyond float32."""
+    flat = numbers.reshape(-1)
+    for start in range(0, flat.size, AT_ONCE):  # small enough to stay in a processor's cache
+        if not np.isfinite(flat[start : start + AT_ONCE]).all():
+            raise CheckpointError(f"{what} holds NaN or infinity as float32; train or convert it again")
 
 
 def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
@@ -164,7 +177,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             if checkpoint.tensors[name].shape != expected:
                 disagreeing.append(_disagreement(name, expected, checkpoint))
         if present or take.computed is not None:
-            weights[parameter] = Weight(shape, tuple(present), take)
+            weights[parameter] = Weight(shape, tuple(present), take, parameter)
     unused = [
         name
         for canonical, name in found.items()
@@ -209,7 +222,7 @@ def _compare_copies(weights: Mapping[str, Weight], checkpoint: Checkpoint) -> No
         for other in weight.tensors[1:]:
             first = weight.tensors[0]
             pairs = zip(checkpoint.rows(first), checkpoint.rows(other), strict=True)
-            if not all(np.array_equal(a, b) for a, b in pairs):
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):  # NaN is named by `rows`
                 raise CheckpointError(
                     f"config.json ties '{other}' to '{first}', but their numbers differ; "
                     'if they are meant to, set "tie_word_embeddings": false'

@@ -1,6 +1,7 @@
 """One file a family, named after its `model_type`: facts only, from config.json to Spec, and weight names.
 
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
+ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
 `spec(config, task, names)` and `table(spec)`; `names` are a Stored of the checkpoint.
 """
@@ -8,13 +9,14 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
-from txexport.checkpoint import Checkpoint
-from txexport.errors import UnsupportedError
-from txexport.families._config import Config, Stored
+from txexport.checkpoint import Checkpoint, read_json
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.families._config import Config, Room, Stored
 from txexport.parameters import model as parameters
-from txexport.spec import ModelSpec
+from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
 from txexport.weights import Weight, resolve
 from txexport.weights import names as tensor_names
 
@@ -66,20 +68,51 @@ def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
 
     Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit.
     """
-    config = Config(checkpoint.config, checkpoint.folder / "config.json")
+    room = Room.of(checkpoint)
+    config = Config(checkpoint.config, checkpoint.folder / "config.json", room)
     model_type = config.text("model_type")
     family = module(model_type)
+    config = config.renamed(getattr(family, "ALIASES", {}))
     config.refuse_foreign(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
-    if (
-        task is None
-        and (checkpoint.folder / "modules.json").is_file()
-        and "feature-extraction" in family.TASKS
-    ):
+    if task is None and "feature-extraction" in family.TASKS and _is_sentence_encoder(checkpoint.folder):
         task = "feature-extraction"  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
     found = tensor_names(family.NAMING, checkpoint)
-    spec = family.spec(config, task, Stored(checkpoint, found))
+    spec = _spec(family, config, task, Stored(checkpoint, found))
     return Resolved(model_type, task, spec, resolve(family.table(spec), parameters(spec), checkpoint))
+
+
+def _is_sentence_encoder(folder: Path) -> bool:
+    """Whether sentence-transformers' files make vectors of sentences, and not scores of pairs."""
+    named = folder / "config_sentence_transformers.json"
+    crossed = named.is_file() and read_json(named).get("model_type") == "CrossEncoder"
+    return (folder / "modules.json").is_file() and not crossed
+
+
+def _spec(family: ModuleType, config: Config, task: str, names: Stored) -> ModelSpec:
+    """What config.json describes, no larger than the checkpoint.
+
+    Values that no check foresaw are refused here too: width 0 to a negative power, a list for a number.
+    """
+    try:
+        spec = family.spec(config, task, names)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{config.path} describes no model: {error!r}") from error
+    stacks = [spec.encoder, spec.decoder, *((spec.towers.text, spec.towers.vision) if spec.towers else ())]
+    layers = sum(
+        stack.num_layers * max(_experts(block) for block in stack.blocks)
+        for stack in stacks
+        if stack is not None
+    )
+    if layers > 2 * config.room.count:  # two stacks of them
+        raise CheckpointError(
+            f"{config.path} describes {layers} layers, but there are tensors for at most {config.room.count}"
+        )
+    return spec
+
+
+def _experts(block: BlockSpec) -> int:
+    return block.feed_forward.count if isinstance(block.feed_forward, ExpertsSpec) else 1
 
 
 def _task(family: ModuleType, config: Config, task: str | None) -> str:

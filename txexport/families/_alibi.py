@@ -1,8 +1,8 @@
 """Slopes of linear biases, as families compute them."""
 
-import math
-
 import numpy as np
+
+from txexport.families._elementary import power
 
 
 def geometric(heads: int) -> tuple[float, ...]:
@@ -10,7 +10,7 @@ def geometric(heads: int) -> tuple[float, ...]:
 
     As Press et al. (2022, 3) and their code have them.
     """
-    whole = 2 ** math.floor(math.log2(heads))
+    whole = 2 ** (heads.bit_length() - 1)
     slopes = _powers(8 / whole, range(1, whole + 1))
     if whole != heads:
         slopes += _powers(4 / whole, range(1, 2 * (heads - whole) + 1, 2))
@@ -18,12 +18,12 @@ def geometric(heads: int) -> tuple[float, ...]:
 
 
 def _powers(step: float, numbers: range) -> list[float]:
-    base = np.float32(2**-step)
-    return [float(np.float64(base) ** number) for number in numbers]
+    base = float(np.float32(power(2, -step)))
+    return [power(base, number) for number in numbers]
 
 
 def halving(heads: int, longest: float) -> tuple[float, ...]:
     """2^(-m/n), 2^(-2m/n), ... for n heads, m = `longest`; other than powers of 2 pick as MPT's code does."""
-    whole = 2 ** math.ceil(math.log2(heads))
-    slopes = [2.0 ** (-longest * (i + 1) / whole) for i in range(whole)]
+    whole = 2 ** (heads - 1).bit_length()
+    slopes = [power(2, -longest * (i + 1) / whole) for i in range(whole)]
     return tuple(slopes if whole == heads else [*slopes[1::2], *slopes[::2]][:heads])

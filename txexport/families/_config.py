@@ -1,16 +1,21 @@
 """Reading config.json: typed values, and an error that names a value which changes the mathematics."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from txexport.checkpoint import Checkpoint
+from txexport.checkpoint import SINGLE, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.spec import Activation
 
 T = TypeVar("T")
+LONGEST = 2**31 - 1  # of whole numbers, which graphs and libraries may hold in 32 bits
+SHARED_LAYERS = 256
+COMPUTED = 2**16  # rows of sinusoids, whose originals have some thousand
 
 ACTIVATIONS = {
     "gelu": Activation.GELU,
@@ -46,11 +51,31 @@ class Stored(Set[str]):
         return self.checkpoint.read(self.names[name])
 
 
-class Config:
-    """The values of one config.json; a getter without default raises CheckpointError for a missing key."""
+@dataclass(frozen=True)
+class Room:
+    """What a checkpoint's tensors leave room for: so many layers or experts, and numbers side by side."""
 
-    def __init__(self, values: Mapping[str, Any], path: Path):
-        self.values, self.path = values, path
+    count: int
+    width: int
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Room":
+        """The room in `checkpoint`. Few layers may share the tensors of one."""
+        sizes = (size for stored in checkpoint.tensors.values() for size in stored.shape)
+        return cls(max(len(checkpoint.tensors), SHARED_LAYERS), max(sizes, default=1))
+
+
+EVERYTHING = Room(LONGEST, LONGEST)
+
+
+class Config:
+    """The values of one config.json; a getter without default raises CheckpointError for a missing key.
+
+    What a spec is made of number by number must have `room` in the tensors before it takes time or memory.
+    """
+
+    def __init__(self, values: Mapping[str, Any], path: Path, room: Room = EVERYTHING):
+        self.values, self.path, self.room = values, path, room
 
     def _get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
         value = self.values.get(key)
@@ -60,26 +85,59 @@ class Config:
             raise CheckpointError(f"{self.path}: '{key}' is missing")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             wanted = kind.__name__ if isinstance(kind, type) else "number"
-            raise CheckpointError(f"{self.path}: '{key}' is {value!r}, expected {wanted}")
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected {wanted}")
         return value
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number."""
-        return self._get(key, int, default)
+        """A whole number of 32 bits."""
+        value = self._get(key, int, default)
+        if abs(value) > LONGEST:
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected at most {LONGEST}")
+        return value
+
+    def count(self, key: str, default: int | None = None) -> int:
+        """How many there are of what has tensors of its own, as layers."""
+        value = self.integer(key, default)
+        if value > self.room.count:
+            raise CheckpointError(
+                f"{self.path}: '{key}' is {value}, but there are tensors for at most {self.room.count}"
+            )
+        return value
+
+    def check_width(self, name: str, value: int) -> None:
+        """Raise CheckpointError where no tensor has so many numbers side by side."""
+        if value > self.room.width:
+            raise CheckpointError(
+                f"{self.path}: {name} is {value}, but no tensor is wider than {self.room.width}"
+            )
+
+    def positions(self, offset: int) -> int:
+        """The rows of a table that may be computed: `offset` more than there are positions."""
+        key = "max_position_embeddings"
+        if (most := self.integer(key)) > COMPUTED:
+            raise UnsupportedError(
+                f"{self.path}: '{key}' is {most}, positions are computed for at most {COMPUTED}"
+            )
+        return most + offset
 
     def each(self, key: str, layers: int, default: int) -> list[int]:
         """A whole number for each of `layers`; where config.json has but one, it is that of all."""
         found = self._get(key, (int, list), default)
         numbers = found if isinstance(found, list) else [found] * layers
-        if len(numbers) != layers or not all(type(number) is int for number in numbers):
+        if len(numbers) != layers or not all(
+            type(number) is int and abs(number) <= LONGEST for number in numbers
+        ):
             raise CheckpointError(
-                f"{self.path}: '{key}' is {found!r}, expected int, or one a layer of {layers}"
+                f"{self.path}: '{key}' is {shortened(found)}, expected int, or one a layer of {layers}"
             )
         return numbers
 
     def number(self, key: str, default: float | None = None) -> float:
         """Any number."""
-        return float(self._get(key, (int, float), default))
+        value = self._get(key, (int, float), default)
+        if not abs(value) <= sys.float_info.max:  # NaN included
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected a finite number")
+        return float(value)
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """True or false."""
@@ -93,14 +151,17 @@ class Config:
         """A list of strings; empty where the key is missing."""
         found = self._get(key, list, [])
         if not all(isinstance(item, str) for item in found):
-            raise CheckpointError(f"{self.path}: '{key}' is {found!r}, expected strings")
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(found)}, expected strings")
         return found
 
     def numbers(self, key: str) -> list[float]:
         """A list of numbers."""
         found = self._get(key, list, None)
-        if not all(isinstance(item, int | float) for item in found):
-            raise CheckpointError(f"{self.path}: '{key}' is {found!r}, expected numbers")
+        if not all(
+            isinstance(item, int | float) and type(item) is not bool and abs(item) <= sys.float_info.max
+            for item in found
+        ):
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(found)}, expected finite numbers")
         return found
 
     def activation(self, key: str, default: str | None = None) -> Activation:
@@ -119,7 +180,7 @@ class Config:
 
     def local_layers(self, otherwise: Callable[[int], bool], layers: str = "num_hidden_layers") -> list[bool]:
         """Which layers attend to a window only: as layer_types says, or `otherwise` where it is missing."""
-        count, kinds = self.integer(layers), self.strings("layer_types")
+        count, kinds = self.count(layers), self.strings("layer_types")
         if not kinds:
             return [otherwise(layer) for layer in range(count)]
         unknown = set(kinds) - {"sliding_attention", "full_attention"}
@@ -132,14 +193,23 @@ class Config:
 
     def table(self, key: str) -> "Config":
         """A nested object, read in the same way."""
-        return Config(self._get(key, dict, {}), self.path)
+        return Config(self._get(key, dict, {}), self.path, self.room)
 
     def assuming(self, **defaults: Any) -> "Config":
         """The same with values for keys that are missing altogether; null stays null."""
-        return Config(defaults | dict(self.values), self.path)
+        return Config(defaults | dict(self.values), self.path, self.room)
+
+    def replaced(self, **values: Any) -> "Config":
+        """The same with `values` in place of what is there."""
+        return Config(dict(self.values) | values, self.path, self.room)
+
+    def renamed(self, aliases: Mapping[str, str]) -> "Config":
+        """The same by the family's own names; a value under another name wins, as in transformers."""
+        return self.replaced(**{aliases[key]: self.values[key] for key in aliases if key in self.values})
 
     def head_dim(self, width: int, heads: int) -> int:
         """Width of one head where heads share `width` evenly."""
+        self.check_width("width", width)
         if heads < 1 or width % heads:
             raise CheckpointError(f"{self.path}: width {width} cannot be split over {heads} heads")
         return width // heads
@@ -149,7 +219,9 @@ class Config:
         for key, value in allowed.items():
             found = self.values.get(key)
             if found is not None and found != value:
-                raise UnsupportedError(f"{self.path}: {key}={found!r} is not supported; expected {value!r}")
+                raise UnsupportedError(
+                    f"{self.path}: {key}={shortened(found)} is not supported; expected {shortened(value)}"
+                )
 
     def refuse_foreign(self, with_code: bool) -> None:
         """Refuse a checkpoint whose mathematics is in its own code or in packed weights.
@@ -160,10 +232,26 @@ class Config:
             raise UnsupportedError(
                 f"{self.path}: auto_map asks for code of the checkpoint's own, which is never run"
             )
+        if self.values.get("transformers_weights"):
+            raise UnsupportedError(
+                f"{self.path}: transformers_weights names other weights than {SINGLE}, which alone are read"
+            )
+        if (self.path.parent / "adapter_config.json").is_file():
+            raise UnsupportedError(
+                f"{self.path.parent} has an adapter_config.json; merge the adapter into the weights first"
+            )
         if self.values.get("quantization_config"):
             raise UnsupportedError(
                 f"{self.path}: quantization_config is not supported; export the float weights"
             )
+
+
+def shortened(value: object) -> str:
+    """A value as an error message shows it."""
+    if isinstance(value, int) and abs(value) > 10**50:
+        return "a number of more than 50 digits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def shortest(layers: Iterable[T]) -> tuple[T, ...]:

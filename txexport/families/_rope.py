@@ -6,6 +6,7 @@ import numpy as np
 
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config
+from txexport.families._elementary import log, power
 from txexport.spec import RotarySpec
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
@@ -20,12 +21,13 @@ def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
 def _periods(theta: float, size: int) -> np.ndarray:
     """theta to the powers 0, 2/size, 4/size ... in float32.
 
-    The power is taken in double and rounded once, which is what PyTorch's float32 power comes nearest to:
-    they differ by a last bit here and there, and numpy's own float32 power does so more often. A bit
-    matters: position 1000 makes an angle of 6e-5 of it.
+    The power is rounded once, to the nearest number, which is what PyTorch's float32 power comes nearest to:
+    that differs by a last bit here and there, in other places on another processor. A bit matters: position
+    1000 makes an angle of 6e-5 of it.
     """
-    powers = (np.arange(0, size, 2, dtype=np.float32) / np.float32(size)).astype(np.float64)
-    return (np.float64(np.float32(theta)) ** powers).astype(np.float32)
+    powers = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
+    base = float(np.float32(theta))
+    return np.array([power(base, exponent) for exponent in powers.tolist()], np.float32)
 
 
 def rotary(
@@ -46,6 +48,7 @@ def rotary(
     sequences beyond `longest`; it is for families that are `long`, which take that as their limit. Raises
     UnsupportedError for another kind.
     """
+    config.check_width("a head", head_dim)
     values, kind = _scaling(config)
     kinds = (*KINDS, LONG) if long else KINDS
     if kind not in kinds:
@@ -55,19 +58,34 @@ def rotary(
         for place in (config, values):
             place.expect(partial_rotary_factor=1.0)
     base = values.number("rope_theta", config.number(theta, 10000.0))
+    if not 0 < base < math.inf:
+        raise CheckpointError(f"{config.path}: '{theta}' is {base}, expected a number above 0")
     share = values.number("partial_rotary_factor", config.number(fraction or "", default))
-    periods = _periods(base, int(head_dim * share))
-    # float32 throughout, in the order of the original, so that rounding agrees too.
-    frequencies, scale = 1 / periods, 1.0
-    if kind == "linear":
-        frequencies = frequencies / np.float32(values.number("factor"))
-    elif kind == "llama3":
-        frequencies = _llama3(frequencies, values, config)
-    elif kind == "yarn":
-        frequencies, scale = _yarn(periods, base, values, config)
-    elif kind == LONG:
-        frequencies, scale = _longrope(periods, values, config)
+    if not 0 < share <= 1:
+        raise CheckpointError(f"{config.path}: {share} of a head rotates, expected more than 0 and at most 1")
+    try:
+        with np.errstate(all="ignore"):
+            frequencies, scale = _scaled(_periods(base, int(head_dim * share)), base, kind, values, config)
+    except (ArithmeticError, ValueError):  # of quotients and logarithms
+        frequencies, scale = np.array([math.nan]), 1.0
+    if not (np.isfinite(frequencies).all() and math.isfinite(scale)):
+        raise CheckpointError(f"{config.path}: rope of type '{kind}' gives no frequencies by its numbers")
     return RotarySpec(tuple(frequencies.tolist()), scale=scale)
+
+
+def _scaled(
+    periods: np.ndarray, base: float, kind: str, values: Config, config: Config
+) -> tuple[np.ndarray, float]:
+    """Frequencies and attention factor, in float32 and the order of the original, so that rounding agrees."""
+    if kind == "linear":
+        return 1 / periods / np.float32(values.number("factor")), 1.0
+    if kind == "llama3":
+        return _llama3(1 / periods, values, config), 1.0
+    if kind == "yarn":
+        return _yarn(periods, base, values, config)
+    if kind == LONG:
+        return _longrope(periods, values, config)
+    return 1 / periods, 1.0
 
 
 def longest(config: Config) -> int:
@@ -100,7 +118,7 @@ def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.n
             f"{values.path}: 'short_factor' has {len(factors)} numbers, expected {len(periods)}"
         )
     factor = values.number("factor", config.integer("max_position_embeddings") / length)
-    grown = math.sqrt(1 + math.log(factor) / math.log(length)) if factor > 1 else 1.0
+    grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0
     return 1 / (np.array(factors, np.float32) * periods), values.number("attention_factor", grown)
 
 
@@ -122,7 +140,7 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
 
     def turning(rotations: float) -> float:
         """The index of the pair that turns so many times within the original length."""
-        return size * math.log(length / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+        return size * log(length / (rotations * 2 * math.pi)) / (2 * log(theta))
 
     low, high = turning(values.number("beta_fast", 32.0)), turning(values.number("beta_slow", 1.0))
     if values.flag("truncate", True):
@@ -136,7 +154,7 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
 
 def _attention_factor(factor: float, values: Config) -> float:
     def grown(weight: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
+        return 1.0 if factor <= 1 else 0.1 * weight * log(factor) + 1
 
     own, every = values.number("mscale", 0.0), values.number("mscale_all_dim", 0.0)
     return grown(own) / grown(every) if own and every else grown(1.0)

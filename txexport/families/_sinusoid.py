@@ -1,15 +1,16 @@
 """Tables of sinusoidal positions, (rows, width), as families lay them out."""
 
-import math
-
 import numpy as np
+
+from txexport.families._elementary import exp, log, power, sin_cos
 
 
 def halves(shape: tuple[int, ...]) -> np.ndarray:
     """Sines of all frequencies, then cosines (Vaswani et al. 2017, 3.5, in the order of Marian)."""
-    places, width = np.arange(shape[0])[:, None], shape[1]
-    angles = places / np.power(10000.0, 2 * (np.arange(width) // 2) / width)
-    return np.concatenate([np.sin(angles[:, ::2]), np.cos(angles[:, 1::2])], axis=1).astype(np.float32)
+    rows, width = shape
+    periods = np.array([power(10000.0, 2 * i / width) for i in range((width + 1) // 2)])
+    sines, cosines = sin_cos(np.arange(rows)[:, None] / periods)
+    return np.concatenate([sines, cosines[:, : width // 2]], axis=1).astype(np.float32)
 
 
 def stretched(shape: tuple[int, ...], padding: int) -> np.ndarray:
@@ -18,10 +19,10 @@ def stretched(shape: tuple[int, ...], padding: int) -> np.ndarray:
     In float32 throughout, as the original: its rounding of an angle is part of the model.
     """
     half = shape[1] // 2
-    steps = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / (half - 1))
-    frequencies = np.exp(steps.astype(np.float64)).astype(np.float32)
+    steps = np.arange(half, dtype=np.float32) * np.float32(-log(10000) / (half - 1))
+    frequencies = np.array([exp(step) for step in steps.tolist()], np.float32)
     angles = (np.arange(shape[0], dtype=np.float32)[:, None] * frequencies).astype(np.float64)
     table = np.zeros(shape, np.float32)
-    table[:, :half], table[:, half : 2 * half] = np.sin(angles), np.cos(angles)
+    table[:, :half], table[:, half : 2 * half] = sin_cos(angles)
     table[padding] = 0
     return table

@@ -1,5 +1,6 @@
 """BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
@@ -29,6 +30,11 @@ TASKS = {
 }
 
 NAMING = Naming("model.")
+ALIASES = {
+    "num_attention_heads": "encoder_attention_heads",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "encoder_layers",
+}
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
 SIDES = ("encoder", "decoder")
 HEADS: dict[HeadKind, Rules] = {
@@ -114,7 +120,7 @@ def _stack(
         hidden_size=width,
         position=position,
         norm=norm if normed else None,
-        scale=width**0.5 if config.flag("scale_embedding", False) else 1.0,
+        scale=math.sqrt(width) if config.flag("scale_embedding", False) else 1.0,
     )
     decodes, activation = side == "decoder", config.activation("activation_function", "gelu")
     cross = AttentionSpec(width, heads, heads, head_dim, causal=False)
@@ -126,7 +132,7 @@ def _stack(
         cross_attention=cross if decodes else None,
     )
     final = None if placement == NormPlacement.POST else norm
-    return StackSpec(embedding, (block,), config.integer(f"{side}_layers"), final_norm=final)
+    return StackSpec(embedding, (block,), config.count(f"{side}_layers"), final_norm=final)
 
 
 def table(spec: ModelSpec) -> Table:

@@ -74,7 +74,7 @@ def encoder_spec(
         norm,
         NormPlacement.POST,
     )
-    stack = StackSpec(embedding, (block,), config.integer("num_hidden_layers"))
+    stack = StackSpec(embedding, (block,), config.count("num_hidden_layers"))
     if task == "feature-extraction":
         pooler = bool({"pooler.dense.weight", "pooler.weight"} & set(names))
         return ModelSpec(encoder=stack, pooler=pooler)

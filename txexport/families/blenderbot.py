@@ -9,6 +9,7 @@ from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
 TASKS = {"text2text-generation": ("BlenderbotForConditionalGeneration", "BlenderbotModel")}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES
 table = bart.table
 
 

@@ -24,13 +24,14 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("Bloom")
 
 NAMING = Naming("transformer.")
+ALIASES = {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; "n_embed" is the width's first name."""
     config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
-    heads = config.integer("n_head", config.values.get("num_attention_heads"))
+    heads = config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
     block = BlockSpec(
         AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, biased=True),
@@ -41,7 +42,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE), norm=norm),
         (block,),
-        config.integer("n_layer", config.values.get("num_hidden_layers")),
+        config.count("n_layer"),
         final_norm=norm,
         relative=AlibiSpec(geometric(heads)),
     )

@@ -70,7 +70,7 @@ def _stack(
         norm,
         NormPlacement.PRE,
     )
-    return StackSpec(embedding, (block,), config.integer("num_hidden_layers", 12), final_norm=norm)
+    return StackSpec(embedding, (block,), config.count("num_hidden_layers", 12), final_norm=norm)
 
 
 def table(spec: ModelSpec) -> Table:

@@ -23,7 +23,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     config.expect(use_mask_token=True, apply_layernorm=True)
     width, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(width * ratio)
-    own = Config(dict(config.values) | {"intermediate_size": wide}, config.path)
+    own = config.replaced(intermediate_size=wide)
     found = vit.image_spec(own, task, names, tokens=1)
     assert found.encoder is not None
     assert isinstance(found.encoder.embedding, PatchSpec)

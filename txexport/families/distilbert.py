@@ -31,6 +31,7 @@ TASKS = {
 }
 
 NAMING = Naming("distilbert.", {".gamma": ".weight", ".beta": ".bias"})
+ALIASES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"}
 EPS = 1e-12  # fixed in the original, in no config
 
 
@@ -46,7 +47,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormPlacement.POST,
     )
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = StackSpec(embedding, (block,), config.integer("n_layers"))
+    stack = StackSpec(embedding, (block,), config.count("n_layers"))
     if task == "feature-extraction":
         return ModelSpec(encoder=stack)
     if task == "fill-mask":

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
+
+from txexport.errors import CheckpointError
 from txexport.families import bert
 from txexport.families._config import Config, Stored
 from txexport.families._rope import plain_frequencies
@@ -56,7 +59,7 @@ def spec(config: Config, task: str, names: Stored) -> ModelSpec:
         masked=True,
         dropped=config.integer("mask_token_id") if config.flag("token_dropout", False) else None,
     )
-    stack = StackSpec(embedding, (block,), config.integer("num_hidden_layers"), final_norm=norm)
+    stack = StackSpec(embedding, (block,), config.count("num_hidden_layers"), final_norm=norm)
     if task == "feature-extraction":
         return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
     if task == "fill-mask":
@@ -79,7 +82,10 @@ def _frequencies(config: Config, head_dim: int, names: Stored) -> tuple[float, .
     """The frequencies, which a checkpoint may keep rounded: then those are the model's."""
     kept = sorted(name for name in names if name.endswith("rotary_embeddings.inv_freq"))
     if kept:
-        return tuple(names.read(kept[0]).tolist())
+        frequencies = names.read(kept[0])
+        if frequencies.ndim != 1 or not np.isfinite(frequencies).all():
+            raise CheckpointError(f"tensor '{kept[0]}' is no row of finite frequencies")
+        return tuple(frequencies.tolist())
     return plain_frequencies(config.number("rope_theta", 10000.0), head_dim)
 
 

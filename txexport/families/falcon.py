@@ -62,7 +62,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings", 2048)),
         ),
         (block,),
-        config.integer("num_hidden_layers", config.values.get("n_layer")),
+        config.count("num_hidden_layers", config.values.get("n_layer")),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=True)

@@ -1,5 +1,6 @@
 """Gemma 2 (Gemma Team 2024): sandwiched norms, capped scores, every other layer in a window."""
 
+import math
 from collections.abc import Set
 
 from txexport.families import _causal, llama
@@ -43,7 +44,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
                 causal=True,
                 bias=bias,
                 output_bias=bias,
-                scale=config.number("query_pre_attn_scalar", 256) ** -0.5,
+                scale=1 / math.sqrt(config.number("query_pre_attn_scalar", 256)),
                 rotary=turns,
                 window=window if local and window < longest else None,
                 softcap=_cap(config, "attn_logit_softcapping", 50.0),
@@ -56,7 +57,10 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     ]
     stack = StackSpec(
         EmbeddingSpec(
-            config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, longest), scale=width**0.5
+            config.integer("vocab_size"),
+            width,
+            PositionSpec(PositionKind.NONE, longest),
+            scale=math.sqrt(width),
         ),
         shortest(blocks),
         len(blocks),

@@ -21,6 +21,12 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("GPT2") | {"text-generation": ("GPT2LMHeadModel", "GPT2DoubleHeadsModel")}
 
 NAMING = Naming("transformer.")
+ALIASES = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -44,7 +50,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         norm,
         NormPlacement.PRE,
     )
-    stack = StackSpec(embedding, (block,), config.integer("n_layer"), final_norm=norm)
+    stack = StackSpec(embedding, (block,), config.count("n_layer"), final_norm=norm)
     return _causal.model(config, task, stack, tied=True)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, shortened, shortest
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -23,6 +23,7 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("GPTNeo")
 
 NAMING = Naming("transformer.")
+ALIASES = {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -62,17 +63,19 @@ def _layers(config: Config) -> list[str]:
     runs: Any = (
         [[listed, 1]] if listed else config.values.get("attention_types") or [[["global", "local"], 12]]
     )
+    count = config.count("num_layers")
     try:
-        layers = [kind for kinds, times in runs for kind in list(kinds) * times]
+        total = sum(len(kinds) * times for kinds, times in runs)  # before there are so many
+        layers = [kind for kinds, times in runs for kind in list(kinds) * times] if total == count else []
+        known = set(layers) <= {"global", "local"}
     except (TypeError, ValueError):
         raise CheckpointError(
-            f"{config.path}: attention_types is {runs!r}, expected pairs of kinds and how often"
+            f"{config.path}: attention_types is {shortened(runs)}, expected pairs of kinds and how often"
         ) from None
-    count = config.integer("num_layers")
-    if len(layers) != count or set(layers) - {"global", "local"}:
+    if len(layers) != count or not known:
         raise UnsupportedError(
-            f"{config.path}: attention_types {runs!r} is not supported; expected global or local for each "
-            f"of {count} layers"
+            f"{config.path}: attention_types {shortened(runs)} is not supported; expected global or local "
+            f"for each of {count} layers"
         )
     return layers
 

@@ -54,7 +54,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
                 NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
             ),
         ),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 
-from txexport.families import _causal
+from txexport.families import _causal, gpt2
 from txexport.families._config import Config
 from txexport.families._rope import plain_frequencies
 from txexport.spec import (
@@ -23,13 +23,16 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = _causal.tasks("GPTJ")
 
 NAMING = Naming("transformer.")
+ALIASES = gpt2.ALIASES
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
-    rotary = RotarySpec(plain_frequencies(10000.0, config.integer("rotary_dim", 64)), interleaved=True)
+    turned = config.integer("rotary_dim", 64)
+    config.check_width("rotary_dim", turned)
+    rotary = RotarySpec(plain_frequencies(10000.0, turned), interleaved=True)
     attention = AttentionSpec(
         width,
         heads,
@@ -55,7 +58,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
                 NormPlacement.PARALLEL,
             ),
         ),
-        config.integer("n_layer"),
+        config.count("n_layer"),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=False, bias=True)

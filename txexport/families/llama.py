@@ -84,7 +84,7 @@ def decoder_spec(
             )
             for window in windows
         ),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=False)

@@ -3,6 +3,8 @@
 from collections.abc import Set
 from functools import partial
 
+from txexport.checkpoint import read_json
+from txexport.errors import UnsupportedError
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.families._sinusoid import stretched
@@ -12,18 +14,37 @@ from txexport.weights import Rules, Table, Take
 TASKS = {"text2text-generation": ("M2M100ForConditionalGeneration", "M2M100Model")}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; the decoder's positions begin after padding's."""
     config = config.assuming(activation_function="relu", scale_embedding=True)
     config.expect(is_decoder=False)
-    padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings") + bart.OFFSET
+    padding, size = config.integer("pad_token_id", 1), config.positions(bart.OFFSET)
+    _check_start(config, padding)
     positions = {
         "encoder": PositionSpec(PositionKind.FIXED, size, offset=padding, padding=padding),
         "decoder": PositionSpec(PositionKind.FIXED, size, offset=padding + 1),
     }
     return bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
+
+
+def _check_start(config: Config, padding: int) -> None:
+    """Raise UnsupportedError for a decoder that starts with padding, which has a position of its own.
+
+    generation_config.json goes before config.json. Padding further on has no meaning in a target.
+    """
+    generation = config.path.with_name("generation_config.json")
+    for path, values in (
+        (generation, read_json(generation) if generation.is_file() else {}),
+        (config.path, config.values),
+    ):
+        if values.get("decoder_start_token_id") == padding:
+            raise UnsupportedError(
+                f"{path}: decoder_start_token_id {padding} is the padding, whose position is not supported; "
+                "expected another token, as eos_token_id"
+            )
 
 
 def table(spec: ModelSpec) -> Table:

@@ -11,6 +11,7 @@ from txexport.weights import Rules, Table, Take
 TASKS = {"text2text-generation": ("MarianMTModel", "MarianModel")}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -22,7 +23,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         add_final_layer_norm=False,
         static_position_embeddings=True,
     )
-    position = PositionSpec(PositionKind.FIXED, config.integer("max_position_embeddings"))
+    position = PositionSpec(PositionKind.FIXED, config.positions(0))
     return bart.encoder_decoder_spec(
         config,
         names,

@@ -9,6 +9,7 @@ from txexport.spec import ModelSpec, NormPlacement
 TASKS = {"text2text-generation": ("MBartForConditionalGeneration", "MBartModel")}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES
 table = bart.table
 
 

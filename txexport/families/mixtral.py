@@ -10,12 +10,13 @@ from txexport.weights import Rules, Table
 TASKS = _causal.tasks("Mixtral")
 
 NAMING = llama.NAMING
+ALIASES = {"num_experts": "num_local_experts"}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes."""
     config = config.assuming(rms_norm_eps=1e-5, num_key_value_heads=8, rope_theta=1e6)
-    count, chosen = config.integer("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
+    count, chosen = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
 
     def mixture(expert: FeedForwardSpec) -> ExpertsSpec:
         return ExpertsSpec(expert, count, chosen)

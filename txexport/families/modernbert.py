@@ -78,9 +78,7 @@ def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
     theta = config.number(f"{old}_rope_theta", default)
     values = config.table("rope_parameters").table(kind).values
     own = {"rope_theta": theta} | {key: value for key, value in values.items() if value is not None}
-    return rotary(
-        Config(dict(config.values) | {"rope_parameters": own, "rope_scaling": None}, config.path), head_dim
-    )
+    return rotary(config.replaced(rope_parameters=own, rope_scaling=None), head_dim)
 
 
 def _head(config: Config, task: str, norm: NormSpec) -> HeadSpec:

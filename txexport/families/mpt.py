@@ -24,6 +24,7 @@ from txexport.weights import Naming, Rules, Table, Take
 TASKS = {"text-generation": ("MptForCausalLM", "MptModel", "MPTForCausalLM")}
 
 NAMING = Naming("transformer.")
+ALIASES = {"num_attention_heads": "n_heads", "hidden_size": "d_model", "num_hidden_layers": "n_layers"}
 PUBLISHED_WITH_CODE = True
 LONGEST = 8  # of the slopes; the original reads no other
 
@@ -57,7 +58,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             PositionSpec(PositionKind.NONE, config.integer("max_seq_len", 2048)),
         ),
         (block,),
-        config.integer("n_layers"),
+        config.count("n_layers"),
         final_norm=norm,
         relative=AlibiSpec(halving(heads, LONGEST)),
     )

@@ -12,6 +12,7 @@ TASKS = {
 }
 
 NAMING = t5.NAMING
+ALIASES = t5.ALIASES
 table = t5.table
 
 

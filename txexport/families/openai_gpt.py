@@ -26,6 +26,7 @@ TASKS = {
 }
 
 NAMING = Naming("transformer.")
+ALIASES = gpt2.ALIASES
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -45,7 +46,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormSpec(width, config.number("layer_norm_epsilon", 1e-5)),
         NormPlacement.POST,
     )
-    stack = StackSpec(embedding, (block,), config.integer("n_layer"))
+    stack = StackSpec(embedding, (block,), config.count("n_layer"))
     return _causal.model(config, task, stack, tied=True)
 
 

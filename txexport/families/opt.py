@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
         (block,),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm if closed else None,
     )
     return _causal.model(config, task, stack, tied=True)

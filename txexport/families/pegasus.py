@@ -9,6 +9,7 @@ from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
 TASKS = {"text2text-generation": ("PegasusForConditionalGeneration", "PegasusModel")}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES
 table = marian.table
 
 
@@ -22,6 +23,6 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         static_position_embeddings=True,
         extra_pos_embeddings=1,
     )
-    position = PositionSpec(PositionKind.FIXED, config.integer("max_position_embeddings"))
+    position = PositionSpec(PositionKind.FIXED, config.positions(0))
     positions = dict.fromkeys(bart.SIDES, position)
     return bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)

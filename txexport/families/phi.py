@@ -55,7 +55,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
                 NormPlacement.PARALLEL,
             ),
         ),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=False, bias=True)

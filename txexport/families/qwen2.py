@@ -20,7 +20,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 def windows(config: Config) -> list[int | None]:
     """The window of every layer: by layer_types, or else of those from max_window_layers on."""
-    layers = config.integer("num_hidden_layers")
+    layers = config.count("num_hidden_layers")
     if not config.flag("use_sliding_window", False):
         config.expect(layer_types=["full_attention"] * layers)
         return [None] * layers

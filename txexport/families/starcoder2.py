@@ -51,7 +51,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     stack = StackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, longest)),
         (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm,
     )
     return _causal.model(config, task, stack, tied=True)

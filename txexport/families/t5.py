@@ -1,5 +1,6 @@
 """T5 v1, v1.1 and Flan (Raffel et al. 2020): pre-norm encoder-decoder, relative bias, unscaled attention."""
 
+import math
 from collections.abc import Set
 
 from txexport.errors import UnsupportedError
@@ -29,6 +30,12 @@ TASKS = {
 }
 
 NAMING = Naming()
+ALIASES = {
+    "hidden_size": "d_model",
+    "num_attention_heads": "num_heads",
+    "num_hidden_layers": "num_layers",
+    "head_dim": "d_kv",
+}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
@@ -45,18 +52,20 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
 
 def encoder_spec(config: Config) -> ModelSpec:
     """The encoder alone, whose hidden states are the features."""
+    config = config.assuming(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
-    return ModelSpec(encoder=_stack(config, config.integer("num_layers"), decodes=False))
+    return ModelSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
 
 
 def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelSpec:
     """The architecture of version 1, where `first`, or of v1.1."""
+    config = config.assuming(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
-    width, layers = config.integer("d_model"), config.integer("num_layers")
-    tied, scale = first or "lm_head.weight" not in names, width**-0.5 if first else 1.0
+    width, layers = config.integer("d_model"), config.count("num_layers")
+    tied, scale = first or "lm_head.weight" not in names, 1 / math.sqrt(width) if first and width > 0 else 1.0
     return ModelSpec(
         encoder=_stack(config, layers, decodes=False),
-        decoder=_stack(config, config.integer("num_decoder_layers", layers), decodes=True),
+        decoder=_stack(config, config.count("num_decoder_layers", layers), decodes=True),
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, scale=scale),
         shared_embedding=True,
     )
@@ -89,14 +98,16 @@ def _stack(config: Config, layers: int, decodes: bool) -> StackSpec:
 
 
 def _activation(config: Config) -> tuple[Activation, bool]:
-    """The non-linearity, and whether it gates; "gated-gelu" means the tanh form."""
-    name = config.text("feed_forward_proj", "relu")
+    """The non-linearity, and whether it gates, by feed_forward_proj; "gated-gelu" means the tanh form.
+
+    Files may say each once more, in dense_act_fn and is_gated_act, and these win.
+    """
+    name = config.text("feed_forward_proj")
     gated, kind = name.startswith("gated-"), name.removeprefix("gated-")
-    if name == "gated-gelu":
-        kind = "gelu_new"
-    if kind not in ACTIVATIONS:
+    if "-" in kind or kind not in ACTIVATIONS:
         raise UnsupportedError(f"{config.path}: feed_forward_proj '{name}' is not supported")
-    return ACTIVATIONS[kind], gated
+    config = config.assuming(is_gated_act=gated, dense_act_fn="gelu_new" if name == "gated-gelu" else kind)
+    return config.activation("dense_act_fn"), config.flag("is_gated_act")
 
 
 def _gated(stack: StackSpec) -> bool:

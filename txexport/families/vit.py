@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from txexport.errors import UnsupportedError
-from txexport.families._config import Config
+from txexport.families._config import Config, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -47,7 +47,7 @@ def image_spec(config: Config, task: str, names: Set[str], tokens: int) -> Model
             tokens=tokens,
         ),
         (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
-        config.integer("num_hidden_layers"),
+        config.count("num_hidden_layers"),
         final_norm=norm,
     )
     if task == "image-feature-extraction":
@@ -62,7 +62,7 @@ def image_size(config: Config) -> tuple[int, int]:
     height, width = value if isinstance(value, list) and len(value) == 2 else (value, value)
     if type(height) is not int or type(width) is not int:
         raise UnsupportedError(
-            f"{config.path}: image_size is {value!r}, expected one number of pixels or two"
+            f"{config.path}: image_size is {shortened(value)}, expected one number of pixels or two"
         )
     return height, width
 
@@ -71,8 +71,10 @@ def patch_size(config: Config) -> int:
     """The side of a patch in pixels."""
     value = config.values.get("patch_size", 16)
     sides = value if isinstance(value, list) else [value, value]
-    if len(set(sides)) != 1 or type(sides[0]) is not int:
-        raise UnsupportedError(f"{config.path}: patch_size {value!r} is not supported; expected squares")
+    if any(type(side) is not int for side in sides) or len(set(sides)) != 1:
+        raise UnsupportedError(
+            f"{config.path}: patch_size {shortened(value)} is not supported; expected squares"
+        )
     return sides[0]
 
 

@@ -23,12 +23,13 @@ from txexport.weights import Rules, Table, Take
 TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
 
 NAMING = bart.NAMING
+ALIASES = bart.ALIASES | {"num_key_value_heads": "encoder_attention_heads"}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json describes; its scale_embedding scales nothing in the original."""
     config.expect(is_decoder=False)
-    config = Config(dict(config.values) | {"scale_embedding": False}, config.path)
+    config = config.replaced(scale_embedding=False)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
     positions = dict.fromkeys(bart.SIDES, position)
     found = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from txexport import families
+from txexport import families, original
 from txexport.checkpoint import FLOATS, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
@@ -60,11 +60,10 @@ def create(
     import transformers
 
     torch.manual_seed(seed)
-    kind = getattr(transformers, architecture)
     if start is None:
-        model = kind(transformers.AutoConfig.for_model(**config))
+        model = getattr(transformers, architecture)(transformers.AutoConfig.for_model(**config))
     else:
-        model = kind.from_pretrained(start, local_files_only=True, dtype=torch.float32, **config)
+        model = original.model_from_pretrained(architecture, start, dtype=torch.float32, **config)
     model.save_pretrained(folder)
 
 

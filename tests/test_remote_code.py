@@ -1,0 +1,207 @@
+"""Code that a checkpoint carries never runs, whoever answers "y": at export, in a proof, or later."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+import tiny_tokenizers
+
+import txexport
+from txexport import original
+from txexport.errors import TxexportError
+from txexport.parity import verify
+
+PLANTED = """
+import pathlib
+pathlib.Path(MARKER).touch()
+from transformers import BertConfig as Config, BertModel as Model, BertTokenizer as Tokenizer
+from transformers import BertForMaskedLM as Head
+Processor = Extractor = Image = Tokenizer
+def generate(*args, **kwargs):
+    pathlib.Path(MARKER).touch()
+"""
+CODES = {
+    "AutoConfig": "planted.Config",
+    "AutoModel": "planted.Model",
+    "AutoModelForCausalLM": "planted.Head",
+    "AutoModelForMaskedLM": "planted.Head",
+    "AutoTokenizer": ["planted.Tokenizer", "planted.Tokenizer"],
+    "AutoProcessor": "planted.Processor",
+    "AutoFeatureExtractor": "planted.Extractor",
+    "AutoImageProcessor": "planted.Image",
+}
+FILES = [
+    "config.json",
+    "tokenizer_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+    "generation_config.json",
+]
+
+
+def plant(folder: Path, marker: Path, files=FILES, **config) -> Path:
+    """`folder` with code in every place where transformers looks for some, all of which touch `marker`."""
+    code = PLANTED.replace("MARKER", repr(str(marker)))
+    for name in ("planted.py", "modeling.py", "tokenization.py", "custom_generate/generate.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(code)
+    for name in files:
+        file = folder / name
+        values = json.loads(file.read_text()) if file.is_file() else {}
+        values |= {"auto_map": CODES, "custom_generate": "planted"} | (
+            config if name == "config.json" else {}
+        )
+        file.write_text(json.dumps(values))
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """A function that tries everything that brings transformers, where "y" answers whatever is asked.
+
+    It gives what was done, and why the rest was not.
+    """
+    monkeypatch.setattr("builtins.input", lambda *asked: "y")
+
+    def attempt(folder: Path, out: Path, third: bool = False) -> str:
+        said: list[str] = []
+
+        def step(name: str, call) -> None:
+            try:
+                call()
+                said.append(name)
+            except TxexportError as error:
+                said.append(f"{name}: {error}")
+
+        step("export", lambda: txexport.export(folder, out))
+        step("inspect", lambda: txexport.inspect(folder))
+        if said[0] == "export":
+            step("verify", lambda: verify(out, reference="transformers", cases="quick", third=third))
+            step("inspect bundle", lambda: txexport.inspect(out))
+            model = txexport.load(out, device="cpu")
+            step("embed", lambda: model.embed("the cat"))
+            step("generate", lambda: model.generate("the cat", max_new_tokens=2))
+        return ", ".join(said)
+
+    return attempt
+
+
+def made(folder: Path, kind: str) -> Path:
+    """A tiny checkpoint whose tokenizer only transformers can make."""
+    tiny_checkpoint.save(folder, kind)
+    (folder / "tokenizer.json").unlink()
+    words = sorted((vocab := tiny_tokenizers.wordpiece().get_vocab()), key=vocab.get)
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    return folder
+
+
+CASES = {
+    "code beside what is known": ("bert", FILES[1:], {}, "export, inspect, verify"),
+    "a tokenizer of a class that nobody has": (
+        "bert",
+        FILES[1:],
+        {"tokenizer_class": "PlantedTokenizer"},
+        "export, inspect, verify",
+    ),
+    "a family whose tokenizer transformers does not know": (
+        "bloom",
+        FILES[1:],
+        {},
+        "export, inspect, verify",
+    ),
+    "code for what is known": ("bert", FILES, {}, "auto_map asks for code"),
+    "a family published with code": ("phi3", FILES, {}, "export, inspect, verify"),
+    "a model_type that nobody has": ("bert", FILES, {"model_type": "planted"}, "model_type 'planted'"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.filterwarnings("ignore")
+def test_planted_code_never_runs(case, run, tmp_path):
+    kind, files, config, said = CASES[case]
+    marker = tmp_path / "it ran"
+    folder = plant(made(tmp_path / "in", kind), marker, files, **config)
+    if "tokenizer_class" in config:
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings | config))
+    output = run(folder, tmp_path / "out", third=case == "code beside what is known")
+    assert said in output, output
+    assert not marker.exists()
+
+
+def test_the_plant_would_run_if_asked(tmp_path):
+    """Else the tests above could not fail."""
+    marker = tmp_path / "it ran"
+    folder = plant(made(tmp_path / "in", "bert"), marker)
+    ask = "import sys, transformers; transformers.AutoTokenizer.from_pretrained(sys.argv[1])"
+    env = os.environ | {"HF_HOME": str(tmp_path), "HF_MODULES_CACHE": str(tmp_path / "modules")}
+    values = json.loads((folder / "config.json").read_text()) | {"model_type": "planted"}
+    (folder / "config.json").write_text(json.dumps(values))
+    subprocess.run([sys.executable, "-c", ask, str(folder)], input="y\n" * 9, text=True, env=env, timeout=300)
+    assert marker.exists()
+
+
+def test_the_door_cannot_be_opened(tmp_path):
+    """Whatever options a caller passes on."""
+    marker = tmp_path / "it ran"
+    folder = plant(made(tmp_path / "in", "bert"), marker, model_type="planted")
+    for kind in ("AutoConfig", "AutoTokenizer", "AutoModel"):
+        with pytest.raises(ValueError, match="custom code"):
+            original.from_pretrained(kind, folder, trust_remote_code=True, local_files_only=False)
+    assert not marker.exists()
+
+
+def test_transformers_is_called_through_that_door_alone():
+    """Also by tools and by what trains: a second way in would have to say no by itself."""
+    root = Path(txexport.__file__).parents[1]
+    files = [file for part in ("txexport", "models", "tools") for file in (root / part).rglob("*.py")]
+    calls = {file.name for file in files if ".from_pretrained(" in file.read_text("utf-8")}
+    # workers.py calls optimum's, with the same answer
+    assert calls == {"original.py", "tokenizer_file.py", "workers.py"}
+
+
+class Pickled:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return Path.touch, (self.marker,)
+
+
+def test_pickled_weights_are_never_read(checkpoint_of, run, tmp_path):
+    """config.json may name other weights than those that are exported; a reference reads the same."""
+    marker, folder = tmp_path / "it ran", shutil.copytree(checkpoint_of("bert"), tmp_path / "in")
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pickled(marker)))
+    values = json.loads((folder / "config.json").read_text())
+    for extra in ({}, {"transformers_weights": "pytorch_model.bin"}):
+        (folder / "config.json").write_text(json.dumps(values | extra))
+        output = run(folder, tmp_path / f"out{len(extra)}")
+        assert ("transformers_weights" if extra else "export, inspect, verify") in output
+    (folder / "model.safetensors").unlink()
+    assert "has no safetensors weights" in run(folder, tmp_path / "none")
+    assert not marker.exists()
+
+
+def test_pickled_arrays_are_never_read(checkpoint_of, tmp_path):
+    """Of a dense layer over sentence vectors."""
+    marker, out = tmp_path / "it ran", tmp_path / "out"
+    txexport.export(checkpoint_of("bert"), out, task="feature-extraction")
+    (out / "1_Pooling").mkdir()
+    (out / "2_Dense").mkdir()
+    (out / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (out / "2_Dense/config.json").write_text('{"in_features": 48, "out_features": 48}')
+    modules = [{"type": "x.Pooling", "path": "1_Pooling"}, {"type": "x.Dense", "path": "2_Dense"}]
+    (out / "modules.json").write_text(json.dumps(modules))
+    np.savez(out / "2_Dense/dense.npz", weight=np.array([Pickled(marker)], object))
+    with pytest.raises(txexport.TxexportError):
+        txexport.load(out, device="cpu").embed("the cat")
+    assert not marker.exists()

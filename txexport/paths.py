@@ -1,0 +1,31 @@
+"""Paths that a checkpoint or a bundle names, and links that it holds: nothing outside its folder is read."""
+
+import os
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+LONGEST_NAME = 200  # characters of a name, which file systems limit to 255 bytes
+
+
+def stays_inside(name: object) -> bool:
+    """Whether a path that a file names leads to its own folder or below, on every system."""
+    if not isinstance(name, str) or "\0" in name or "\\" in name:
+        return False
+    parts = PurePosixPath(name).parts
+    return not (
+        PureWindowsPath(name).anchor or ".." in parts or any(len(part) > LONGEST_NAME for part in parts)
+    )
+
+
+def links_out(path: Path, folder: Path) -> bool:
+    """Whether `path`, which is below `folder`, leads out of it through a link.
+
+    In the cache of the Hugging Face Hub every file is a link, from models--NAME/snapshots/REVISION to
+    models--NAME/blobs: those of the folder's own repository do not count.
+    """
+    real, target = Path(os.path.realpath(folder)), Path(os.path.realpath(path))
+    if target.is_relative_to(real):
+        return False
+    for parent in real.parents:
+        if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
+            return not target.is_relative_to(parent.parent / "blobs")
+    return True
