@@ -38,25 +38,36 @@ ALLOWED = {
     "txexport/spec_json.py": "",
     "txexport/spec_sparse.py": "",
     "txexport/errors.py": "",
+    "txexport/arguments.py": "numpy paths",
+    "txexport/printable.py": "",
     "txexport/parameters.py": "",
-    "txexport/bundle.py": "",
-    "txexport/checkpoint.py": "numpy",
+    "txexport/paths.py": "",
+    "txexport/swap.py": "",
+    "txexport/bundle.py": "arguments paths swap",
+    "txexport/staging.py": "bundle swap",
+    "txexport/checkpoint.py": "numpy paths",
     "txexport/weights.py": "numpy checkpoint parameters",
     "txexport/families": "numpy checkpoint families parameters weights",
     "models/txmodels": "torch txmodels",
-    "models/txmodels/training": "numpy torch transformers txmodels checkpoint families",
+    "models/txmodels/training": "numpy torch transformers txmodels checkpoint families original",
     "graphs/txgraphs": "onnxscript onnx_ir txgraphs parameters",
-    "txexport/exporter.py": "numpy onnx onnx_ir txgraphs bundle checkpoint families tokenizer_file weights",
-    "txexport/tokenizer_file.py": "tokenizers transformers checkpoint",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL bundle runtime",
+    "txexport/weight_file.py": "numpy onnx_ir bundle checkpoint weights",
+    "txexport/exporter.py": (
+        "numpy onnx onnx_ir txgraphs arguments bundle checkpoint families staging tokenizer_file weight_file "
+        "weights"
+    ),
+    "txexport/original.py": "transformers",
+    "txexport/tokenizer_file.py": "tokenizers checkpoint original",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle paths runtime",
     "txexport/parity": (
-        "numpy onnx onnxruntime openvino torch transformers rich txmodels "
-        "bundle checkpoint costs families parameters parity runtime"
+        "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
+        "arguments bundle checkpoint costs exporter families original parameters parity paths printable "
+        "runtime tokenizer_file weight_file"
     ),
     "txexport/pytest_plugin.py": "parity runtime",
     "txexport/similarity.py": "numpy rich",
     "txexport/answer_table.py": "rich",
-    "txexport/cli_compare.py": "click rich cli_options parity",
+    "txexport/cli_compare.py": "click rich cli_options parity printable",
     "txexport/cli_generate.py": "click cli_options runtime",
     "txexport/cli_options.py": "click rich answer_table parity runtime",
     "txexport/cli_tasks.py": "click rich cli_options similarity",
@@ -64,7 +75,7 @@ ALLOWED = {
     "txexport/costs.py": "counts parameters",
     "txexport/outline.py": "",
     "txexport/operators.py": "onnx bundle",
-    "txexport/inspection.py": "bundle checkpoint costs counts families operators outline",
+    "txexport/inspection.py": "arguments bundle checkpoint costs counts families operators outline",
     "txexport/inspection_table.py": "rich bundle inspection operators",
     "txexport/presets.py": "families",
 }

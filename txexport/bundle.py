@@ -4,16 +4,30 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from txexport.errors import BundleError
+from txexport.arguments import check_fields
+from txexport.errors import BundleError, SpecError
+from txexport.paths import links_out, stays_inside
+from txexport.spec import ModelSpec
+from txexport.spec_json import from_dict
+from txexport.swap import recover
 
 MANIFEST = "txexport.json"
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 WEIGHTS = "weights.safetensors"
-FORMAT = 2
+FORMAT = 3
+READ = re.compile(  # what a loaded bundle looks for by itself
+    r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
+    r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
+    r"|.+/(config\.json|dense\.npz)"
+)
+# What model hubs and systems put beside, and nothing reads.
+UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
+DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Proof:
-    """What verify found when it last tried a bundle whole, and the SHA-256 of the files that it tried.
+    """What verify found when it last tried a bundle whole, and the SHA-256 of its files by name.
 
     `verdict` is "equal" or "NOT EQUAL", `scope` to what, in which runtime, by which cases; `worst_error` is
     of the output that came nearest to its bound, None where it was not finite or nothing was compared.
@@ -71,9 +85,9 @@ class Manifest:
     """What txexport.json says.
 
     `graphs` are by role: `model`, or `encoder_model` and `decoder_model`. `cache` is "static", "dynamic"
-    or None. `opset` is the standard operator set of every graph. `limits` are the longest sequences, in
-    tokens, of encoder and decoder; None is no limit. `companions` are the files copied from the checkpoint,
-    with their SHA-256; `weights_sha256` and
+    or None. `opset` is the standard operator set of every graph; `inline` graphs are flat. `limits` are the
+    longest sequences, in tokens, of encoder and decoder; None is no limit. `companions` are the files copied
+    from the checkpoint, or made of it, with their SHA-256; `weights_sha256` and
     `weights_bytes` are of the weights file. `proof` is what verify last found, None before.
     """
 
@@ -81,6 +95,7 @@ class Manifest:
     task: str
     cache: str | None
     opset: int
+    inline: bool
     graphs: dict[str, GraphFile]
     limits: dict[str, int | None]
     spec: dict
@@ -93,16 +108,16 @@ class Manifest:
     proof: Proof | None = None
 
     @property
+    def sha256(self) -> str:
+        """SHA-256 of what this says, but for the proof."""
+        text = json.dumps(dataclasses.asdict(dataclasses.replace(self, proof=None)), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
     def files(self) -> list[str]:
         """Every file of the bundle, as paths below its folder."""
         graphs = [graph.file for graph in self.graphs.values()]
         return [MANIFEST, WEIGHTS, *graphs, *self.companions]
-
-    @property
-    def files_sha256(self) -> dict[str, str]:
-        """SHA-256 of every file of the bundle but this one."""
-        graphs = {graph.file: graph.sha256 for graph in self.graphs.values()}
-        return graphs | {WEIGHTS: self.weights_sha256} | self.companions
 
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""
@@ -125,7 +140,7 @@ def read_json(path: Path, missing: dict | list | None = None):
         if missing is None:
             raise BundleError(f"{path.parent} is incomplete: {path.name} is missing; export again") from None
         return missing
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read as JSON: {error}") from None
     kind = list if isinstance(missing, list) else dict
     if not isinstance(value, kind):
@@ -136,24 +151,64 @@ def read_json(path: Path, missing: dict | list | None = None):
 def read(folder: str | Path) -> Manifest:
     """The manifest of a bundle whose graphs and weights are all there.
 
-    Raises BundleError when `folder` is no bundle, is incomplete, or comes from a newer txexport.
+    Raises BundleError when `folder` is no bundle, is incomplete, holds a link that leads out of it, or comes
+    from a newer txexport.
     """
     manifest = read_manifest(Path(folder))
+    _refuse_strange(Path(folder))
     for name in [WEIGHTS, *(graph.file for graph in manifest.graphs.values())]:
         if not (Path(folder) / name).is_file():
             raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
     return manifest
 
 
-def check(folder: Path, manifest: Manifest) -> None:
-    """Raise BundleError where a graph is not the one that was exported, or the weights are of another size.
+def is_bundle(folder: Path) -> bool:
+    """Whether a bundle is at `folder`; one that a killed export has moved away is put back first."""
+    if not (folder / MANIFEST).is_file():
+        recover(folder)
+    return (folder / MANIFEST).is_file()
 
-    Every byte of the weights is what `txexport verify` looks at: reading them all would take longer than
-    loading.
+
+def _refuse_strange(folder: Path) -> None:
+    for pattern in ("*", "*/*"):  # as deep as a bundle's files lie
+        for path in sorted(folder.glob(pattern)):
+            if path.is_symlink() and links_out(path, folder):
+                raise BundleError(f"{path} is a link out of the bundle; put what it leads to in its place")
+            if path.exists() and not (path.is_file() or path.is_dir()):  # of a pipe, reading never ends
+                raise BundleError(f"{path} is neither a file nor a folder; take it away")
+
+
+def present(folder: Path) -> list[str]:
+    """Every file below a bundle's folder, as paths; a link to a folder counts as a file, and is not followed.
+
+    A model hub's own files, which nothing reads, are none, nor is what a killed verification left of its
+    txexport.json.
     """
-    for graph in manifest.graphs.values():
-        if hashlib.sha256((folder / graph.file).read_bytes()).hexdigest() != graph.sha256:
-            raise BundleError(f"{folder / graph.file} is not the file that was exported; export again")
+    found = []
+    for path, folders, files in os.walk(folder):
+        for name in [*files, *(name for name in folders if (Path(path) / name).is_symlink())]:
+            found.append((Path(path) / name).relative_to(folder).as_posix())
+    return sorted(name for name in found if not (UNREAD.fullmatch(name) or DRAFT.fullmatch(name)))
+
+
+def check(folder: Path, manifest: Manifest) -> None:
+    """Raise BundleError unless files are those of the export; of the weights, unless their size is.
+
+    A file that no export wrote is refused where a bundle would read it. Every byte of the weights is what
+    `txexport verify` looks at: reading them all would take longer than loading.
+    """
+    known = {graph.file: graph.sha256 for graph in manifest.graphs.values()} | manifest.companions
+    for name, digest in known.items():
+        if not (folder / name).is_file():
+            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+            raise BundleError(f"{folder / name} is not the file that was exported; export again")
+    for name in present(folder):
+        path = folder / name
+        if name not in manifest.files and (READ.fullmatch(name) or path.is_dir()):
+            raise BundleError(
+                f"{path} is not of this export, and would be read; move it away, or export again"
+            )
     size = (folder / WEIGHTS).stat().st_size
     if size != manifest.weights_bytes:
         raise BundleError(
@@ -164,7 +219,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """What txexport.json says, whether or not the other files are there. Raises BundleError as `read`."""
     path = folder / MANIFEST
-    if not path.is_file():
+    if not is_bundle(folder):
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
     values = read_json(path)
     try:
@@ -183,19 +238,55 @@ def read_manifest(folder: Path) -> Manifest:
             )
             for role, graph in values.pop("graphs").items()
         }
+        for name in [*(graph.file for graph in graphs.values()), *values["companions"]]:
+            if not stays_inside(name):
+                raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
         found = values.pop("proof", None)
         proof = None if found is None else Proof(**found)
-        return Manifest(**values | {"graphs": graphs, "source": Source(**values["source"]), "proof": proof})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        source = Source(**values["source"])
+        manifest = Manifest(**values | {"graphs": graphs, "source": source, "proof": proof})
+        ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
+        for entry in (manifest, source, *graphs.values(), *ports, *([proof] if proof is not None else [])):
+            check_fields(entry)
+        if set(graphs) != (roles := _roles(from_dict(ModelSpec, manifest.spec))):
+            said = ", ".join(graphs) or "none"
+            raise ValueError(f"graphs are {said}, expected {', '.join(sorted(roles))}")
+        return manifest
+    except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
 
 
-def tried_sha256(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """SHA-256 of graphs and weights as they are now, which reads all of them."""
-    found = {}
-    for name in [*(graph.file for graph in manifest.graphs.values()), WEIGHTS]:
-        with (folder / name).open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+def _roles(spec: ModelSpec) -> set[str]:
+    """The graphs that a model has."""
+    if spec.towers is not None:
+        return {"text_model", "vision_model", "similarity_model"}
+    if spec.generates and spec.encoder is not None:
+        return {"encoder_model", "decoder_model"}
+    return {"model"}
+
+
+def older_files(folder: Path) -> list[str]:
+    """The files of a bundle that an older txexport wrote, as its txexport.json names them.
+
+    Raises BundleError for a folder that is none.
+    """
+    values = read_json(folder / MANIFEST)
+    try:
+        if not 0 < values["format"] < FORMAT:
+            raise ValueError(values["format"])
+        names = [*(graph["file"] for graph in values["graphs"].values()), *values["companions"]]
+        return [MANIFEST, WEIGHTS, *(name for name in names if stays_inside(name))]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{folder / MANIFEST} is no older bundle's: {error!r}") from None
+
+
+def files_sha256(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a bundle as it is now, which reads all; of txexport.json without its proof."""
+    found = {MANIFEST: read_manifest(folder).sha256}
+    for name in present(folder):
+        if name != MANIFEST and (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 
 

@@ -1,8 +1,42 @@
 """Errors that a user of txexport can meet. Each message is one line: given, expected, what to do."""
 
+import contextlib
+from collections.abc import Iterator
+
+LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
+LONGEST_VALUE = 60
+
 
 class TxexportError(Exception):
-    """Base of every error that txexport raises on purpose. The command line prints it and exits 2."""
+    """Base of every error that txexport raises on purpose. The command line prints it and exits 2.
+
+    Whatever it is told, the message is one line that a terminal can show.
+    """
+
+    def __init__(self, message: object = ""):
+        text = str(message)
+        text = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+        super().__init__("".join(letter if letter.isprintable() else escaped(letter) for letter in text))
+
+
+def escaped(character: str) -> str:
+    """A character that a terminal does not show as Python writes it: \\n for a line's end."""
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object) -> str:
+    """A value from outside as a message quotes it, in a line of bounded length."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a number of more digits than Python writes, or whatever an object's own repr raises
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
+    # Its type is of pyo3_runtime, which cannot be imported.
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 class SpecError(TxexportError):
@@ -31,3 +65,19 @@ class BundleError(TxexportError):
 
 class InputError(TxexportError):
     """Input to a loaded model that it cannot take."""
+
+
+class LibraryError(TxexportError):
+    """A library that crashed instead of answering."""
+
+
+@contextlib.contextmanager
+def crashes() -> Iterator[None]:
+    """Raise LibraryError for a panic of a library written in Rust, which no `except Exception` sees."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or not is_failure(error):
+            raise
+        said = " ".join(str(error).split()) or "it does not say why"
+        raise LibraryError(f"a library crashed on this input: {said[:200]}") from None

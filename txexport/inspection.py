@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from txexport import bundle, costs, counts, families
-from txexport.bundle import MANIFEST, WEIGHTS, Proof
+from txexport.arguments import checked
+from txexport.bundle import WEIGHTS, Proof
 from txexport.checkpoint import Checkpoint, read_header
 from txexport.costs import CacheBytes, Pass
 from txexport.counts import Parameters
@@ -31,8 +32,8 @@ class WeightBytes:
 class BundleFacts:
     """What only a bundle has: the kind of its cache, its graphs by role, bytes of its files, versions.
 
-    `proof` is what verify last found, None before; `changed` are graphs and weights that are no longer those
-    that it tried.
+    `proof` is what verify last found, None before; `changed` are files that are no longer those that it
+    tried, new and missing ones included.
     """
 
     cache: str | None
@@ -74,6 +75,7 @@ class Inspection:
         return dataclasses.asdict(self)
 
 
+@checked
 def inspect(
     path: str | Path, *, task: str | None = None, length: int | None = None, batch: int = 1
 ) -> Inspection:
@@ -86,7 +88,7 @@ def inspect(
     folder = Path(path)
     if batch < 1:
         raise InputError(f"batch is {batch}, expected 1 or more")
-    if (folder / MANIFEST).is_file():
+    if bundle.is_bundle(folder):
         if task is not None:
             raise InputError(f"{folder} is a bundle and has its task; --task is for checkpoints")
         return _of_bundle(folder, length, batch)
@@ -131,11 +133,11 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
 
 
 def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:
-    """The files that differ from those of the proof; to know, all of them are read."""
+    """The files that differ from those of the proof, or that only one side has; all are read."""
     if manifest.proof is None:
         return []
-    proved, now = manifest.proof.sha256, bundle.tried_sha256(folder, manifest)
-    return [name for name, digest in now.items() if proved.get(name) != digest]
+    proved, now = manifest.proof.sha256, bundle.files_sha256(folder)
+    return [name for name in sorted(proved | now) if proved.get(name) != now.get(name)]
 
 
 def _inspection(

@@ -76,5 +76,9 @@ def read_graph(path: Path) -> GraphFacts:
 
 def _port(value: onnx.ValueInfoProto) -> Port:
     kind = value.type.tensor_type
+    if kind.elem_type not in onnx.TensorProto.DataType.values():
+        raise BundleError(
+            f"'{value.name}' is of type {kind.elem_type}, which ONNX does not have; export again"
+        )
     shape: list[int | str] = [dim.dim_param or dim.dim_value for dim in kind.shape.dim]
     return Port(value.name, onnx.TensorProto.DataType.Name(kind.elem_type).lower(), shape)

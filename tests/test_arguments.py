@@ -1,0 +1,61 @@
+"""Wrong arguments of public functions: a user gets one line that says what was expected, and no traceback."""
+
+import numpy as np
+import pytest
+
+import txexport
+from txexport import TxexportError, compare, export, inspect, load, verify
+from txexport.errors import LONGEST_MESSAGE, BundleError, InputError
+
+WRONG = {
+    "source is {}, expected a text or a path": lambda: export({}, "out"),
+    "out is False": lambda: export("checkpoint", False),
+    "opset is array([[0., 0.], [0., 0.]]), expected a whole number": lambda: export(
+        "checkpoint", "out", opset=np.zeros((2, 2))
+    ),
+    "opset is True": lambda: export("checkpoint", "out", opset=True),
+    "task is ['a'], expected a text or None": lambda: export("checkpoint", "out", task=["a"]),
+    "progress is 3, expected a function or None": lambda: export("checkpoint", "out", progress=3),
+    "folder is 'xxxxx": lambda: load("x" * 5000),
+    "source is 'a/xxxxx": lambda: export("a/" + "x" * 300, "out"),
+    "path is 3": lambda: inspect(3),
+    "batch is 'x', expected a whole number": lambda: inspect("x", batch="x"),
+    "length is [[1180591620717411303424]]": lambda: inspect("x", length=[[2**70]]),
+    "threads is [-1]": lambda: load("x", threads=[-1]),
+    "device is b'x'": lambda: load("x", device=b"x"),
+    "ranges is [[5, 1.0]]": lambda: compare("a", "b", ranges=[[5, 1.0]]),
+    "ranges is {'a': (1, 'b')}": lambda: compare("a", "b", ranges={"a": (1, "b")}),
+    "lengths is 9223372036854775808": lambda: compare("a", "b", lengths=2**63),
+    "outputs is [-1], expected a list of a text": lambda: compare("a", "b", outputs=[-1]),
+    "tolerance is '', expected a number or None": lambda: compare("a", "b", tolerance=""),
+    "cases is <function <lambda>": lambda: verify("x", cases=lambda: None),
+    "reference is {1}": lambda: verify("x", reference={1}),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_type_is_told(message):
+    with pytest.raises(InputError) as caught:
+        WRONG[message]()
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("value", [np.int64(17), np.float32(0.5), 3])
+def test_numbers_of_numpy_are_numbers(value):
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        compare("no file", "no file", tolerance=value)
+
+
+def test_message_is_one_line_of_what_a_terminal_shows():
+    with pytest.raises(BundleError) as caught:
+        load("a\nb\u2028\x1b[31mc\x00")
+    assert str(caught.value).startswith(r"a\nb\u2028\x1b[31mc\x00 is not a bundle")
+    assert len(str(TxexportError("x" * 10**6))) == LONGEST_MESSAGE + 3
+    with pytest.raises(InputError, match=r"^length is a set, expected a whole number or None$"):
+        inspect("x", length={10**5000})  # which Python does not write out
+
+
+def test_signatures_stay_those_of_the_functions():
+    assert txexport.export.__doc__.startswith("Write the bundle")
+    with pytest.raises(TypeError, match="missing a required argument: 'out'"):
+        export("x")

@@ -1,0 +1,165 @@
+"""What a bundle's folder may hold, and what txexport.json may say: what is wrong is told at load."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import txexport
+from txexport import bundle, export, inspect, verify
+from txexport.errors import BundleError, UnsupportedError
+from txexport.parity import contents
+
+ROOT = Path(__file__).parent.parent
+FILES = ["manifest and copied files"]
+
+
+def edited(folder: Path, **values) -> None:
+    path = folder / "txexport.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.fixture
+def copy(bundle_of, tmp_path) -> Path:
+    return Path(shutil.copytree(bundle_of("bert"), tmp_path / "bundle"))
+
+
+@pytest.mark.parametrize("name", [".gitattributes", "README.md", "LICENSE", ".cache/huggingface/x.metadata"])
+def test_a_hub_s_own_files_change_nothing(name, copy):
+    (copy / name).parent.mkdir(parents=True, exist_ok=True)
+    (copy / name).write_text("{}")
+    assert verify(copy, reference="twin", cases=FILES).ok
+    txexport.load(copy, device="cpu")
+
+
+def test_a_file_that_nothing_reads_is_for_verify_to_name(copy):
+    (copy / "notes.json").write_text("{}")
+    txexport.load(copy, device="cpu")
+    [case] = verify(copy, reference="twin", cases=FILES).failed
+    assert "notes.json is in the folder, and no export wrote it" in case.exception
+
+
+def test_every_file_that_the_runtime_reads_is_known_as_such():
+    text = "".join(path.read_text() for path in (ROOT / "txexport/runtime").glob("*.py"))
+    names = set(re.findall(r'"([\w.]+\.(?:json|jinja|npz))"', text)) - {bundle.MANIFEST}
+    assert len(names) > 8
+    assert [name for name in sorted(names) if not bundle.READ.fullmatch(name)] == []
+    assert bundle.READ.fullmatch(f"2_Dense/{bundle.DENSE}")
+
+
+def test_a_proof_covers_what_txexport_json_says(copy):
+    assert verify(copy, reference="twin", cases="quick").ok
+    assert inspect(copy).bundle.changed == []
+    edited(copy, limits={"encoder": 20})
+    assert inspect(copy).bundle.changed == ["txexport.json"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"weights_bytes": "x"}, "weights_bytes is 'x', expected a whole number"),
+        ({"companions": 3}, "damaged"),
+        ({"limits": {"encoder": "40"}}, "limits is"),
+        ({"cache": ["static"]}, "cache is"),
+        ({"spec": {}}, "damaged"),
+        ({"spec": {"pooler": True}}, "ModelSpec: neither encoder nor decoder"),
+        ({"graphs": {}}, "graphs are none, expected model"),
+        ({"task": 5}, "task is 5"),
+        ({"format": "3"}, "damaged"),
+        ({"inline": 1}, "inline is 1"),
+        ({"proof": {"created": 1}}, "damaged"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_wrong_types_in_txexport_json_are_told(values, told, copy):
+    edited(copy, **values)
+    for read in (txexport.load, inspect):
+        with pytest.raises(BundleError, match=re.escape(told)):
+            read(copy)
+
+
+def test_force_replaces_a_bundle_of_an_older_txexport(copy, checkpoint_of):
+    edited(copy, format=bundle.FORMAT - 1)
+    with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
+        txexport.load(copy)
+    export(checkpoint_of("bert"), copy, force=True)
+    assert txexport.load(copy, device="cpu").manifest.format == bundle.FORMAT
+
+
+def test_force_replaces_a_bundle_whose_verification_was_killed(copy, checkpoint_of):
+    shutil.copyfile(copy / "txexport.json", copy / "txexport.json.4711")
+    assert verify(copy, reference="twin", cases=FILES).ok
+    export(checkpoint_of("bert"), copy, force=True)
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["bundle"]
+    assert not (copy / "txexport.json.4711").exists()
+
+
+def test_numbers_of_numpy_are_written_as_python_s(checkpoint_of, tmp_path):
+    export(checkpoint_of("bert"), tmp_path / "out", opset=np.int64(24))
+    assert json.loads((tmp_path / "out" / "txexport.json").read_text())["opset"] == 24
+    assert json.loads(json.dumps(inspect(tmp_path / "out", batch=np.int64(2)).to_dict()))["batch"] == 2
+
+
+def test_inputs_of_compare_may_be_lists(bundle_of):
+    file = bundle_of("bert") / "model.onnx"
+    ids = {"input_ids": [[1, 2]], "attention_mask": [[1, 1]], "token_type_ids": [[0, 0]]}
+    report = txexport.compare(file, file, inputs=[ids])
+    assert report.ok
+    report = txexport.compare(file, file, ranges={"input_ids": [0, 5]}, lengths=np.array([4, 5]))
+    assert report.ok
+
+
+def test_a_pipe_is_refused_and_not_waited_for(copy):
+    os.mkfifo(copy / "tokenizer_config.json")
+    for read in (txexport.load, inspect, verify):
+        with pytest.raises(BundleError, match=r"tokenizer_config.json is neither a file nor a folder"):
+            read(copy)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "txexport.json", "tokenizer.json"])
+def test_what_changes_while_it_is_verified_is_not_proved(name, copy):
+    proof = bundle.read(copy).proof  # of another test, perhaps
+
+    def meanwhile(case: str) -> None:
+        if case.startswith("sentences (transformers"):  # the last one
+            text = (copy / name).read_bytes()
+            (copy / name).write_bytes(text.replace(b'"encoder": 40', b'"encoder": 41') + b"\n")
+
+    with pytest.raises(BundleError, match=r"was changed while it was verified; verify it again$"):
+        verify(copy, cases="quick", progress=meanwhile)
+    assert bundle.read_manifest(copy).proof == proof
+
+
+def test_a_made_tokenizer_is_compared_with_its_types(bundle_of):
+    """100 is 100.0 to Python, and a tokenizer that cannot be read to the library."""
+    manifest = bundle.read(bundle_of("bert"))
+    older = dataclasses.replace(manifest, versions=manifest.versions | {"tokenizers": "0.20.0"})
+    assert contents._same("tokenizer.json", b'{"a": 1, "b": true}', b'{"a":1,"b":true}', older)
+    for text in (b'{"a": 1.0, "b": true}', b'{"a": 1, "b": 1}', b'{"b": true, "a": 1}'):
+        assert not contents._same("tokenizer.json", text, b'{"a":1,"b":true}', older)
+
+
+def test_a_tokenizer_that_cannot_be_read_is_no_skipped_case(checkpoint_of, tmp_path):
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    (source / "tokenizer.json").write_text('{"version": 1.0}')
+    export(source, tmp_path / "out")
+    with pytest.raises(BundleError, match=r"tokenizer.json cannot be read"):
+        verify(tmp_path / "out", cases="quick")
+
+
+def test_cases_by_name_say_that_files_were_not_compared(copy):
+    report = verify(copy, reference="twin", cases=["one token"])
+    assert report.scope.endswith("(only 1 by name; graphs and files were not compared)")
+    assert verify(copy, reference="twin", cases=["one token", *FILES]).scope.endswith("(only 2 by name)")
+
+
+def test_a_checkpoint_with_an_adapter_is_refused(checkpoint_of, tmp_path):
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    (source / "adapter_config.json").write_text("{}")
+    with pytest.raises(UnsupportedError, match=r"has an adapter_config.json; merge the adapter"):
+        export(source, tmp_path / "out")

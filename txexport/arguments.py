@@ -1,0 +1,110 @@
+"""Arguments of public functions held against their annotations: a wrong one is an InputError of one line."""
+
+import functools
+import inspect
+import os
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from txexport.errors import InputError, shown
+from txexport.paths import LONGEST_NAME
+
+F = TypeVar("F", bound=Callable[..., Any])
+NUMBERS: dict[type, tuple[type, ...]] = {
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (int, float, np.integer, np.floating),
+}
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", Path: "a path"}
+
+
+def checked(function: F) -> F:
+    """The function, which raises InputError for an argument of another type than its annotation."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(*arguments, **named)
+        hints = _hints(function)
+        for name, value in bound.arguments.items():
+            kind = signature.parameters[name].kind
+            if name not in hints or name == "self" or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
+                continue
+            if not _fits(value, hints[name]):
+                raise InputError(f"{name} is {shown(value)}, expected {_named(hints[name])}")
+            if Path in get_args(hints[name]) and isinstance(value, str | os.PathLike):
+                _check_path(name, value)
+            if isinstance(value, np.generic):  # Python's own goes into JSON
+                bound.arguments[name] = value.item()
+        return function(*bound.args, **bound.kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def _check_path(name: str, value: str | os.PathLike) -> None:
+    """Raise InputError for a path that no file system takes."""
+    if any(len(part) > LONGEST_NAME for part in Path(value).parts):
+        raise InputError(f"{name} is {shown(value)}, expected names of at most {LONGEST_NAME} characters")
+
+
+def check_fields(entry: Any) -> None:
+    """Raise TypeError for a field of a dataclass that is of another type than its annotation."""
+    for name, hint in get_type_hints(type(entry)).items():
+        if not _fits(getattr(entry, name), hint):
+            raise TypeError(f"{name} is {shown(getattr(entry, name))}, expected {_named(hint)}")
+
+
+@functools.cache
+def _hints(function: Callable) -> dict[str, Any]:
+    return get_type_hints(function)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotation's type; what is no plain type fits."""
+    if hint is Any:
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
+        return callable(value)
+    if origin is not None and issubclass(origin, Mapping):
+        pairs = value.items() if isinstance(value, dict) else ()  # others, as an .npz, may read files for it
+        return isinstance(value, Mapping) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in pairs)
+    if origin is tuple:
+        return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
+    if origin is not None and issubclass(origin, Sequence):
+        plain = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+        plain = plain or (isinstance(value, np.ndarray) and value.ndim > 0)
+        return plain and all(_fits(one, inner[0]) for one in value)
+    if hint in NUMBERS:
+        return isinstance(value, NUMBERS[hint]) and (hint is bool or not isinstance(value, bool))
+    if hint is Path:
+        return isinstance(value, os.PathLike)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _named(hint: Any) -> str:
+    """An annotation in words."""
+    if hint is None or hint is type(None):
+        return "None"
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_named, inner)))
+    if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
+        return "a function"
+    if origin is not None and issubclass(origin, Mapping):
+        return f"{_named(inner[1])} by name"
+    if origin is tuple:
+        return f"({', '.join(map(_named, inner))})"
+    if origin is not None and issubclass(origin, Sequence):
+        return f"a list of {_named(inner[0])}"
+    return WORDS.get(hint, getattr(hint, "__name__", str(hint)))

@@ -1,0 +1,135 @@
+"""Where export writes: a folder beside the bundle's place, put there when it is whole."""
+
+import contextlib
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from txexport import bundle, swap
+from txexport.errors import BundleError
+
+
+@contextlib.contextmanager
+def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
+    """A fresh folder beside `out` that becomes `out` when the body ends, and vanishes if it fails.
+
+    `out` itself is untouched until then, and has the old bundle or the new one whenever this process is
+    killed. What killed exports have left beside it is removed. Raises BundleError, as where another export
+    writes there.
+    """
+    try:
+        _check_replaceable(out, source, force)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with swap.locked(out):
+            _tidy(out)
+            _check_replaceable(out, source, force)  # another export may have ended before the lock was ours
+            partial = swap.beside(out, swap.PARTIAL)
+            partial.mkdir()
+            try:
+                yield partial
+                _check_replaceable(out, source, force)  # and a person may have written there meanwhile
+                swap.put(partial, out)
+            finally:
+                _tidy(out)
+    except OSError as error:
+        raise BundleError(
+            f"{out} could not be written: {error.strerror or error}; it is as it was"
+        ) from error
+
+
+def _check_replaceable(out: Path, source: Path, force: bool) -> None:
+    """Raise BundleError unless `out` is free, an empty folder, or a bundle that `force` may replace."""
+    if swap.is_free(out):
+        return
+    if not (out / bundle.MANIFEST).is_file():
+        raise BundleError(f"{out} exists and is not a bundle; choose another folder")
+    if not force:
+        raise BundleError(f"{out} exists; choose another folder, or --force to replace it")
+    if source.resolve().is_relative_to(out):
+        raise BundleError(f"{out} holds the checkpoint itself; choose another folder")
+    known = _files(out)
+    if not known:
+        raise BundleError(f"{out} has a {bundle.MANIFEST} that cannot be read; remove the folder yourself")
+    strange = _strange(out, known)
+    if strange:
+        raise BundleError(
+            f"{out} holds files that no export wrote ({', '.join(strange[:3])}); move them away"
+        )
+
+
+def _strange(folder: Path, known: set[str]) -> list[str]:
+    """What lies in a folder beside files of these names and the folders that those need.
+
+    Links are strange, whatever they are called and wherever they lead, and never followed.
+    """
+    needed = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
+    strange = []
+    for parent, folders, files in os.walk(folder):
+        for names, expected in ((folders, needed), (files, known)):
+            paths = {Path(parent, name).relative_to(folder).as_posix(): Path(parent, name) for name in names}
+            strange += [name for name, path in paths.items() if name not in expected or path.is_symlink()]
+    return sorted(strange)
+
+
+def _tidy(out: Path) -> None:
+    """Undo and remove what exports to `out` have left beside it. Only for who holds the lock."""
+    swap.put_back(out)
+    for folder in swap.leftovers(out, swap.PARTIAL):
+        if _files(folder):  # an export that was whole, or, exchanged with one, what had been at `out`
+            _discard(out, folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in swap.leftovers(out, swap.OLD):
+        if (out / bundle.MANIFEST).is_file():
+            _discard(out, folder)
+        else:
+            _warn(f"the bundle that was at {out} is at {folder} now, since something else is in its place")
+    for folder in swap.leftovers(out, swap.REPLACED):
+        _remove(folder)
+
+
+def _files(folder: Path) -> set[str]:
+    """The files of the bundle in a folder, of an older txexport too; none where there is no whole one."""
+    for read in (lambda path: bundle.read_manifest(path).files, bundle.older_files):
+        try:
+            return {
+                *read(folder),
+                *(path.name for path in folder.iterdir() if bundle.DRAFT.fullmatch(path.name)),
+            }
+        except BundleError:
+            continue
+    return set()
+
+
+def _discard(out: Path, folder: Path) -> None:
+    """Have what was a bundle removed, and never put back nor taken for an export that was not finished."""
+    try:
+        os.rename(folder, swap.beside(out, swap.REPLACED))
+    except OSError as error:
+        _warn(f"{folder} could not be removed: {error.strerror}")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a bundle's files, its manifest last, and empty folders; what is not the bundle's stays."""
+    known = _files(folder) - {bundle.MANIFEST}
+    try:
+        for parent, _, files in os.walk(folder, topdown=False):
+            for path in (Path(parent, name) for name in files):
+                if path.relative_to(folder).as_posix() in known and not path.is_symlink():
+                    path.unlink()
+            if Path(parent) != folder and not os.listdir(parent):
+                os.rmdir(parent)
+        strange = sorted(set(os.listdir(folder)) - {bundle.MANIFEST})
+        if strange:
+            _warn(f"{folder} keeps files that no export wrote ({', '.join(strange[:3])}); move them away")
+            return
+        (folder / bundle.MANIFEST).unlink(missing_ok=True)
+        folder.rmdir()
+    except OSError as error:
+        _warn(f"{folder} could not be removed: {error.strerror}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=5)
