@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from bundle_edits import relist
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -49,7 +50,7 @@ def bundle(bundle_of, tmp_path):
         else:
             settings["chat_template"] = template
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-        return folder, tokenizer
+        return relist(folder), tokenizer
 
     return make
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import pytest
+from bundle_edits import relist
 from rows import GENERATE, Row
 from tokenizers import Tokenizer
 
@@ -171,7 +172,7 @@ def with_settings(folder, tmp_path, **settings):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "generation_config.json").write_text(json.dumps(settings))
-    return txexport.load(copy, device="cpu")
+    return txexport.load(relist(copy), device="cpu")
 
 
 def test_generation_settings_of_the_checkpoint_count(bundle_of, tmp_path):
@@ -197,10 +198,10 @@ def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
     config |= {"eos_token_id": 3, "forced_bos_token_id": 17, "max_length": 9}
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "generation_config.json").write_text("{}")
-    ours = txexport.load(copy, device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").settings
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((), None, None)
     (copy / "generation_config.json").unlink()
-    ours = txexport.load(copy, device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").settings
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((3,), 17, 9)
 
 
@@ -213,7 +214,7 @@ def test_settings_that_are_left_out_are_said(bundle_of, tmp_path):
 def test_bundle_without_tokenizer_still_takes_ids(bundle_of, tmp_path):
     shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
     (tmp_path / "copy" / "tokenizer.json").unlink()
-    model = txexport.load(tmp_path / "copy", device="cpu")
+    model = txexport.load(relist(tmp_path / "copy"), device="cpu")
     assert len(model.generate_ids([[5]], max_new_tokens=3)[0]) == 3
     with pytest.raises(BundleError, match=r"has no tokenizer\.json"):
         model.generate("the cat")
@@ -265,7 +266,7 @@ def test_pooling_is_what_the_checkpoint_says(config, method, bundle_of, tmp_path
     kinds = ["Transformer", "Pooling"]
     modules = [{"type": f"sentence_transformers.models.{kind}", "path": "1_Pooling"} for kind in kinds]
     (folder / "modules.json").write_text(json.dumps(modules))
-    model = txexport.load(folder, device="cpu")
+    model = txexport.load(relist(folder), device="cpu")
     if method is None:
         with pytest.raises((BundleError, InputError), match="pooling"):
             model.embed("the cat")
@@ -280,7 +281,7 @@ def test_unknown_module_of_a_sentence_encoder_is_refused(bundle_of, tmp_path):
         json.dumps([{"type": "sentence_transformers.models.CNN", "path": ""}])
     )
     with pytest.raises(BundleError, match="module CNN is not supported"):
-        txexport.load(folder, device="cpu").embed("the cat")
+        txexport.load(relist(folder), device="cpu").embed("the cat")
 
 
 def test_texts_too_long_are_an_error_or_cut_on_request(model_of):
@@ -392,7 +393,7 @@ def test_text_with_more_words_than_the_model_knows(bundle_of, tmp_path):
     tokenizer.add_tokens([f"[extra{i}]" for i in range(60)])
     tokenizer.save(str(copy / "tokenizer.json"))
     with pytest.raises(InputError, match=r"token ids run from \d+ to \d+, expected 0 to 310"):
-        txexport.load(copy, device="cpu").generate("the [extra59]")
+        txexport.load(relist(copy), device="cpu").generate("the [extra59]")
 
 
 DAMAGED = [
@@ -408,7 +409,7 @@ def test_damaged_settings_are_one_line(name, text, said, bundle_of, tmp_path):
     shutil.copytree(bundle_of("gpt2"), copy)
     (copy / name).write_text(text)
     with pytest.raises(BundleError, match=said) as caught:
-        txexport.load(copy, device="cpu").generate("the cat")
+        txexport.load(relist(copy), device="cpu").generate("the cat")
     assert "\n" not in str(caught.value)
 
 

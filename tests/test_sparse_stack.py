@@ -26,7 +26,7 @@ import txexport
 from txexport import parameters
 from txexport.bundle import Manifest, Source
 from txexport.errors import CheckpointError, InputError, SpecError
-from txexport.exporter import _limits, _write_graph, export
+from txexport.exporter import _write_graph, export, limits
 from txexport.runtime import load
 from txexport.runtime import model as runtime
 from txexport.runtime.session import open_session
@@ -283,14 +283,15 @@ def test_a_stack_that_contradicts_itself_is_refused(message, make):
 
 def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     spec = MODELS["linformer"]
-    file = _write_graph(tmp_path, "model.onnx", graph_of(spec, seeded(Model(spec))), 24, False)
+    file = _write_graph(tmp_path, "model.onnx", graph_of(spec, seeded(Model(spec))).model("0", 24))
     manifest = Manifest(
         "own",
         "fill-mask",
         None,
         24,
+        False,
         {"model": file},
-        _limits(spec),
+        limits(spec),
         to_dict(spec),
         Source("", {}),
         {},

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, Progress, run, text_limit
-from txexport.runtime.labels import check_count, softmax
+from txexport.runtime.labels import softmax
+from txexport.runtime.options import check_count
 from txexport.runtime.tasks import as_pairs, check_task
 from txexport.runtime.text import Item
 
@@ -87,9 +88,11 @@ def _windows(
 ) -> list[Encoding]:
     """The first window of each question and context, with those after it in its `overflowing`."""
     limit = text_limit(model)
+    if max_seq_len is not None:
+        check_count("max_seq_len", max_seq_len)
     size = min(limit or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
     if size > (limit or size):
-        raise InputError(f"max_seq_len is {size}, the model reads at most {limit} tokens")
+        raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
     overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride
     return model.text.windows(pairs, size, overlap, "only_second")
 

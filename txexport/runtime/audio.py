@@ -10,8 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.runtime import memory
+from txexport.runtime.options import is_whole
 from txexport.runtime.preprocessor import read_settings
+from txexport.runtime.session import first_line
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray
 
@@ -29,6 +32,10 @@ DEFAULTS: dict[str, Any] = {
 SINGLE = {"padding_side": "right", "dither": 0.0}  # what has one value here; dither is random noise
 COUNTS = ("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft")
 HIGHEST = 8000.0  # Hz, at any sampling rate
+FASTEST = 384_000  # Hz, of what is resampled: the filter grows with the rate
+TAPS = 2**24  # of all phases of the filter
+LOUDEST = 1e6  # far beyond what a sound has
+FRAMES = 2**26  # numbers of all frames of a sound, which are in memory at once
 
 # The resampling filter: the lower Nyquist frequency is where its stopband begins.
 CROSSINGS, KAISER, CUTOFF = 64, 9.0, 0.955
@@ -52,15 +59,35 @@ class Audio:
         for name in COUNTS:
             if not isinstance(asked[name], int) or asked[name] < 1:
                 raise BundleError(
-                    f"feature extractor: {name} is {asked[name]!r}, expected a whole number from 1"
+                    f"feature extractor: {name} is {shown(asked[name])}, expected a whole number from 1"
                 )
         for name, value in SINGLE.items():
             if asked[name] != value:
                 raise UnsupportedError(f"feature extractor: {name} {asked[name]!r} is not supported")
+        frames = asked["chunk_length"] * asked["sampling_rate"] // asked["hop_length"] + 1
+        widest = max(asked["n_fft"], asked["feature_size"])
+        if asked["hop_length"] > asked["chunk_length"] * asked["sampling_rate"]:
+            raise BundleError(
+                f"feature extractor: hop_length is {shown(asked['hop_length'])}, longer than a sound"
+            )
+        if frames * widest > FRAMES or asked["n_fft"] * asked["feature_size"] > FRAMES:
+            said = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
+            raise BundleError(f"feature extractor: {said} make more than {FRAMES:,} numbers of a sound")
+        if (
+            asked["sampling_rate"] > FASTEST
+            or asked["n_fft"] // 2 >= asked["chunk_length"] * asked["sampling_rate"]
+        ):
+            raise BundleError(
+                f"feature extractor: sampling_rate is {asked['sampling_rate']} and n_fft {asked['n_fft']}, "
+                f"expected at most {FASTEST}, and less than two chunks"
+            )
+        silence = asked["padding_value"]
+        if isinstance(silence, bool) or not isinstance(silence, int | float) or not abs(silence) <= LOUDEST:
+            raise BundleError(f"feature extractor: padding_value is {shown(silence)}, expected a number")
         self.rate: int = asked["sampling_rate"]
         self.samples: int = asked["chunk_length"] * self.rate
         self.hop: int = asked["hop_length"]
-        self.silence = float(asked["padding_value"])
+        self.silence = float(silence)
         self.window = np.hanning(asked["n_fft"] + 1)[:-1]
         self.filters = mel_filters(asked["feature_size"], asked["n_fft"], self.rate)
 
@@ -75,6 +102,9 @@ class Audio:
             sounds = [sounds]
         if not sounds:
             raise InputError("no sound was given")
+        memory.check(
+            f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
+        )
         rows = [self._row(self._samples(source, rate)) for source in sounds]
         return np.ascontiguousarray(np.stack(rows))
 
@@ -83,9 +113,9 @@ class Audio:
         if isinstance(source, str | os.PathLike):
             samples, found = read_wav(source)
         else:
-            samples, found = np.asarray(source), self.rate if rate is None else rate
-        if not isinstance(found, int | np.integer) or found < 1:
-            raise InputError(f"a rate is {found}, expected a whole number of Hz, from 1")
+            samples, found = _array(source), self.rate if rate is None else rate
+        if not is_whole(found, 1, FASTEST):
+            raise InputError(f"a rate is {shown(found)}, expected a whole number of Hz, from 1 to {FASTEST}")
         if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
             raise InputError(
                 f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1"
@@ -95,7 +125,7 @@ class Audio:
         if samples.size * self.rate > self.samples * found:
             long, most = samples.size / found, self.samples // self.rate
             raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
-        return resample(samples, found, self.rate)
+        return resample(samples, int(found), self.rate)
 
     def _row(self, samples: np.ndarray) -> np.ndarray:
         """The features (M,F) of samples (N,), in float64 up to the result."""
@@ -106,6 +136,15 @@ class Audio:
         power = np.abs(np.fft.rfft(frames[:-1] * self.window)) ** 2  # (F, n_fft // 2 + 1)
         bands = np.log10(np.maximum(power @ self.filters, 1e-10))  # (F, M)
         return ((np.maximum(bands, bands.max() - 8) + 4) / 4).T.astype(np.float32)
+
+
+def _array(sound: object) -> np.ndarray:
+    try:
+        return np.asarray(sound)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths
+        raise InputError(
+            f"a sound is {type(sound).__name__}, expected floats (N,) between -1 and 1"
+        ) from None
 
 
 def mel_filters(bands: int, n_fft: int, rate: int) -> np.ndarray:
@@ -130,11 +169,12 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[np.ndarray, int]:
     try:
         with wave.open(os.fspath(path), "rb") as file:
             channels, width, rate, count = file.getparams()[:4]
-            data = file.readframes(count)
+            most = os.path.getsize(path) // (channels * width)  # whatever the header says
+            data = file.readframes(min(count, most))
     except OSError as error:
         raise InputError(f"sound {path} cannot be read: {error}") from None
-    except (wave.Error, EOFError) as error:
-        said = str(error) or "it ends too soon"
+    except Exception as error:  # wave raises whatever the damage makes it meet
+        said = first_line(error) if str(error) else "it ends too soon"
         raise InputError(f"sound {path} is no PCM WAV file: {said}; convert it to one") from None
     if len(data) != count * channels * width:
         raise InputError(f"sound {path} is cut short: {len(data)} of {count * channels * width} bytes")
@@ -163,11 +203,19 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     half = math.ceil(CROSSINGS / cutoff)
     padded = np.pad(samples.astype(np.float64), half)
     result = np.empty(-(-samples.size * up // down), np.float32)
-    for phase in range(min(up, result.size)):
-        start, rest = divmod(phase * down, up)
-        x = np.arange(-half, half + 1) - rest / up
+    offsets, phases = np.arange(-half, half + 1), min(up, result.size)
+    if phases * offsets.size > TAPS:
+        raise InputError(
+            f"a rate of {rate} Hz is no simple part of {target}; convert the sound, as to 48000 Hz"
+        )
+    at_once = max(1, TAPS // 256 // offsets.size)
+    for first in range(0, phases, at_once):
+        starts, rests = np.divmod(np.arange(first, min(first + at_once, phases)) * down, up)
+        x = offsets - rests[:, None] / up  # (phases, taps)
         taps = np.sinc(cutoff * x) * np.i0(KAISER * np.sqrt(np.maximum(1 - (x / half) ** 2, 0)))
-        spans = sliding_window_view(padded[start:], taps.size)[::down]
-        outputs = result[phase::up]
-        outputs[:] = spans[: outputs.size] @ (taps / taps.sum())
+        taps /= taps.sum(axis=1, keepdims=True)
+        for phase, (start, own) in enumerate(zip(starts.tolist(), taps, strict=True), first):
+            spans = sliding_window_view(padded[start:], offsets.size)[::down]
+            outputs = result[phase::up]
+            outputs[:] = spans[: outputs.size] @ own
     return result

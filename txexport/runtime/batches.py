@@ -1,19 +1,24 @@
 """Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, shown
+from txexport.runtime import memory
+from txexport.runtime.options import check_flag, is_whole
+from txexport.runtime.session import Session, finite
 from txexport.runtime.text import LONGEST_FIRST, Item, as_rows, pad
+from txexport.runtime.token_types import gives_types
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
 
 Progress: TypeAlias = Callable[[int, int], None]
-Batch: TypeAlias = tuple[list[int], dict[str, np.ndarray], np.ndarray]
+Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
 BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait longer for memory
@@ -31,6 +36,7 @@ def encode(
     `strategy` says which text of a pair is cut: "longest_first", "only_first" or "only_second". Raises
     InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
     """
+    check_flag("truncate", truncate)
     limit = min((n for n in (text_limit(model), longest) if n), default=None)
     encodings = model.text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
@@ -68,16 +74,29 @@ def run(
     `progress` is told how many are done, and of how many. Errors as `together`.
     """
     role = "text_model" if "text_model" in model.sessions else "model"
-    stacks = model.manifest.spec.get("towers") or {"text": model.manifest.spec["encoder"]}
-    as_rows([encoding.ids for encoding in encodings], stacks["text"]["embedding"]["vocab_size"])
+    as_rows([encoding.ids for encoding in encodings], model.vocabulary(role))
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
+        session = model.sessions[role]
+        _check_room(session, len(places), max(lengths[i] for i in places))
         feeds = _feeds(model, role, [encodings[i] for i in places])
-        outputs = model.sessions[role].run(feeds)
+        outputs = finite(session.run(feeds))
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
         if progress is not None:
             progress(done, len(encodings))
+
+
+def _check_room(session: Session, rows: int, longest: int) -> None:
+    """Raise InputError where the outputs of so many rows exceed the memory."""
+    size = 0
+    for port in session.outputs.values():
+        dims = [
+            dim if isinstance(dim, int) else {"batch_size": rows, "num_choices": 1}.get(dim, longest)
+            for dim in port.shape
+        ]
+        size += 4 * math.prod(dims)
+    memory.check(f"a batch of {rows:,} texts of {longest:,} tokens", size)
 
 
 def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -86,8 +105,8 @@ def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Itera
     In a batch each costs what the dearest of them does, in all at most `budget`; one alone may cost more.
     Raises InputError for a budget of less than 1.
     """
-    if budget < 1:
-        raise InputError(f"batch_tokens is {budget}, expected at least 1")
+    if not is_whole(budget, 1):
+        raise InputError(f"batch_tokens is {shown(budget)}, expected at least 1")
     batch: list[int] = []
     dearest = 0
     for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -116,10 +135,14 @@ def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str
     wanted = {port.name: port for port in model.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]
     padding = model.config.get("pad_token_id")
-    ids, mask = pad(rows, padding if isinstance(padding, int) else 0)
+    if not isinstance(padding, int) or not 0 <= padding < model.vocabulary(role):
+        padding = 0
+    ids, mask = pad(rows, padding)
     feeds = {"input_ids": ids, "attention_mask": mask}
     if "token_type_ids" in wanted:
-        feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
+        feeds["token_type_ids"] = np.zeros_like(ids)
+        if gives_types(model.text.settings, model.config):
+            feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
     if "global_attention_mask" in wanted:
         separator = model.config.get("sep_token_id", 2)
         feeds["global_attention_mask"], _ = pad(

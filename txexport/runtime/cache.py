@@ -4,11 +4,13 @@ A batch is padded on the right. `counts` says how many of a row's new tokens are
 row overwrites its padding.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import onnxruntime as ort
 
+from txexport.runtime import memory
 from txexport.runtime.session import Session
 
 CROSS = ".encoder."
@@ -17,10 +19,20 @@ CROSS = ".encoder."
 def open_cache(
     session: Session, kind: str, cross: Mapping[str, ort.OrtValue], batch: int, capacity: int
 ) -> "StaticCache | DynamicCache":
-    """An empty cache of `kind` for `batch` rows; `cross` are the inputs that no step changes."""
+    """An empty cache of `kind` for `batch` rows; `cross` are the inputs that no step changes.
+
+    Raises InputError for one that memory does not hold.
+    """
+    check_room(session, batch, capacity)
     if kind == "static":
         return StaticCache(session, cross, batch, capacity)
     return DynamicCache(session, cross, batch)
+
+
+def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
+    """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
+    token = sum(math.prod(session.inputs[name].shape[1::2]) for name in _own_inputs(session)) * 4
+    memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
 
 
 def _own_inputs(session: Session) -> list[str]:
@@ -95,6 +107,7 @@ class StaticCache:
     def select(self, rows: np.ndarray) -> None:
         """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
         filled = int(self.lengths.max())
+        check_room(self.session, len(rows), self.capacity)
         for name, array in self._held().items():
             self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), np.float32)
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
@@ -107,6 +120,7 @@ class StaticCache:
         if needed <= self.capacity:
             return
         capacity = max(needed, 2 * self.capacity)
+        check_room(self.session, len(self.lengths), capacity)
         for name, array in self._held().items():
             self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), np.float32)
             self.arrays[name][:, :, : self.capacity] = array
@@ -167,5 +181,6 @@ class DynamicCache:
 
     def select(self, rows: np.ndarray) -> None:
         """See StaticCache."""
+        check_room(self.session, len(rows), self.mask.shape[1])
         self.past, self.cross = (_taken(self.session, part, rows) for part in (self.past, self.cross))
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]

@@ -1,6 +1,5 @@
 """Conversations as the prompt that a checkpoint's chat template makes of them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +7,9 @@ from typing import Any
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError
+from txexport.runtime.session import first_line
+
+LINE = 300  # characters of what a template says of an error
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -20,8 +22,8 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     """
     try:
         from jinja2 import TemplateError
-        from jinja2.ext import loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        from txexport.runtime.sandbox import render
     except ImportError:
         raise InputError("chat templates need Jinja2; pip install 'txexport[chat]'") from None
 
@@ -29,26 +31,33 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
         raise TemplateError(message)
 
     template, settings = _template(folder)
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.filters["tojson"] = _json
-    environment.globals |= {"raise_exception": refuse, "strftime_now": datetime.now().strftime}
+    given = {"messages": _checked(messages), "tools": None, "documents": None, "add_generation_prompt": True}
     tokens = {
         key: _text(value) for key, value in settings.items() if key.endswith("_token") and value is not None
     }
-    given = {"messages": list(messages), "tools": None, "documents": None, "add_generation_prompt": True}
     try:
-        return environment.from_string(template).render(**tokens | given | values)
+        return render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given | values)
     except TemplateError as error:
-        raise InputError(f"the checkpoint's chat template refuses: {str(error).splitlines()[0]}") from None
+        raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
+    except Exception as error:  # whatever the template's expressions raise
+        said = f"{type(error).__name__}: {first_line(error)}"[:LINE]
+        raise InputError(f"the checkpoint's chat template fails: {said}") from None
+
+
+def _checked(messages: Messages) -> list[Mapping[str, Any]]:
+    if not isinstance(messages, Sequence) or not all(isinstance(one, Mapping) for one in messages):
+        raise InputError('messages are no list of {"role": ..., "content": ...}')
+    return list(messages)
 
 
 def _template(folder: Path) -> tuple[str, dict]:
     """The template, from a file of its own or the tokenizer's settings; and those settings."""
     path, settings = folder / "chat_template.jinja", read_json(folder / "tokenizer_config.json", missing={})
     if path.is_file():
-        return path.read_text(encoding="utf-8"), settings
+        try:
+            return path.read_text(encoding="utf-8"), settings
+        except (OSError, ValueError) as error:
+            raise BundleError(f"{path} cannot be read as text: {error}") from None
     found = settings.get("chat_template")
     if isinstance(found, list):  # several by name
         named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
@@ -63,6 +72,8 @@ def _text(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **others: Any) -> str:
-    """JSON without the escapes for HTML that Jinja2's own filter makes."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **others)
+def _now(form: str) -> str:
+    """The time of day, as the format of strftime says."""
+    if len(form) > LINE:
+        raise InputError(f"a format of {len(form):,} characters is no format of a time")
+    return datetime.now().strftime(form)

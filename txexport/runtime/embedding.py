@@ -8,6 +8,7 @@ import numpy as np
 
 from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.runtime.options import check_flag
 from txexport.runtime.pooling import Pooling, check_method
 from txexport.runtime.text import as_texts
 
@@ -42,6 +43,7 @@ def embed(
         raise InputError(
             f"task '{model.manifest.task}' gives no hidden states; export with --task feature-extraction"
         )
+    check_flag("normalize", normalize)
     how = _how_to_pool(model.pooling, pooling, normalize)
     rows = as_texts(texts)
     encodings = encode(model, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)

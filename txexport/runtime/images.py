@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.runtime import memory
 from txexport.runtime.preprocessor import read_settings
+from txexport.runtime.session import first_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     Source: TypeAlias = str | os.PathLike[str] | Image | np.ndarray
 
+PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
+RESIZED = 2**24  # pixels of what an image is resized or cut to
 BILINEAR, BICUBIC, FILTERS = 2, 3, range(6)  # as Pillow numbers them
 
 PLAIN = {
@@ -63,12 +67,12 @@ class Images:
         asked = _defaults(settings, folder) | given
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
-                raise BundleError(f"image processor: {name} is {asked[name]!r}, expected true or false")
+                raise BundleError(f"image processor: {name} is {shown(asked[name])}, expected true or false")
         for name in ("do_pad", "use_square_size"):
             if asked[name]:
                 raise UnsupportedError(f"image processor: {name} is not supported; set it to false")
         if asked["resample"] not in FILTERS:
-            raise UnsupportedError(f"image processor: resample {asked['resample']!r} is not supported")
+            raise UnsupportedError(f"image processor: resample {shown(asked['resample'])} is not supported")
         self.on_white: bool = asked["do_convert_rgb"]
         self.resample = int(asked["resample"])
         self.size = _size("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
@@ -76,6 +80,12 @@ class Images:
         if isinstance(crop, int):
             raise UnsupportedError("image processor: crop_size by shortest_edge is not supported")
         self.crop = crop
+        for name, size in (("size", self.size), ("crop_size", crop)):
+            sides = (size, size) if isinstance(size, int) else size or (1, 1)
+            if sides[0] * sides[1] > RESIZED:
+                raise BundleError(
+                    f"image processor: {name} is {shown(size)}, expected at most {RESIZED:,} pixels"
+                )
         self.levels = _levels(asked)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
@@ -90,7 +100,9 @@ class Images:
             images = [images]
         if not images:
             raise InputError("no image was given")
-        rows = [self._row(_open(source, self.on_white)) for source in images]
+        first = self._row(_open(images[0], self.on_white))
+        memory.check(f"{len(images):,} images of this size", len(images) * first.nbytes)
+        rows = [first, *(self._row(_open(source, self.on_white)) for source in images[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
             said = f"images come out {shapes[0]} and {shapes[1]} high and wide"
@@ -101,7 +113,13 @@ class Images:
         """The values (3,H,W) of an RGB image."""
         if self.size is not None:
             width, height = image.size
-            image = image.resize(_resized(height, width, self.size)[::-1], self.resample)
+            high, wide = _resized(height, width, self.size)
+            if high * wide > RESIZED:
+                raise InputError(
+                    f"an image of {width} x {height} would be resized to {wide} x {high}, expected at most "
+                    f"{RESIZED:,} pixels; cut it"
+                )
+            image = image.resize((wide, high), self.resample)
         pixels = np.asarray(image)  # (H, W, 3)
         if self.crop is not None:
             pixels = _center_crop(pixels, *self.crop)
@@ -121,7 +139,7 @@ BY_MODEL = {
 def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
     """The defaults of the processor that `settings` name, in its present form or that of older files."""
     name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
-    name = name or BY_MODEL.get(read_json(folder / "config.json", missing={}).get("model_type", ""))
+    name = name or BY_MODEL.get(str(read_json(folder / "config.json", missing={}).get("model_type")))
     if name is None:
         raise BundleError("image processor: image_processor_type is missing, so nothing says which it is")
     kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
@@ -137,29 +155,33 @@ def _size(name: str, value: Any, square: bool) -> tuple[int, int] | int:
     elif isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
     edges = list(value.values()) if isinstance(value, dict) else []
-    whole = all(isinstance(edge, int) and edge > 0 for edge in edges)
+    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in edges)
     if whole and edges and value.keys() == {"height", "width"}:
         return value["height"], value["width"]
     if whole and edges and value.keys() == {"shortest_edge"}:
         return value["shortest_edge"]
-    raise UnsupportedError(
-        f"image processor: {name} {value!r} is not supported; expected height and width, or shortest_edge"
-    )
+    wanted = "height and width, or shortest_edge"
+    raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")
 
 
 def _levels(asked: dict[str, Any]) -> np.ndarray:
     """What each byte becomes in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
     try:
-        if asked["do_rescale"]:
-            levels = levels * float(asked["rescale_factor"])
-        levels = levels.astype(np.float32)
-        if asked["do_normalize"]:
-            mean, std = (np.asarray(asked[name], np.float32) for name in ("image_mean", "image_std"))
-            levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
+        with np.errstate(all="ignore"):  # what comes of it is looked at below
+            if asked["do_rescale"]:
+                levels = levels * float(asked["rescale_factor"])
+            levels = levels.astype(np.float32)
+            if asked["do_normalize"]:
+                mean, std = (np.asarray(asked[name], np.float32) for name in ("image_mean", "image_std"))
+                levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
+        if not np.isfinite(levels).all():
+            raise ValueError
         return np.broadcast_to(levels, (256, 3))
-    except (TypeError, ValueError):
-        said = ", ".join(f"{name} {asked[name]!r}" for name in ("rescale_factor", "image_mean", "image_std"))
+    except (TypeError, ValueError, OverflowError):
+        said = ", ".join(
+            f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
+        )
         raise BundleError(f"image processor: {said}; expected a number, and one or three each") from None
 
 
@@ -179,15 +201,24 @@ def _open(source: "Source", on_white: bool) -> "Image":
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
+                _check_pixels(source, *file.size)
                 image = ImageOps.exif_transpose(file).convert("RGB")
         # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
         if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
             image = image.convert("RGBA")
             image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
         return image.convert("RGB")
+    except InputError:
+        raise
     except Exception as error:  # Pillow's decoders raise whatever the damage makes them meet
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"image {source} cannot be read: {said}") from None
+        raise InputError(f"image {source} cannot be read: {first_line(error)}") from None
+
+
+def _check_pixels(source: "Source", width: int, height: int) -> None:
+    if width * height > PIXELS:
+        raise InputError(
+            f"image {source} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
+        )
 
 
 def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int, int]:

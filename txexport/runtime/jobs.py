@@ -14,7 +14,7 @@ from txexport.runtime.cache import CROSS
 from txexport.runtime.generation import Adjust, Job
 from txexport.runtime.search import Generated
 from txexport.runtime.settings import Settings
-from txexport.runtime.text import as_rows, pad
+from txexport.runtime.text import as_list, as_rows, pad
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -116,9 +116,8 @@ def checked(model: "Model", rows: Sequence, settings: Settings) -> Sequence:
         raise InputError(f"task '{model.manifest.task}' does not generate; export with another --task")
     if settings.ignored:
         warnings.warn(f"generation leaves out {', '.join(settings.ignored)}", stacklevel=4)
-    if isinstance(rows, Sequence | np.ndarray) and not len(rows):
-        return []
-    if model.hears:
+    rows = as_list(rows)
+    if not rows or model.hears:
         return rows
     if "encoder_model" not in model.sessions:
         return as_rows(rows, model.sessions["model"].outputs["logits"].shape[-1])
@@ -137,10 +136,22 @@ def job_of(model: "Model", rows: Sequence | np.ndarray, settings: Settings, stri
     if crossed:
         if settings.decoder_start is None:
             raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
+        if settings.decoder_start >= (words := session.outputs["logits"].shape[-1]):
+            raise InputError(f"decoder_start_token_id is {settings.decoder_start}, expected 0 to {words - 1}")
+        _check_start(model, settings.decoder_start)
         cross = _encode(model, rows, settings)
         sources = None if model.hears else list(rows)
         prompts = [[settings.decoder_start]] * len(rows)
     return Job(session, cache, prompts, sources, cross, limit, lambda: model.text, strict)
+
+
+def _check_start(model: "Model", start: int) -> None:
+    """Raise InputError for a start that is padding, where padding has a position of its own (M2M-100)."""
+    position = model.manifest.spec["encoder"]["embedding"].get("position") or {}
+    if position.get("padding") == start:
+        raise InputError(
+            f"decoder_start_token_id is {start}, the padding, whose position is not supported; choose another"
+        )
 
 
 def _encode(model: "Model", rows: Sequence | np.ndarray, settings: Settings) -> dict:
@@ -148,7 +159,8 @@ def _encode(model: "Model", rows: Sequence | np.ndarray, settings: Settings) -> 
     encoder, rest = model.sessions["encoder_model"], {}
     port = next(iter(encoder.inputs.values()))
     if port.name == "input_ids":
-        ids, mask = pad(list(rows), settings.pad)
+        words = model.vocabulary("encoder_model")
+        ids, mask = pad(list(rows), settings.pad if settings.pad < words else 0)
         values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
         rest = {"encoder_attention_mask": values["attention_mask"]}
     else:
@@ -160,7 +172,10 @@ def _encode(model: "Model", rows: Sequence | np.ndarray, settings: Settings) -> 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:
     """Spectrograms of one shape as a batch. Raises InputError for any other."""
-    arrays = [np.asarray(row, np.float32) for row in rows]
+    try:
+        arrays = [np.asarray(row, np.float32) for row in rows]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"a spectrogram is no array of numbers, expected {tuple(shape[1:])}") from None
     for array in arrays:
         if list(array.shape) != list(shape[1:]):
             raise InputError(f"a spectrogram is {array.shape}, expected {tuple(shape[1:])}")

@@ -1,11 +1,12 @@
 """From scores to named labels, as a checkpoint's config.json asks; N rows, K labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError
+from txexport.runtime.options import check_count
 
 
 class Label(TypedDict):
@@ -21,15 +22,59 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
-def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
-    """What logits (N,K) mean by `problem_type`: probabilities of labels that exclude each other or that do
-    not, or the numbers themselves. Without it, one label stands alone and several exclude each other.
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """The probability of each label alone."""
+    return np.exp(-np.logaddexp(0, -logits))  # where e to the power overflows too
+
+
+def identity(logits: np.ndarray) -> np.ndarray:
+    """The numbers themselves."""
+    return logits
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Identity": identity,
+    "Sigmoid": sigmoid,
+    "Softmax": softmax,
+    "Tanh": np.tanh,
+}
+
+
+def cross_encoder(config: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray] | None:
+    """The activation of a cross-encoder of sentence-transformers, where a file of it names one.
+
+    Raises BundleError for a function that is not one of ACTIVATIONS.
     """
+    table = config.get("sentence_transformers")
+    if isinstance(table, dict) and "activation_fn" in table:
+        name = table["activation_fn"]
+    else:
+        name = config.get("sbert_ce_default_activation_function")
+    if name is None:
+        return None
+    kind = str(name).rsplit(".", 1)[-1]
+    if not str(name).startswith("torch.nn.") or kind not in ACTIVATIONS:
+        raise BundleError(
+            f"activation '{name}' of a cross-encoder is not supported; "
+            f"expected torch.nn's {', '.join(ACTIVATIONS)}"
+        )
+    return ACTIVATIONS[kind]
+
+
+def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
+    """Scores of logits (N,K) by `problem_type`: probabilities of labels that exclude each other, or that do
+    not, or the numbers themselves. Without it, one label stands alone and several exclude each other.
+
+    A cross-encoder of sentence-transformers says so itself, which goes before.
+    """
+    asked = cross_encoder(config)
+    if asked is not None:
+        return asked(logits)
     kind = config.get("problem_type")
     if kind == "regression":
         return logits
     if kind == "multi_label_classification" or logits.shape[-1] == 1:
-        return np.exp(-np.logaddexp(0, -logits))  # the sigmoid, where e to the power overflows too
+        return sigmoid(logits)
     return softmax(logits)
 
 
@@ -53,9 +98,3 @@ def ranked(labels: Sequence[str], row: np.ndarray, top_k: int | None) -> list[La
     """The `top_k` likeliest of `labels`, or all, likeliest first; `row` (K) are their scores."""
     order = np.argsort(-row, kind="stable")[:top_k]
     return [{"label": labels[i], "score": float(row[i])} for i in order.tolist()]
-
-
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless `value` is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")

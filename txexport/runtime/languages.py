@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from tokenizers import Encoding
 
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.runtime.text import Text
 
 
@@ -15,10 +15,10 @@ def language_token(text: Text, language: str) -> int:
     Raises InputError where no special token is called so, with those that are like it.
     """
     special = {token.content: i for i, token in _added(text).items() if token.special}
-    if language not in special:
-        like = get_close_matches(language, special, n=3, cutoff=0.4)
+    if not isinstance(language, str) or language not in special:
+        like = get_close_matches(language if isinstance(language, str) else "", special, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(like)}?" if like else ""
-        raise InputError(f"the tokenizer has no token for language {language!r}{hint}")
+        raise InputError(f"the tokenizer has no token for language {shown(language)}{hint}")
     return special[language]
 
 
@@ -29,10 +29,10 @@ def in_language(text: Text, encodings: Sequence[Encoding], language: str) -> lis
     it adds none, or the language is not known.
     """
     wanted, named = language_token(text, language), _named(text)
-    marks = [token for token in text.tokenizer.encode("").ids if token not in named]
+    marks = [token for token in text.encode([""])[0].ids if token not in named]
     if len(marks) != 1:
         raise InputError(
-            f"the tokenizer marks no text with its language, so src_lang {language!r} has no place"
+            f"the tokenizer marks no text with its language, so src_lang {shown(language)} has no place"
         )
     return [
         [
@@ -52,6 +52,13 @@ def _named(text: Text) -> set[int]:
     said = [
         text.settings.get(name) for name in ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
     ]
-    spelt = {value.get("content") if isinstance(value, dict) else value for value in said}
+    named = [value.get("content") if isinstance(value, dict) else value for value in said]
+    spelt = {value for value in named if isinstance(value, str)}
     spelt |= {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
     return {i for i, token in _added(text).items() if token.content in spelt}
+
+
+def refuse_languages(*languages: str | None) -> None:
+    """Raise InputError for a language that a model of speech would not look at."""
+    if any(languages):
+        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")

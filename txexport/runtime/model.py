@@ -1,6 +1,6 @@
 """A bundle, loaded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -9,24 +9,37 @@ from typing import Any
 import numpy as np
 
 from txexport import bundle
-from txexport.errors import InputError
-from txexport.runtime import answering, chat, embedding, jobs, scoring, speech, tagging, tasks, tasks_image
+from txexport.arguments import checked
+from txexport.errors import InputError, shown
+from txexport.runtime import (
+    answering,
+    chat,
+    embedding,
+    jobs,
+    scoring,
+    speech,
+    streaming,
+    tagging,
+    tasks,
+    tasks_image,
+)
 from txexport.runtime.audio import Audio
 from txexport.runtime.batches import Progress
 from txexport.runtime.chat import Messages
 from txexport.runtime.generation import Adjust
 from txexport.runtime.images import Images
 from txexport.runtime.jobs import CACHE_TOKENS
-from txexport.runtime.languages import in_language, language_token
+from txexport.runtime.languages import in_language, language_token, refuse_languages
 from txexport.runtime.pooling import Pooling, read_pooling
 from txexport.runtime.search import Generated
 from txexport.runtime.session import Session, open_sessions
 from txexport.runtime.settings import Settings, read_settings
-from txexport.runtime.text import Pieces, Text, as_texts
+from txexport.runtime.text import Text, as_texts, tokenizing
 
 Prompts = str | Path | np.ndarray | Sequence
 
 
+@checked
 def load(
     folder: str | Path, *, device: str | None = None, threads: int | None = None, check: bool = True
 ) -> "Model":
@@ -34,8 +47,9 @@ def load(
 
     `device` is "cpu", "cuda", another execution provider of the installed ONNX Runtime, as "openvino" or
     "coreml", or None for CUDA where present; what such a provider cannot run stays on the CPU. `threads`
-    limits those of one operator. `check` makes sure that graphs are those that were exported. Raises
-    BundleError for a folder that is no whole bundle, InputError for a device that is not there.
+    limits those of one operator. `check` makes sure that all files but the weights are those that were
+    exported, and that there are no others which a bundle would read. Raises BundleError for a folder that is
+    no whole bundle, InputError for a device that is not there.
     """
     folder = Path(folder)
     manifest = bundle.read(folder)
@@ -82,14 +96,29 @@ class Model:
         """
         if graph is None and len(self.sessions) > 1:
             raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
-        role = graph or next(iter(self.sessions))
-        if role not in self.sessions:
-            raise InputError(f"no graph '{role}'; expected one of {', '.join(self.sessions)}")
-        ids = inputs.get("input_ids")
+        role = next(iter(self.sessions)) if graph is None else graph
+        if not isinstance(role, str) or role not in self.sessions:
+            raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
+        session = self.sessions[role]
+        fitted = session.fit(inputs)
+        ids = fitted.get("input_ids")
         limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
-        if role != "decoder_model" and ids is not None and np.ndim(ids) == 2:
-            self.check_length(np.shape(ids)[1], limit)
-        return self.sessions[role].run(inputs)
+        if ids is not None and role != "decoder_model" and ids.ndim == 2:
+            self.check_length(ids.shape[1], limit)
+        if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocabulary(role)):
+            raise InputError(f"input 'input_ids' has {most}, expected 0 to {words - 1}")
+        return session.run_fitted(fitted)
+
+    def vocabulary(self, role: str) -> int:
+        """The number of token ids that a graph knows."""
+        spec = self.manifest.spec
+        if role == "text_model":
+            stack = spec["towers"]["text"]
+        else:
+            stack = (
+                spec[role.removesuffix("_model")] if role != "model" else spec["encoder"] or spec["decoder"]
+            )
+        return stack["embedding"]["vocab_size"]
 
     @cached_property
     def text(self) -> Text:
@@ -137,7 +166,8 @@ class Model:
         For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
         `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
         says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
-        logits at each step: it takes rows of tokens and scores (R,V), and gives scores. `src_lang` and
+        logits at each step: it takes rows of tokens and scores (R,V), and gives scores, where -inf rules a
+        token out and +inf, which one token of a row may have, forces it. `src_lang` and
         `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"), for a
         translator between many. Errors as `generate_ids`.
 
@@ -148,12 +178,12 @@ class Model:
         else: neither on the batches nor on the other prompts.
         """
         if self.hears:
-            _refuse(src_lang, tgt_lang)
+            refuse_languages(src_lang, tgt_lang)
             return self.transcribe(
                 prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
             )
         rows, single = self.rows(prompts, src_lang)
-        options |= self._target(tgt_lang)
+        options |= self.target(tgt_lang)
         found = self.generate_ids(
             rows, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
         )
@@ -186,52 +216,12 @@ class Model:
         **options: Any,
     ) -> list[Generated]:
         """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
-        request = replace(self._request(rows, adjust, options), log_probs=log_probs)
+        request = replace(self.request(rows, adjust, options), log_probs=log_probs)
         return jobs.finished(jobs.run(self, request, batch_tokens, progress))
 
-    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
-        """The new text for one prompt in pieces as they come, none of which splits a character."""
-        for _, piece in self.stream_many([prompt], **options):
-            yield piece
-
-    def stream_many(
-        self,
-        prompts: Sequence,
-        *,
-        src_lang: str | None = None,
-        tgt_lang: str | None = None,
-        adjust: Adjust | None = None,
-        batch_tokens: int = CACHE_TOKENS,
-        **options: Any,
-    ) -> Iterator[tuple[int, str]]:
-        """As `stream`, for several prompts: each piece with its prompt's number.
-
-        Those of one batch come side by side, and batches one after another, as `generate` makes them.
-        """
-        if self.hears:
-            _refuse(src_lang, tgt_lang)
-            request = speech.request(self, prompts, adjust=adjust, **options)
-        else:
-            options |= self._target(tgt_lang)
-            request = self._request(self.rows(prompts, src_lang)[0], adjust, options)
-        yield from self._stream(request, batch_tokens)
-
-    def _request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> jobs.Request:
+    def request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> jobs.Request:
+        """Rows to extend by `options` over the checkpoint's settings."""
         return jobs.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
-
-    def _stream(self, request: jobs.Request, batch_tokens: int) -> Iterator[tuple[int, str]]:
-        if request.settings.num_return_sequences > 1:
-            raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
-        pieces = [Pieces(self.text) for _ in request.rows]
-        _, steps = jobs.run(self, request, batch_tokens, None)
-        for step in steps:
-            for place, token in step:
-                piece = pieces[place].add(token)
-                if piece:
-                    yield place, piece
-        for place, left in enumerate(pieces):
-            if rest := left.rest():
-                yield place, rest
 
     def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
         """The answer to a conversation, as the checkpoint's chat template puts it to the model.
@@ -240,20 +230,13 @@ class Model:
         template.
         """
         text = chat.prompt(self.folder, messages)
-        rows = self.generate_ids(self._plain(text), adjust=adjust, **options)
+        rows = self.generate_ids(self.plain(text), adjust=adjust, **options)
         return self.text.decode(rows)[0]
 
-    def stream_chat(
-        self, messages: Messages, *, adjust: Adjust | None = None, **options: Any
-    ) -> Iterator[str]:
-        """As `chat`, in pieces as they come."""
-        rows = self._plain(chat.prompt(self.folder, messages))
-        for _, piece in self._stream(self._request(rows, adjust, options), CACHE_TOKENS):
-            yield piece
-
-    def _plain(self, text: str) -> list[list[int]]:
+    def plain(self, text: str) -> list[list[int]]:
         """The tokens of a text that has its special tokens already."""
-        return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
+        with tokenizing():
+            return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
 
     @property
     def hears(self) -> bool:
@@ -261,7 +244,7 @@ class Model:
         encoder = self.sessions.get("encoder_model")
         return encoder is not None and "input_features" in encoder.inputs
 
-    def _target(self, language: str | None) -> dict[str, int]:
+    def target(self, language: str | None) -> dict[str, int]:
         """The option that makes a translator write a language."""
         return {} if language is None else {"forced_bos_token_id": language_token(self.text, language)}
 
@@ -291,12 +274,9 @@ class Model:
     match = tasks_image.match
     next_sentence = tasks.next_sentence
     score = scoring.score
+    stream = streaming.stream
+    stream_chat = streaming.stream_chat
+    stream_many = streaming.stream_many
     tag = tagging.tag
     transcribe = speech.transcribe
     zero_shot = tasks.zero_shot
-
-
-def _refuse(*languages: str | None) -> None:
-    """Raise InputError for a language that a model of speech would not look at."""
-    if any(languages):
-        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")

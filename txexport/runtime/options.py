@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from txexport.errors import InputError
+import numpy as np
+
+from txexport.errors import InputError, shown
+
+WHOLE_NUMBERS = 2**63  # beyond which none is read: NumPy and ONNX count with 64 bits
+SEQUENCES = 16_384  # beams, or sequences to return, of one prompt; memory may allow fewer
 
 
 def read_option(name: str, value: Any) -> Any:
@@ -26,8 +31,25 @@ def check_option(name: str, value: Any) -> None:
 
 
 def _refused(name: str, value: Any) -> str:
-    given = repr(value)
-    return f"{name} is {given if len(given) <= 60 else given[:57] + '...'}, expected {RULES[name].expected}"
+    return f"{name} is {shown(value)}, expected {RULES[name].expected}"
+
+
+def is_whole(value: object, low: int, high: int | None = None) -> bool:
+    """Tell whether `value` is a whole number, also of NumPy, from `low` up to `high`; no bool is."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and low <= value and (high is None or value <= high)  # type: ignore[operator]
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise InputError unless `value` is a whole number of at least 1."""
+    if not is_whole(value, 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number of at least 1")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise InputError unless `value` is true, false or None."""
+    if not isinstance(value, bool | np.bool_ | None):
+        raise InputError(f"{name} is {shown(value)}, expected true or false")
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,14 @@ class Rule:
 
 
 def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    if not -WHOLE_NUMBERS <= (number := operator.index(value)) < WHOLE_NUMBERS:
+        raise ValueError
+    return number
+
+
+def _seed(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
     return operator.index(value)
@@ -115,6 +145,8 @@ def _strings(value: Any) -> tuple[str, ...]:
     found = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(text, str) and text for text in found):
         raise TypeError
+    for text in found:
+        text.encode()  # a ValueError for what is no Unicode
     return found
 
 
@@ -142,7 +174,7 @@ RULES: dict[str, Rule] = {
     "length_penalty": _ANY,
     "num_return_sequences": _FROM_1,
     "do_sample": _FLAG,
-    "seed": _FROM_0,
+    "seed": Rule("a whole number of at least 0", _seed, lambda x: x >= 0),
     "temperature": Rule("a number above 0; greedy search is do_sample=False", _number, lambda x: x > 0),
     "top_h": _SHARE,
     "top_k": _FROM_0,

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import DENSE, read_json
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, shown
+from txexport.paths import stays_inside
+from txexport.runtime.arrays import read_npz
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
 IDENTITY = "torch.nn.modules.linear.Identity"
@@ -89,6 +91,8 @@ def read_pooling(folder: Path) -> Pooling | None:
         return None
     method, normalize, dense = None, False, []
     for module in modules:
+        if isinstance(module, dict) and not stays_inside(module.get("path", "")):
+            raise BundleError(f"modules.json names {module['path']!r}, expected a folder within the bundle")
         kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
             method = _method(read_json(folder / str(module.get("path")) / "config.json"))
@@ -106,10 +110,14 @@ def read_pooling(folder: Path) -> Pooling | None:
             "config_sentence_transformers.json sets default_prompt_name, which is not supported"
         )
     settings = read_json(folder / "sentence_bert_config.json", missing={})
-    return Pooling(
-        *(method, normalize, settings.get("max_seq_length"), settings.get("do_lower_case", False)),
-        dense=tuple(dense),
-    )
+    longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
+    whole = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
+    if not isinstance(lower, bool) or not (longest is None or whole):
+        said = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
+        raise BundleError(
+            f"sentence_bert_config.json: {said}, expected a whole number of at least 1, and true or false"
+        )
+    return Pooling(method, normalize, longest, lower, dense=tuple(dense))
 
 
 def _dense(folder: Path) -> Dense:
@@ -119,14 +127,15 @@ def _dense(folder: Path) -> Dense:
         key: value for key, value in config.items() if key not in SHAPE and value not in KNOWN.get(key, ())
     }
     if odd:
-        said = ", ".join(f"{key}={value!r}" for key, value in odd.items())
+        said = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())
         raise BundleError(f"{folder}: {said} is not supported")
-    try:
-        with np.load(path) as arrays:
-            bias = arrays.get("bias")
-            return Dense(arrays["weight"], bias, config.get("activation_function") != IDENTITY)
-    except (OSError, ValueError, KeyError) as error:
-        raise BundleError(f"{path} cannot be read: {error}; export again") from None
+    arrays = read_npz(path, BundleError)
+    weight, bias = arrays.get("weight"), arrays.get("bias")
+    fits = weight is not None and weight.ndim == 2 and (bias is None or bias.shape == weight.shape[:1])
+    if weight is None or not fits or not all(np.isfinite(array).all() for array in arrays.values()):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise BundleError(f"{path} has {shapes}, expected finite weight (V, W), and bias (V,) or none")
+    return Dense(weight, bias, config.get("activation_function") != IDENTITY)
 
 
 def _method(config: dict) -> str:
@@ -152,6 +161,6 @@ def _method(config: dict) -> str:
 
 def check_method(method: str) -> str:
     """`method` if it is known. Raises InputError."""
-    if method not in METHODS:
-        raise InputError(f"pooling '{method}' is not known; expected {', '.join(METHODS)}")
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(f"pooling {shown(method)} is not known; expected {', '.join(METHODS)}")
     return method

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, shown
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
+THREADS = 1024  # at most, of one operator
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 
 TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
@@ -35,9 +36,20 @@ class Session:
         self.outputs = {port.name: port for port in self.session.get_outputs()}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for inputs of which integers may have any width.
+        """Every output by name, for inputs of which integers may have any width. Errors as `fit`."""
+        return self.run_fitted(self.fit(inputs))
 
-        Raises InputError for an input that is unknown, missing, or of another type or shape.
+    def run_fitted(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Every output by name, for what `fit` gave. Raises InputError where the runtime refuses."""
+        try:
+            return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
+
+    def fit(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs by name in the types of the graph's.
+
+        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0.
         """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
         if unknown or missing:
@@ -45,15 +57,15 @@ class Session:
             said += [f"missing {', '.join(sorted(missing))}"] * bool(missing)
             raise InputError(f"inputs do not fit the graph: {'; '.join(said)}")
         sizes: dict[str, tuple[int, str]] = {}
-        fitting = {name: self._fit(name, array, sizes) for name, array in inputs.items()}
-        try:
-            return dict(zip(self.outputs, self.session.run(None, fitting), strict=True))
-        except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
+        return {name: self._fit(name, array, sizes) for name, array in inputs.items()}
 
     def _fit(self, name: str, array: np.ndarray, sizes: dict[str, tuple[int, str]]) -> np.ndarray:
         """`array` in the type of the input `name`; `sizes` are of the dimensions seen, and whose."""
-        port, array = self.inputs[name], np.asarray(array)
+        port = self.inputs[name]
+        try:
+            array = np.asarray(array)
+        except (TypeError, ValueError, OverflowError) as error:  # rows of several lengths, or no numbers
+            raise InputError(f"input '{name}' is no array: {first_line(error)}") from None
         if port.type == "tensor(int64)" and np.issubdtype(array.dtype, np.integer):
             array = array.astype(np.int64, copy=False)
         pairs = list(zip(array.shape, port.shape, strict=False))
@@ -62,6 +74,8 @@ class Session:
             dims = ", ".join(str(dim) for dim in port.shape)
             wanted = np.dtype(TYPES[port.type]).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
+        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
+            raise InputError(f"input '{name}' has {least}, expected 0 or more")  # it would count from the end
         for found, dim in pairs:
             size, owner = sizes.setdefault(dim, (found, name))
             if size != found:
@@ -92,8 +106,19 @@ class Session:
             raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
 
 
+def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """`outputs`, by name. Raises InputError where one has NaN or infinity, of which no answer can be made."""
+    for name, array in outputs.items():
+        if not np.isfinite(array).all():
+            raise InputError(
+                f"output '{name}' has numbers that are not finite; see with txexport verify whether the "
+                "weights are at fault, or else the input"
+            )
+    return outputs
+
+
 def first_line(error: Exception) -> str:
-    """What an error says, in a line."""
+    """The first line of an error's message, or else its type."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -105,7 +130,9 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     if threads is not None:
-        options.intra_op_num_threads = threads
+        if not 0 <= threads <= THREADS:
+            raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
+        options.intra_op_num_threads = int(threads)
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
@@ -125,7 +152,7 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
 
 
 def cuda_present() -> bool:
-    """Whether ONNX Runtime was built for CUDA and a driver with a device answers."""
+    """Tell whether ONNX Runtime was built for CUDA and a driver with a device answers."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         return False
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError
-from txexport.runtime.options import check_option, read_option
+from txexport.errors import BundleError, InputError, shown
+from txexport.runtime.options import SEQUENCES, check_option, read_option
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,13 @@ class Settings:
             idle = [name for name, value in values.items() if name in names and value != OFF[name]]
             if idle and not there:
                 warnings.warn(f"{', '.join(idle)} changes nothing without {needed}", stacklevel=2)
+        for name, other, unset in (
+            ("max_new_tokens", "max_length", None),
+            ("min_new_tokens", "min_length", 0),
+        ):
+            first, second = getattr(settings, name), getattr(settings, other)
+            if first is not None and second != unset:
+                warnings.warn(f"{name}={first} goes before {other}={second}, which is ignored", stacklevel=2)
         return settings
 
 
@@ -163,6 +170,9 @@ def _check(settings: Settings, given: Collection[str] = ()) -> None:
     for name in DEFAULTS:
         if settings.do_sample or name not in SAMPLING or name in given:
             check_option(name, getattr(settings, name))
+    for name in ("num_beams", "num_return_sequences"):
+        if getattr(settings, name) > SEQUENCES:
+            raise InputError(f"{name} is {shown(getattr(settings, name))}, expected at most {SEQUENCES}")
     beams, groups, several = settings.num_beams, settings.num_beam_groups, settings.num_return_sequences
     if several > beams and not (settings.do_sample and beams == 1):
         raise InputError(

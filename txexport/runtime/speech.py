@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import generation, jobs
 from txexport.runtime.batches import Progress
 from txexport.runtime.settings import Settings
+from txexport.runtime.text import as_list
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -24,9 +25,9 @@ class Speech:
         values = read_json(folder / "generation_config.json", missing={})
         self.languages: dict[str, int] = _ids(values, "lang_to_id")
         self.tasks: dict[str, int] = _ids(values, "task_to_id")
-        self.no_times: int | None = values.get("no_timestamps_token_id")
-        self.own_language: str | None = values.get("language")
-        self.own_task: str = values.get("task") or "transcribe"
+        self.no_times: int | None = _own(values, "no_timestamps_token_id", int)
+        self.own_language: str | None = _own(values, "language", str)
+        self.own_task: str = _own(values, "task", str) or "transcribe"
 
     def begin(self, start: int, task: str, language: int | None) -> list[int]:
         """The first tokens: start, language and task of a model of many languages, and that no times follow.
@@ -51,6 +52,15 @@ class Speech:
             raise InputError(f"language '{name}' is not known; expected one of {known}")
         return self.languages[token]
 
+    def check(self, words: int) -> None:
+        """Raise BundleError for a special token that a model of so many words does not know."""
+        tokens = [*self.languages.values(), *self.tasks.values(), self.no_times or 0]
+        if not all(0 <= token < words for token in tokens):
+            raise BundleError(
+                f"generation_config.json: special tokens run from {min(tokens)} to {max(tokens)}, "
+                f"expected 0 to {words - 1}"
+            )
+
     def likeliest(self, logits: np.ndarray) -> list[int]:
         """The languages' tokens that logits (B,V) after the start find likeliest."""
         tokens = np.array(sorted(self.languages.values()))
@@ -74,7 +84,7 @@ def transcribe(
     language or a sound that cannot be.
     """
     single = isinstance(sounds, str | Path | np.ndarray)
-    asked = request(model, [sounds] if single else list(sounds), **options)
+    asked = request(model, [sounds] if single else as_list(sounds), **options)
     found = jobs.finished(jobs.run(model, asked, batch_tokens, progress))
     texts = model.text.decode([result.tokens for result in found])
     return texts[0] if single else texts
@@ -96,6 +106,9 @@ def request(
     if settings.num_return_sequences > 1:
         raise InputError("a sound has one text; num_return_sequences must be 1")
     speech = Speech(model.folder)
+    for name, value in (("language", language), ("task", task)):
+        if not isinstance(value, str | None):
+            raise InputError(f"{name} is {shown(value)}, expected a text or None")
     language, asked = language or speech.own_language, task or speech.own_task
     spoken = None if language is None else speech.language(language)
     first = speech.begin(0, asked, spoken or 0)
@@ -109,6 +122,9 @@ def request(
         start = job.prompts[0][0]
         return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
 
+    words = model.sessions["decoder_model"].outputs["logits"].shape[-1]
+    speech.check(words)
+
     strict = "max_new_tokens" in options
     return jobs.Request(sounds, settings, strict, adjust, read=model.audio.features, begin=begin)
 
@@ -119,8 +135,15 @@ def _left_out(folder: Path) -> tuple[str, ...]:
     return ("return_timestamps=True",) if times else ()
 
 
+def _own(values: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = values.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise BundleError(f"generation_config.json: {key} is {shown(value)}, expected {kind.__name__}")
+    return value
+
+
 def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
     found = values.get(key) or {}
     if not isinstance(found, dict) or not all(isinstance(token, int) for token in found.values()):
-        raise BundleError(f"generation_config.json: {key} is {found!r}, expected token ids by name")
+        raise BundleError(f"generation_config.json: {key} is {shown(found)}, expected token ids by name")
     return found

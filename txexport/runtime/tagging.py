@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run, text_limit
 from txexport.runtime.labels import names, softmax
 from txexport.runtime.tasks import check_task
@@ -60,8 +60,10 @@ def tag(
     model allows is read in windows that share so many tokens; of entities that overlap the longest stays.
     """
     check_task(model, "tag")
-    if aggregation not in AGGREGATIONS:
-        raise InputError(f"aggregation '{aggregation}' is not known; expected {', '.join(AGGREGATIONS)}")
+    if not isinstance(aggregation, str) or aggregation not in AGGREGATIONS:
+        raise InputError(f"aggregation {shown(aggregation)} is not known; expected {', '.join(AGGREGATIONS)}")
+    if isinstance(ignore, bytes) or not isinstance(ignore, Collection):
+        raise InputError(f"ignore is {shown(ignore)}, expected labels")
     rows, limit = as_texts(texts), text_limit(model)
     if stride is None or limit is None:
         encodings = encode(model, rows, truncate)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from txexport.errors import BundleError, InputError
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run, text_limit
-from txexport.runtime.labels import Label, check_count, labelled, names, ranked, softmax
-from txexport.runtime.text import Item, as_items, as_texts
+from txexport.runtime.labels import Label, labelled, names, ranked, softmax
+from txexport.runtime.options import check_count, check_flag
+from txexport.runtime.text import Item, as_items, as_list, as_texts
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -68,13 +70,20 @@ def classify(
     """The labels of a text, likeliest first: all of them, or the first `top_k`.
 
     Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum to
-    1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says.
+    1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says; those of
+    a cross-encoder of sentence-transformers are what its predict gives by the activation that its files name.
     """
     check_task(model, "classify")
     encodings = encode(model, as_items(texts), truncate)
     logits = gather(model, encodings, "logits", batch_tokens, progress)
-    found = labelled(model.config, logits, top_k)
+    found = labelled(_scoring(model), logits, top_k)
     return found[0] if isinstance(texts, str) else found
+
+
+def _scoring(model: "Model") -> dict:
+    """config.json, and what a cross-encoder's newer file says of its scores, which goes before."""
+    own = read_json(model.folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
+    return model.config if own is None else model.config | {"sentence_transformers": {"activation_fn": own}}
 
 
 def zero_shot(
@@ -95,11 +104,13 @@ def zero_shot(
     `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts the text,
     never the hypothesis. Raises InputError where no label of the model begins with "entail".
     """
+    check_flag("multi_label", multi_label)
     check_task(model, "zero_shot")
     rows, labels = as_texts(texts), as_texts(candidate_labels)
-    if isinstance(candidate_labels, str) or not labels or "{}" not in hypothesis_template:
+    asked = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
+    if isinstance(candidate_labels, str) or not labels or not asked:
         raise InputError(
-            f"candidate_labels {candidate_labels!r} and template {hypothesis_template!r}, "
+            f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
         )
     count = model.sessions["model"].outputs["logits"].shape[-1]
@@ -151,6 +162,7 @@ def fill_mask(
             raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
     output = "logits" if "logits" in model.sessions["model"].outputs else "prediction_logits"
     words = model.manifest.spec["encoder"]["embedding"]["vocab_size"]
+    check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
     found: list[Any] = [None] * len(rows)
     for places, outputs, _ in run(model, encodings, budget, progress):
@@ -222,7 +234,7 @@ def choose(
     check_task(model, "choose")
     questions = as_texts(question)
     groups: Sequence[Any] = [choices] if isinstance(question, str) else choices
-    sets = [as_texts(group) for group in groups]
+    sets = [as_texts(group) for group in as_list(groups)]
     if len(sets) != len(questions) or not all(sets):
         raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]

@@ -1,15 +1,17 @@
 """What bundles that see are for: images in, labels out, as in tasks.py; I images, T texts, W width."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, Progress
 from txexport.runtime.embedding import embed
-from txexport.runtime.labels import Label, check_count, labelled, ranked, softmax
+from txexport.runtime.labels import Label, labelled, ranked, softmax
+from txexport.runtime.options import check_count, check_flag
 from txexport.runtime.pooling import unit
+from txexport.runtime.session import finite
 from txexport.runtime.tasks import check_task
 from txexport.runtime.text import as_texts
 
@@ -56,11 +58,12 @@ def embed_image(
     their length 1. `batch_size` is how many images a batch may have. Raises InputError for another pooling.
     """
     check_task(model, "embed_image")
+    check_flag("normalize", normalize)
     sources, towers = as_sources(images), "vision_model" in model.sessions
     role = "vision_model" if towers else "model"
     ways = {} if towers else _ways(model)
-    if pooling is not None and pooling not in ways:
-        raise InputError(f"pooling is {pooling!r}, expected {' or '.join(ways) or 'none'}")
+    if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
+        raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
     way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
     output = model.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
     batches = [way(outputs) for outputs in _run(model, role, sources, batch_size, progress)]
@@ -69,10 +72,10 @@ def embed_image(
     return vectors if _several(images) else vectors[0]
 
 
-def _ways(model: "Model") -> dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]]:
+def _ways(model: "Model") -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
     """How an encoder's outputs become one vector (W) an image."""
     learned = model.manifest.spec["encoder"]["embedding"]["tokens"]
-    ways: dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]] = {
+    ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
         "cls": lambda outputs: outputs["last_hidden_state"][:, 0],
         "mean": lambda outputs: outputs["last_hidden_state"][:, learned:].mean(axis=1),
     }
@@ -98,26 +101,26 @@ def match(
     """
     check_task(model, "match")
     labels, sources = as_texts(texts), as_sources(images)
-    if not labels or "{}" not in template:
-        raise InputError(f"{len(labels)} texts and template {template!r}, expected texts, and {{}} for each")
+    if not labels or not isinstance(template, str) or "{}" not in template:
+        raise InputError(f"{len(labels)} texts and template {shown(template)}, expected texts, {{}} for each")
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(model, read, truncate=truncate, batch_tokens=batch_tokens)
     found: list[list[Label]] = []
     for outputs in _run(model, "vision_model", sources, batch_size, progress):
         pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
-        logits = model.sessions["similarity_model"].run(pair)["logits_per_image"]  # (I, T)
+        logits = finite(model.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
         found += [ranked(labels, row, None) for row in softmax(logits)]
     return found if _several(images) else found[0]
 
 
 def _run(
     model: "Model", role: str, sources: Sequence, batch_size: int, progress: Progress | None
-) -> Iterator[dict[str, np.ndarray]]:
+) -> Iterator[Mapping[str, np.ndarray]]:
     """What the graph `role` makes of each batch of images."""
     check_count("batch_size", batch_size)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        yield model.sessions[role].run({"pixel_values": model.images.pixels(batch)})
+        yield finite(model.sessions[role].run({"pixel_values": model.images.pixels(batch)}))
         if progress is not None:
             progress(first + len(batch), len(sources))
 

@@ -1,7 +1,8 @@
 """Text to token ids and back, through the bundle's tokenizer.json."""
 
+import contextlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -9,7 +10,9 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, shown
+from txexport.runtime.options import is_whole
+from txexport.runtime.session import first_line
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
@@ -24,6 +27,20 @@ USUAL = {
 SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
+@contextlib.contextmanager
+def tokenizing(
+    kind: type[TxexportError] = LibraryError, failure: str = "the tokenizer does not read this text"
+) -> Iterator[None]:
+    """Raise `kind` for plain exceptions of the library of tokenizers, and LibraryError for its panics."""
+    try:
+        with crashes():
+            yield
+    except (TxexportError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{failure}: {first_line(error)}") from None
+
+
 class Text:
     """A tokenizer that neither pads nor cuts: lengths are the caller's to decide."""
 
@@ -33,10 +50,8 @@ class Text:
             raise BundleError(
                 f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
             )
-        try:
+        with tokenizing(BundleError, f"{path} cannot be read"):
             self.tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain exceptions
-            raise BundleError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         named = read_json(folder / "special_tokens_map.json", missing={})
@@ -52,7 +67,8 @@ class Text:
         `limit` cuts to so many tokens, special ones included, which stay; of a pair as `windows`.
         """
         if limit is None:
-            return self.tokenizer.encode_batch(list(texts))
+            with tokenizing():
+                return self.tokenizer.encode_batch(list(texts))
         return self.windows(texts, limit, strategy=strategy)
 
     def windows(
@@ -63,9 +79,10 @@ class Text:
         A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
         cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
         """
-        if overlap < 0:
-            raise InputError(f"windows share {overlap} tokens, expected 0 or more")
-        found = self.tokenizer.encode_batch(list(texts))
+        if not is_whole(overlap, 0):
+            raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
+        with tokenizing():
+            found = self.tokenizer.encode_batch(list(texts))
         long = [i for i, encoding in enumerate(found) if len(encoding) > size]
         if not long:
             return found
@@ -80,13 +97,16 @@ class Text:
                 )
         cutter = Tokenizer.from_str(self.tokenizer.to_str())  # settings of a tokenizer hold for all threads
         cutter.enable_truncation(size, stride=overlap, strategy=strategy)
-        for i, encoding in zip(long, cutter.encode_batch([texts[i] for i in long]), strict=True):
+        with tokenizing():
+            cut = cutter.encode_batch([texts[i] for i in long])
+        for i, encoding in zip(long, cut, strict=True):
             found[i] = encoding
         return found
 
     def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:
         """One text a row of ids, without special tokens unless `special`."""
-        texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
+        with tokenizing():
+            texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
         if self.tidy:
             for spaced in SPACES:
                 texts = [text.replace(spaced, spaced.strip()) for text in texts]
@@ -95,7 +115,10 @@ class Text:
     def join(self, tokens: list[str]) -> str:
         """Tokens as the text that the tokenizer makes of them."""
         decoder = self.tokenizer.decoder
-        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
+        if decoder is None:
+            return " ".join(tokens)
+        with tokenizing():
+            return decoder.decode(tokens)
 
     def special(self, name: str) -> tuple[str, int] | None:
         """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
@@ -134,16 +157,23 @@ class Pieces:
 
 def as_texts(texts: str | Sequence[str]) -> list[str]:
     """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
-    found = [texts] if isinstance(texts, str) else list(texts)
+    found = as_list(texts)
     for text in found:
         _check(text)
     return found
 
 
+def as_list(values: Any) -> list:
+    """Several values as a list; one, which may be text, alone in it."""
+    try:
+        return [values] if isinstance(values, str) else list(values)
+    except TypeError:  # what cannot be iterated; whether one will do is seen where it is read
+        return [values]
+
+
 def as_items(items: str | Sequence[Item]) -> list[Item]:
     """One text or several texts and pairs of texts as a list. Raises InputError as `as_texts`."""
-    found = [items] if isinstance(items, str) else list(items)
-    return [_pair(item) if isinstance(item, list | tuple) else _check(item) for item in found]
+    return [_pair(item) if isinstance(item, list | tuple) else _check(item) for item in as_list(items)]
 
 
 def _pair(item: Sequence[str]) -> tuple[str, str]:
@@ -166,7 +196,7 @@ def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list
     """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
     try:
         found = [[operator.index(token) for token in row] for row in rows]
-    except TypeError:
+    except (TypeError, ValueError):  # of an object's own, as of arrays of arrays
         raise InputError("token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]]") from None
     for row in found:
         if not row:

@@ -1,0 +1,45 @@
+"""Arrays from .npz files, which are small however much they hold: names and shapes are read first."""
+
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+
+from txexport.errors import TxexportError
+from txexport.runtime.session import first_line
+
+MAX_BYTES = 2**31  # bytes of all arrays of a file
+KINDS = "biuf"  # of numbers: truth, whole, without sign, floating
+
+
+def read_npz(path: str | Path, error: type[TxexportError]) -> dict[str, np.ndarray]:
+    """The arrays of a file by name. Raises `error` for one that is damaged, too large, or of no numbers."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(_bytes(archive, member, error) for member in archive.infolist())
+        if total > MAX_BYTES:
+            raise error(f"{path} holds {total:,} bytes of arrays, expected at most {MAX_BYTES:,}")
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except FileNotFoundError:
+        raise error(f"{path} is not a file; expected an .npz of arrays by name") from None
+    except TxexportError:
+        raise
+    except Exception as problem:  # zipfile and NumPy raise whatever the damage makes them meet
+        raise error(f"{path} cannot be read as .npz of arrays: {first_line(problem)}") from None
+
+
+def _bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo, error: type[TxexportError]) -> int:
+    """The size of one array by its header, which must be that of its data."""
+    with archive.open(member) as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS:
+            raise error(f"{archive.filename}: array '{member.filename}' is {dtype}, expected numbers")
+        if size != member.file_size - file.tell():
+            raise error(f"{archive.filename}: array '{member.filename}' is cut short, or longer than it says")
+    return size

@@ -1,0 +1,93 @@
+"""Sizes of a template's values, measured before one step could make them much larger than their parts."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jinja2.exceptions import SecurityError
+
+SIZE = 2**23  # characters and items of one value, items within items counted each time that they are there
+SEARCH = 2**28  # comparisons of a search from the end, which may take as many as both lengths multiplied
+ITEM = 32  # what an item of a list counts beside its characters, as it takes memory
+DEPTH, BITS, RANGE, WIDTH = 100, 64, 10_000, 1000  # of lists within lists, a number, a range, a format
+
+PADDING = {"center", "ljust", "rjust", "zfill"}  # methods that make text as wide as they are told
+BACKWARD = {"rfind", "rindex", "rpartition", "rsplit"}
+WIDE = re.compile(r"\d{4}")  # a width or precision of 1000 and more, as {:>1000} has it
+# A conversion of %: key, flags, width, precision, letter; of a key with brackets in it the letter is (.
+CONVERSION = re.compile(r"%(?:\([^()]*\))?[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?(.)", re.DOTALL)
+
+
+def size(value: Any, depth: int = 0) -> int:
+    """Characters and items of a value, as many as writing it out would meet; of others 1.
+
+    Raises SecurityError for lists in lists that are too deep, and for numbers that are too long. It stops
+    counting soon after SIZE.
+    """
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, int) and value.bit_length() > BITS:
+        raise SecurityError(f"a number of more than {BITS} bits is not supported")
+    if isinstance(value, Mapping):
+        items: Iterable = (part for pair in list(value.items()) for part in pair)
+    elif isinstance(value, list | tuple | set | frozenset):
+        items = value
+    else:
+        return 1
+    if depth == DEPTH:
+        raise SecurityError(f"lists within lists are deeper than {DEPTH}")
+    total = ITEM
+    for item in items:
+        total += ITEM + size(item, depth + 1)
+        if total > SIZE:
+            break
+    return total
+
+
+def format_size(text: str) -> int:
+    """The most that the method format makes of `text`, whose fields have no values yet."""
+    return len(text) + max(text.count("{"), text.count("}")) * WIDTH
+
+
+def percent_size(text: str, values: Any) -> int:
+    """The most that a format of % makes of `text`."""
+    return len(text) + text.count("%") * (WIDTH + size(values))
+
+
+def check_widths(text: str) -> None:
+    """Raise SecurityError for a format of % that is wider than WIDTH, or whose values say how wide."""
+    for width, precision, letter in CONVERSION.findall(text):
+        if "*" in (width, precision) or letter == "(" or max(len(width), len(precision)) > 3:
+            raise SecurityError(f"the format {text[:40]!r} is too wide")
+
+
+def method_size(name: str, text: str, *args: Any) -> int:
+    """The most that a method or filter makes of `text`; 0 where it is no more than a few times the text.
+
+    Raises SecurityError for a search from the end that would take too long.
+    """
+    if name in BACKWARD and args and isinstance(args[0], str) and len(text) * len(args[0]) > SEARCH:
+        raise SecurityError(f"{name} looks for {len(args[0]):,} characters among {len(text):,}")
+    numbers = [value for value in args if isinstance(value, int)]
+    if name in PADDING and numbers:
+        return max(numbers)
+    if name == "replace" and len(args) > 1:
+        old, new = str(args[0]), str(args[1])
+        return len(text) + text.count(old) * len(new)
+    if name in ("split", "rsplit", "splitlines"):
+        parts = text.count(args[0]) if args and isinstance(args[0], str) else len(text) // 2
+        return len(text) + parts * ITEM
+    if name == "indent":
+        width = next(iter(args), 4)
+        times = len(text.splitlines()) + 1
+        return len(text) + times * (width if isinstance(width, int) else len(str(width)))
+    return 0
+
+
+def bounded_range(*bounds: int) -> range:
+    """The function range. Raises SecurityError for more than RANGE numbers."""
+    numbers = range(*bounds)
+    size(bounds)
+    if len(numbers) > RANGE:
+        raise SecurityError(f"range makes {len(numbers)} numbers, expected at most {RANGE}")
+    return numbers
