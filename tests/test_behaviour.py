@@ -18,6 +18,7 @@ from txexport.parity import CaseReport, TensorCheck, verify
 from txexport.parity.beams import run_beams
 from txexport.parity.behaviour import Behaviour, behaviour
 from txexport.parity.cases import greedy_cases
+from txexport.parity.judgement import judge
 from txexport.parity.references import Twin
 from txexport.runtime import cache, load
 
@@ -117,10 +118,10 @@ def test_beams_through_a_tie_are_no_failure(checkpoint_of, tmp_path):
     model, checkpoint = load(tmp_path / "out"), Checkpoint(tmp_path / "twins")
     twin = Twin(checkpoint, families.understand(checkpoint, None))
     [case] = greedy_cases(311, 40, None)
-    _, check = run_beams(model, Noisy(twin, 1e-7), case, 1e-5)
+    _, check = judge(run_beams, model, Noisy(twin, 1e-7), case, 1e-5)
     assert check.ok
     assert check.behaviour.ties > 0
-    _, check = run_beams(model, twin, case, 1e-5)
+    _, check = judge(run_beams, model, twin, case, 1e-5)
     assert check.ok
 
 

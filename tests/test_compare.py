@@ -156,11 +156,15 @@ def test_padding_is_left_out_and_nothing_else(plain, tmp_path):
         toy(tmp_path / f"{name}_row.onnx", given, f"{HIDDEN}, {row}", f"{last} = {states} {pool}")
     assert compare(tmp_path / "a.onnx", tmp_path / "b.onnx").ok
     report = compare(tmp_path / "a_row.onnx", tmp_path / "b_row.onnx")
-    assert failed(report) == ["three ragged rows, right padding", "three ragged rows, left padding"]
+    assert failed(report) == [
+        "three ragged rows, right padding",
+        "three ragged rows, left padding",
+        "two long rows",
+    ]
     assert {case.worst.output for case in report.failed} == {"pooler_output"}
     shifted = f"{last} = Sum(found, wide)"
     toy(tmp_path / "c.onnx", given, HIDDEN, shifted)
-    assert len(compare(tmp_path / "a.onnx", tmp_path / "c.onnx").failed) == 5
+    assert len(compare(tmp_path / "a.onnx", tmp_path / "c.onnx").failed) == 7
 
 
 def test_made_inputs_cover_what_a_model_can_be_given(bundle_of, monkeypatch):
@@ -176,9 +180,9 @@ def test_made_inputs_cover_what_a_model_can_be_given(bundle_of, monkeypatch):
     monkeypatch.setattr(flat.Pair, "case", watch)
     graph = bundle_of("gpt2", "dynamic") / "model.onnx"
     assert compare(graph, graph).ok
-    assert {len(inputs["input_ids"]) for inputs in seen.values()} == {1, 2, 3}
-    assert {inputs["input_ids"].shape[1] for inputs in seen.values()} == {1, 3, 6, 7, 11}
-    assert {inputs["past_key_values.1.key"].shape[2] for inputs in seen.values()} == {0, 4, 5, 6}
+    assert {len(inputs["input_ids"]) for inputs in seen.values()} == {1, 2, 3, 9}
+    assert {inputs["input_ids"].shape[1] for inputs in seen.values()} == {1, 3, 6, 7, 11, 13, 384}
+    assert {inputs["past_key_values.1.key"].shape[2] for inputs in seen.values()} == {0, 4, 5, 6, 384}
     right = seen["three ragged rows, right padding"]
     left = seen["three ragged rows, left padding"]
     assert right["attention_mask"].sum(axis=1).tolist() == [5, 11, 1]
@@ -294,7 +298,7 @@ class Needy(Tuple):
 def test_module_s_outputs_are_matched_by_name_or_place(plain):
     assert compare(plain, Tuple(plain)).ok
     assert compare(Tuple(plain), plain).ok
-    assert len(compare(plain, Tuple(plain, 0.1)).failed) == 3
+    assert len(compare(plain, Tuple(plain, 0.1)).failed) == 5
     with pytest.raises(InputError, match="only Needy takes more"):
         compare(plain, Needy(plain))
     with pytest.raises(InputError, match="one of the two must be an ONNX file"):
@@ -324,7 +328,7 @@ def test_weights_beside_the_file_are_found_by_its_path(plain, tmp_path):
     assert (tmp_path / "b.onnx_data").is_file()
     assert compare(plain, outside).ok
     (tmp_path / "b.onnx_data").write_bytes(bytes(160))
-    assert len(compare(plain, outside).failed) == 3
+    assert len(compare(plain, outside).failed) == 5
 
 
 def test_report_says_how_to_repeat_a_case(plain, tmp_path):
@@ -405,7 +409,7 @@ def test_graph_that_refuses_is_a_failure(plain, tmp_path):
 def test_bundle_s_own_broken_weight_is_found(bundle_of, exported, tmp_path):
     shutil.copytree(bundle_of("bert"), tmp_path / "bert")
     tamper(tmp_path / "bert", "encoder.layers.1.attention.o.bias", lambda numbers: 1.05 * numbers)
-    assert len(compare(tmp_path / "bert", exported).failed) == 7
+    assert len(compare(tmp_path / "bert", exported).failed) == 8
 
 
 def test_device_that_is_not_there_is_an_error(plain):
@@ -413,3 +417,55 @@ def test_device_that_is_not_there_is_an_error(plain):
     assert code == 2
     assert output.startswith("error: device 'nowhere' is not there; this ONNX Runtime has cpu")
     assert invoke(plain, plain, "--device", "CPUExecutionProvider")[0] == 0
+
+
+def far(path: Path, wrong: str) -> Path:
+    """A graph that is wrong, by 1 or more, where a number of `wrong`, over the inputs' shape, is above 0."""
+    shape = "shape = Shape(input_ids) zero = Constant<value_ints=[0]>() one = Constant<value_ints=[1]>()"
+    over = f"{shape} rows = Gather(shape, zero) tokens = Gather(shape, one) {wrong} none = Mul(over, zero)"
+    body = (
+        f"{EMBED} {over} off = Max(over, none) moved = Cast<to=1>(off) last_hidden_state = Add(found, moved)"
+    )
+    return toy(path, IDS, HIDDEN, body)
+
+
+@pytest.mark.parametrize(("most", "of", "case"), [(8, "rows", "nine rows"), (383, "tokens", "two long rows")])
+def test_what_is_wrong_only_in_large_inputs_is_found(most, of, case, plain, tmp_path):
+    other = far(tmp_path / "b.onnx", f"most = Constant<value_ints=[{most}]>() over = Sub({of}, most)")
+    assert failed(compare(plain, other)) == [case]
+
+
+def test_report_says_how_far_it_looked(plain, tmp_path):
+    report = compare(plain, plain)
+    assert report.reach == {"rows": (9, None), "sequence_length": (384, None)}
+    files = [tmp_path / f"report{suffix}" for suffix in (".json", ".md", ".xml", ".html")]
+    code, output = invoke(plain, plain, *(word for file in files for word in ("--report", file)))
+    assert (code, "each within 1e-05; up to 9 rows, 384 sequence_length" in output) == (0, True), output
+    values = json.loads(files[0].read_text())
+    check_schema(values)
+    assert values["reach"] == {"rows": [9, None], "sequence_length": [384, None]}
+    for file in files[1:]:
+        assert "up to 9 rows, 384 sequence_length" in file.read_text()
+    report = compare(plain, plain, inputs=[{"input_ids": np.zeros((2, 5), int)}])
+    assert report.facts.endswith("; up to 2 rows, 5 sequence_length")
+
+
+def limited(path: Path, tokens: int) -> Path:
+    """A graph with positions for so many tokens."""
+    places = "shape = Shape(input_ids) one = Constant<value_ints=[1]>() zero = Constant<value_int=0>()"
+    places += " step = Constant<value_int=1>() count = Gather(shape, one) none = Squeeze(count)"
+    places += f" all = Range(zero, none, step) size = Constant<value_ints=[{tokens}, 4]>()"
+    places += " table_of = ConstantOfShape(size) rows_of = Gather(table_of, all)"
+    return toy(path, IDS, HIDDEN, f"{EMBED} {places} last_hidden_state = Add(found, rows_of)")
+
+
+def test_long_rows_are_as_long_as_both_take(tmp_path):
+    """What neither takes is made shorter; a limit that only one has is a difference, and a failure."""
+    short, same, longer = (limited(tmp_path / f"{n}.onnx", size) for n, size in enumerate((100, 100, 999)))
+    report = compare(short, same)
+    assert report.ok, report.facts
+    assert report.reach["sequence_length"] == (96, None)
+    for pair in ((short, longer), (longer, short)):
+        report = compare(*pair)
+        assert failed(report) == ["two long rows"]
+        assert f"{short}: ONNX Runtime refused" in report.failed[0].exception

@@ -58,15 +58,20 @@ def test_inspect_shows_what_verify_found(fresh):
     assert (values["proof"]["verdict"], values["changed"]) == ("equal", [])
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "weights.safetensors"])
+@pytest.mark.parametrize("file", ["model.onnx", "weights.safetensors", "tokenizer.json", "new.json", "gone"])
 def test_proof_of_other_files_is_said_to_be_one(file, fresh):
     txexport.verify(fresh, cases="quick", reference="twin")
     if file == "model.onnx":
         model = onnx.load(fresh / file, load_external_data=False)
         model.doc_string = "changed"
         onnx.save(model, fresh / file)
-    else:
+    elif file == "weights.safetensors":
         tamper(fresh, WEIGHT, lambda numbers: 1.01 * numbers)
+    elif file == "gone":
+        file = "config.json"
+        (fresh / file).unlink()
+    else:
+        (fresh / file).write_text("{}")
     assert txexport.inspect(fresh).bundle.changed == [file]
     output = invoke("inspect", fresh)[1]
     assert f"and changed since: {file}; verify again" in output
@@ -129,10 +134,10 @@ def test_interrupted_record_leaves_the_bundle_as_it_was(fresh, monkeypatch):
 def test_what_is_nearest_to_its_bound_is_the_worst():
     checks = [TensorCheck("wide", 3, 1e-6, 1e-4), TensorCheck("tight", 4, 9e-7, 1e-6)]
     cases = [CaseReport("a", "twin", checks), CaseReport("b", "twin", skipped="why")]
-    found = proof(Report("b", "bert", "t", "cpu", {}, cases), {})
+    found = proof(Report("b", "bert", "t", "cpu", {}, cases))
     assert (found.worst_output, found.worst_error, found.bound) == ("tight", 9e-7, 1e-6)
     assert (found.cases, found.skipped, found.numbers) == (1, 1, 7)
-    nothing = proof(Report("b", "bert", "t", "cpu", {}, []), {})
+    nothing = proof(Report("b", "bert", "t", "cpu", {}, []))
     assert (nothing.verdict, nothing.worst_error) == ("NOT EQUAL", None)
 
 

@@ -76,7 +76,7 @@ def test_broken_bundle_fails_in_a_readable_message(run, broken):
         [
             f"{broken} is NOT EQUAL to twin and transformers on onnxruntime cpu (only 2 by name)",
             "3 of 3 cases failed:",
-            f"  every weight (checkpoint): {WEIGHT} is off by 1e-01",
+            f"  every weight (checkpoint): {WEIGHT} is off by 1e+00",
             f"    txexport verify {broken} --case 'every weight'",
             "  one token (twin): * is off by *",
             f"    txexport verify {broken} --case 'one token' --reference twin",

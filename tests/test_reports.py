@@ -1,5 +1,6 @@
 """Reports as files, and cases by name: what CI keeps, and what a person does with it."""
 
+import io
 import json
 import math
 import os
@@ -7,18 +8,21 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 from test_layout import ROOT
 from test_verify import tamper
 
 from txexport.cli import main
 from txexport.errors import InputError
-from txexport.parity import CaseReport, Report, TensorCheck, forms, verify
+from txexport.parity import CaseReport, Report, TensorCheck, forms, table, verify
+from txexport.parity.contents import CHECKS
 from txexport.parity.plan import QUICK, plan, select
 from txexport.parity.texts import plan_texts
 from txexport.runtime import load
@@ -27,7 +31,7 @@ from txexport.spec_json import from_dict
 
 SCHEMA = json.loads((ROOT / "txexport/parity/schema.json").read_text())
 WEIGHT = "decoder.layers.1.feed_forward.up.weight"
-HOSTILE = "<b>&'\"|`x`\x1b\ud800</b>"
+HOSTILE = "<b>&'\"|`x`\x1b\x9b\u202e\ud800\\|[red]</b>"
 TYPES = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
 
 
@@ -58,9 +62,12 @@ def hostile() -> Report:
         CaseReport(HOSTILE, "twin", checks, runtime=HOSTILE),
         CaseReport("raised", "twin", exception=f"ValueError: {HOSTILE}\nand more", runtime=HOSTILE),
         CaseReport("all cases", "twin", skipped=HOSTILE, runtime=f"other {HOSTILE}"),
-        CaseReport("skipped", "transformers", skipped=HOSTILE),
+        CaseReport("skipped", HOSTILE, skipped=HOSTILE),
+        CaseReport("compared", f"x\n{HOSTILE}", checks),
     ]
-    return Report(HOSTILE, "bert", "t", "cpu", {"numpy": "2"}, cases, {"python": HOSTILE}, {"a": "0"})
+    sizes = {HOSTILE: (9, None)}
+    facts = {"numpy": "2"}, cases, {HOSTILE: HOSTILE}, {HOSTILE: "0"}
+    return Report(HOSTILE, HOSTILE, HOSTILE, HOSTILE, *facts, reach=sizes)
 
 
 def valid(value, schema: dict, at: str = "report") -> None:
@@ -220,7 +227,7 @@ def test_page_shows_every_tensor_in_table_and_plot(good, tmp_path):
     page = Page(written(good, tmp_path / "report.html"))
     assert len([tag for tag, _ in page.tags if tag == "details"]) == len(good.cases)
     rows = sum(len(case.checks) or 0 for case in good.cases)
-    facts = 1 + len(good.environment) + len(good.versions) + 1
+    facts = 1 + len(good.environment) + len(good.versions) + 1 + bool(good.reach)
     hashes = 1 + len(good.checkpoint_sha256) + len(good.bundle_sha256)
     heads = sum(bool(case.checks) for case in good.cases)
     said = len(good.behaviours())  # scores, tokens and beams
@@ -249,7 +256,7 @@ def test_page_of_a_broken_bundle_is_red(bad, tmp_path):
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".html"])
 def test_names_are_not_markup(suffix, tmp_path):
     text = written(hostile(), tmp_path / f"report{suffix}")
-    assert "\x1b" not in text
+    assert not set("\x1b\x9b\u202e") & set(text)
     if suffix == ".md":
         outside = re.sub(r"(?s)(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text)
         assert "<b>" not in outside
@@ -258,7 +265,26 @@ def test_names_are_not_markup(suffix, tmp_path):
     else:
         assert "<b>" not in text
         words = Page(text).words if suffix == ".html" else ElementTree.fromstring(text).itertext()
-        assert "<b>&'\"|`x`\ufffd\ufffd</b>" in " ".join(words)
+        assert "<b>&'\"|`x`\ufffd\ufffd\ufffd\ufffd\\|[red]</b>" in " ".join(words)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_names_steer_no_terminal(several):
+    report = hostile()
+    if not several:
+        report = replace(report, cases=[replace(case, runtime=None) for case in report.cases])
+    console = Console(width=400, force_terminal=True, color_system=None, file=io.StringIO())
+    console.print(table.render(report))
+    text = console.file.getvalue()
+    assert not set("\x1b\x9b\u202e") & set(text)
+    assert "[red]</b>" in text
+
+
+def test_error_steers_no_terminal(tmp_path):
+    result = CliRunner().invoke(main, ["inspect", str(tmp_path / "a\x1b[2J\nb")])
+    assert result.exit_code == 2
+    assert r"a\x1b[2J\nb" in result.output
+    assert result.output.count("\n") == 1
 
 
 def test_markdown_is_short_and_says_how_to_repeat(good, bad, tmp_path):
@@ -304,7 +330,7 @@ def test_command_writes_every_form_and_keeps_its_exit_codes(bundle_of, broken, t
             ["--case", "one tokens, then step"],
             "no case 'one tokens, then step'; did you mean 'one token, ",
         ),
-        (["--case", "#"], "no case '#'; expected some of 'every weight' or 'manifest and copied files' or"),
+        (["--case", "#"], "no case '#'; expected some of 'exported graphs' or 'every weight' or"),
         (["--case", "left padding"], "case 'left padding' does not apply: a static cache pads on the right"),
         (["--case", "every weight", "--cases", "quick"], "--case names the cases; --cases chooses others"),
     ],
@@ -343,7 +369,8 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
     full, quick = (verify(folder, reference="twin", cases=cases) for cases in ("full", "quick"))
     assert quick.ok
     assert quick.worst_outputs().keys() == full.worst_outputs().keys()
-    assert 4 <= len(quick.cases) - 2 <= 7 < len(full.cases) - 2
+    of_contents = len(CHECKS)
+    assert 4 <= len(quick.cases) - of_contents <= 7 < len(full.cases) - of_contents
     names = " ".join(case.name for case in quick.cases)
     assert "ragged" in names
     assert model_type == "bert" or "steps" in names

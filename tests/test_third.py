@@ -10,6 +10,7 @@ from txexport import families
 from txexport.checkpoint import Checkpoint
 from txexport.cli import main
 from txexport.parity import verify
+from txexport.parity.judgement import judge
 from txexport.parity.plan import plan
 from txexport.parity.third import Third
 from txexport.runtime import load
@@ -45,12 +46,12 @@ def test_it_agrees_and_sees_what_is_wrong(
     third = Third(checkpoint, resolved)
     [case] = [case for case in plan(resolved.spec, static=cache == "static") if case.name == name]
     assert case.run is not None
-    checks = case.run(load(bundle_of(what, cache)), third, case.case, 1e-5)
+    checks = judge(case.run, load(bundle_of(what, cache)), third, case.case, 1e-5)
     assert {check.output for check in checks} == outputs
     assert all(check.ok for check in checks)
     folder = shutil.copytree(bundle_of(what, cache), tmp_path / "bundle")
     tamper(folder, weight, lambda numbers: 1.5 * numbers)
-    broken = case.run(load(folder, check=False), third, case.case, 1e-5)
+    broken = judge(case.run, load(folder, check=False), third, case.case, 1e-5)
     assert {check.output for check in broken if check.ok} == kept
 
 

@@ -35,6 +35,7 @@ class AssertParity:
         reference: str | None = None,
         runtime: str | Sequence[str] = "onnxruntime",
         cases: str | Sequence[str] = "full",
+        allow_edited: bool = False,
     ) -> "Report":
         """The report of a bundle, given as its folder or loaded; arguments as those of `txexport.verify`.
 
@@ -47,7 +48,14 @@ class AssertParity:
         given = bundle_or_folder
         folder = given if isinstance(given, str | Path) else given.folder
         try:
-            report = verify(folder, source=source, reference=reference, runtime=runtime, cases=cases)
+            report = verify(
+                folder,
+                source=source,
+                reference=reference,
+                runtime=runtime,
+                cases=cases,
+                allow_edited=allow_edited,
+            )
             self._found.append(report.to_dict())
             said = None if report.ok else _message(report)
         except TxexportError as error:

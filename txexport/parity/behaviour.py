@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from txexport.parity.bounds import size
+
 RANKED = 10  # of the best scores, compared place by place
 VECTORS = ("hidden_state", "pooler_output", "embeds")  # outputs whose last axis is a vector with a direction
 
@@ -28,8 +30,8 @@ class Behaviour:
 
     @property
     def ok(self) -> bool:
-        """Whether every other choice is a tie."""
-        return self.equal + self.ties == self.chosen
+        """Whether every other choice is a tie, and no vector points the other way."""
+        return self.equal + self.ties == self.chosen and (self.cosine is None or self.cosine >= 0)
 
     @property
     def summary(self) -> str:
@@ -74,7 +76,7 @@ def _choices(found: np.ndarray, expected: np.ndarray, bound: float) -> Behaviour
     ours, theirs = found.argmax(axis=1), expected.argmax(axis=1)
     best = expected.max(axis=1)
     short = best - expected[np.arange(len(ours)), ours]
-    near = short <= 2 * bound * np.maximum(1.0, np.abs(best))
+    near = short <= 2 * bound * size(expected)[np.arange(len(theirs)), theirs]
     count = min(RANKED, expected.shape[1])
     tops = (np.argsort(-rows, axis=1, kind="stable")[:, :count] for rows in (found, expected))
     same = np.equal(*tops)

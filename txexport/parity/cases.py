@@ -8,7 +8,8 @@ import numpy as np
 
 from txexport.spec import EmbeddingSpec, PatchSpec, SoundSpec, StackSpec, TowersSpec
 
-LONGEST = 1024  # tokens of the longest case; shorter where the model's limit is
+LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
+MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 
 Sources = Sequence[list[int] | np.ndarray]
@@ -68,30 +69,22 @@ class GreedyCase:
     new_tokens: int
 
 
-def _longest(limit: int | None, window: int | None) -> int:
-    """Tokens of the longest case: beyond a window, so that it is seen to hide something."""
-    wanted = max(LONGEST, (window or 0) + 2)
-    return min(limit or wanted, wanted)
-
-
 def encoder_cases(
     vocab_size: int,
     segments: int,
-    limit: int | None,
-    window: int | None = None,
+    longest: int,
     padding: int | None = None,
     dropped: int | None = None,
     mark: int | None = None,
     seed: int = 0,
 ) -> list[EncoderCase]:
-    """Batches of 1, 2 and 3; lengths 1, odd, and the longest; padding right, left and scattered.
+    """Batches of 1, 2, 3 and 9; lengths 1, odd, and the longest; padding right, left and scattered.
 
     What is masked is of the id `padding`, or of any id where a model looks at the mask only. Every row ends
     in a `mark`, and where all are longer each has another before. Rows of one batch have several global
     tokens, one or none.
     """
     random = np.random.default_rng(seed)
-    longest = _longest(limit, window)
     cases: list[EncoderCase] = []
     for name, lengths, side in [
         ("one token", [1], "right"),
@@ -101,6 +94,7 @@ def encoder_cases(
         ("three ragged rows, left padding", [5, 11, 1], "left"),
         ("three rows, scattered padding", [12, 12, 12], "scattered"),
         ("longest and short row", [longest, 3], "right"),
+        ("nine ragged rows", MANY, "right"),
     ]:
         lengths = [min(length, longest) for length in lengths]
         shape = (len(lengths), max(lengths))
@@ -151,22 +145,23 @@ def _marks(case: int, mask: np.ndarray) -> np.ndarray:
 
 def decoder_cases(
     vocab_size: int,
-    limit: int | None,
+    longest: int,
     *,
     ragged: bool,
     left: bool,
-    window: int | None = None,
+    experts: int = 0,
     source: StackSpec | None = None,
+    source_longest: int = 0,
     seed: int = 0,
 ) -> list[DecoderCase]:
     """Prompts and steps over a growing past.
 
     `ragged` includes rows of different lengths, `left` left padding; for each row there is a source where an
-    encoder `source` reads one. No row holds the id that the encoder takes for padding: some originals count
-    it as no token in the decoder either.
+    encoder `source` reads one, the longest of them of `source_longest` tokens. No row holds the id that the
+    encoder takes for padding: some originals count it as no token in the decoder either. `experts` is how
+    many tokens suffice for each expert to be taken by one.
     """
     random = np.random.default_rng(seed)
-    longest = _longest(limit, window)
     one = np.ones((4, 1), np.int64)
     plans: list[tuple[str, np.ndarray, bool]] = [
         ("one token, then steps", one, False),
@@ -184,17 +179,25 @@ def decoder_cases(
         ]
     if left:
         plans.append(("three ragged rows, left padding", np.array([[5, 11, 1], [1, 1, 1], [1, 1, 1]]), True))
+    lengths = itertools.cycle([9, 4, 1, 13, *([source_longest] if source is not None else [])])
+    drawn = [[next(lengths) for _ in steps[0]] for _, steps, _ in plans]
+    many = np.array(MANY if ragged else [5] * len(MANY))
+    plans.append(("nine rows, then a step", np.stack([many, np.ones_like(many)]), False))
+    drawn.append(MANY)
+    if experts:
+        rows = -(-experts // min(longest, 64))
+        plans.append(("every expert", np.full((1, rows), min(longest, 64)), False))
+        drawn.append([4] * rows)
     padding = source.words.position.padding if source is not None and _reads_tokens(source) else None
-    lengths = itertools.cycle([9, 4, 1, 13, min((source.limit if source else None) or LONGEST, LONGEST)])
     return [
         DecoderCase(
             name,
             [_tokens(random, vocab_size, n, padding) for n in steps.sum(axis=0)],
             steps,
             padded_left,
-            _sources(random, source, [next(lengths) for _ in steps[0]]) if source else None,
+            _sources(random, source, read) if source else None,
         )
-        for name, steps, padded_left in plans
+        for (name, steps, padded_left), read in zip(plans, drawn, strict=True)
         if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1
     ]
 
@@ -231,7 +234,7 @@ def greedy_cases(
 
 
 def signal_cases(embedding: PatchSpec | SoundSpec, seed: int = 0) -> list[SignalCase]:
-    """Batches of 1 and 3 of what an encoder of images or sounds reads; one of them dark or silent.
+    """Batches of 1, 3 and 9 of what an encoder of images or sounds reads; one of them dark or silent.
 
     Where images of any size are read, a small oblong one and one above the size of the table too.
     """
@@ -249,13 +252,14 @@ def signal_cases(embedding: PatchSpec | SoundSpec, seed: int = 0) -> list[Signal
             ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
         ):
             found.append(SignalCase(name, random.standard_normal(size, np.float32)))
+    found.append(SignalCase("nine", random.standard_normal((len(MANY), *shape), np.float32)))
     return found
 
 
-def tower_cases(spec: TowersSpec, seed: int = 0) -> list[TowerCase]:
-    """One and three texts with one and two images; padding right, whose ids are the mark again."""
+def tower_cases(spec: TowersSpec, longest: int, seed: int = 0) -> list[TowerCase]:
+    """One, three and nine texts, one, two and nine images; padding right, whose ids are the mark again."""
     random = np.random.default_rng(seed)
-    words, longest = spec.text.words.vocab_size, min(spec.text.limit or LONGEST, LONGEST)
+    words = spec.text.words.vocab_size
     mark = words - 1 if spec.mark is None else spec.mark
     assert isinstance(spec.vision.embedding, PatchSpec)
     found = []
@@ -263,6 +267,7 @@ def tower_cases(spec: TowersSpec, seed: int = 0) -> list[TowerCase]:
         ("one text of one token, one image", [1], 1),
         ("three ragged texts, two images", [5, 11, 2], 2),
         ("longest and short text, one image", [longest, 3], 1),
+        ("nine ragged texts, nine images", MANY, len(MANY)),
     ]:
         lengths = [min(length, longest) for length in lengths]
         mask = np.arange(max(lengths)) < np.array(lengths)[:, None]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from txexport import bundle
-from txexport.bundle import MANIFEST
+from txexport.arguments import checked
 from txexport.errors import InputError
 from txexport.parity import environment
 from txexport.parity.compared import flat
 from txexport.parity.compared.made import Choices
 from txexport.parity.compared.sides import Graph, Module, Renamed, Side, module_of, one_sided
-from txexport.parity.report import Report, TensorCheck, tolerance
+from txexport.parity.report import Reach, Report, TensorCheck, tolerance
 from txexport.parity.verifier import Progress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
@@ -38,11 +38,12 @@ class Wanted:
     device: str = "cpu"
 
 
+@checked
 def compare(
     a: Given,
     b: Given,
     *,
-    inputs: Sequence[str | Path | Mapping[str, np.ndarray]] = (),
+    inputs: Sequence[str | Path | Mapping[str, Any]] = (),
     match: Mapping[str, str] | None = None,
     outputs: Sequence[str] = (),
     ranges: Mapping[str, tuple[int, int]] | None = None,
@@ -58,30 +59,32 @@ def compare(
     Each is an ONNX file, a bundle, a folder of another tool's export, "package.module:function" that returns
     a torch.nn.Module, or such a module. A bundle is tried by the cases of `verify`, where the other one, by
     the names of the ecosystem's contract, is the reference. Else both read the same `inputs`, .npz files or
-    arrays by name; without these, seeded ones made from what the graphs declare: batches of 1, 2 and 3,
-    padding right and left, lengths of the past, and further `lengths`. `ranges` are of integers (low, high
-    excluded) where no embedding tells them, `dims` sizes of symbolic dimensions. `match` are names of `a` and
-    what `b` calls them. An output that only one of them has is a failure, unless `outputs` are named, which
-    alone are compared then. `tolerance` is the bound, by default that of float32 for the model's size.
+    arrays by name; without these, seeded ones made from what the graphs declare: batches of 1, 2, 3 and
+    9, padding right and left, lengths of the past, rows of 384 tokens or as many as they take, and further
+    `lengths`. `ranges` are of integers (low, high excluded) where no embedding tells them, `dims` sizes of
+    symbolic dimensions. `match` are names of `a` and what `b` calls them. An output that only one of them has
+    is a failure, unless `outputs` are named, which alone are compared then. `tolerance` is the bound, by
+    default that of float32 for the model's size.
     Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
     """
     choices = Choices(ranges or {}, dims or {}, lengths)
     wanted = Wanted(inputs, match or {}, outputs, choices, tolerance, cases, device)
     kinds = [_kind(given) for given in (a, b)]
+    reach: Reach = {}
     if "bundle" in kinds and "module" not in kinds:
         from txexport.parity.compared.by_contract import by_contract  # which needs PyTorch
 
         _refuse(wanted)
         report = by_contract(Path(a), Path(b), wanted, progress)
     elif kinds == ["folder", "folder"]:
-        report = _report(a, b, _of_folders(Path(a), Path(b), wanted), wanted, progress)
+        report = _report(a, b, _of_folders(Path(a), Path(b), wanted, reach), wanted, reach, progress)
     elif "folder" in kinds:
         raise InputError(
             f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
         )
     else:
         sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
-        report = _report(a, b, _of_sides(sides[0], sides[1], wanted), wanted, progress)
+        report = _report(a, b, _of_sides(sides[0], sides[1], wanted, reach), wanted, reach, progress)
     return replace(report, command=_command(a, b, wanted))
 
 
@@ -94,8 +97,10 @@ def _kind(given: Given) -> str:
             )
         return "module"
     path = Path(given)
+    if bundle.is_bundle(path):
+        return "bundle"
     if path.is_dir():
-        return "bundle" if (path / MANIFEST).is_file() else "folder"
+        return "folder"
     if path.is_file():
         return "file"
     if FUNCTION.fullmatch(str(given)):
@@ -123,25 +128,26 @@ def _refuse(wanted: Wanted) -> None:
         )
 
 
-def _of_sides(a: Side, b: Side, wanted: Wanted) -> dict[str, Run]:
-    """The cases of two sides by name."""
+def _of_sides(a: Side, b: Side, wanted: Wanted, reach: Reach) -> dict[str, Run]:
+    """The cases of two sides by name, which tell `reach` how far they look."""
     if isinstance(a, Module) and isinstance(b, Module):
         raise InputError("two PyTorch modules declare no inputs; one of the two must be an ONNX file")
     flat.check_names(a, b, wanted.match, wanted.outputs)
     b = Renamed(b, {theirs: ours for ours, theirs in wanted.match.items()}) if wanted.match else b
     bound = tolerance(flat.parameters(a, b)) if wanted.tolerance is None else wanted.tolerance
     feeds = flat.feeds(a, b, wanted.inputs, wanted.choices)
-    return dict(flat.Pair(a, b, wanted.outputs, bound).runs(feeds))
+    return dict(flat.Pair(a, b, wanted.outputs, bound, reach).runs(feeds))
 
 
-def _of_folders(a: Path, b: Path, wanted: Wanted) -> dict[str, Run]:
+def _of_folders(a: Path, b: Path, wanted: Wanted, reach: Reach) -> dict[str, Run]:
     """The cases of every graph that both folders have, and one that tells which only one has."""
     ours, theirs = ({file.name for file in folder.glob("*.onnx")} for folder in (a, b))
     if not ours & theirs:
         raise InputError(f"{a} and {b} have no .onnx file of the same name")
     found: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}
     for name in sorted(ours & theirs):
-        runs = _of_sides(Graph(a / name, wanted.device), Graph(b / name, wanted.device), wanted)
+        sides = [Graph(folder / name, wanted.device) for folder in (a, b)]
+        runs = _of_sides(sides[0], sides[1], wanted, reach)
         found |= {f"{name}: {case}": run for case, run in runs.items()}
     return found
 
@@ -154,7 +160,9 @@ def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorChe
     return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(ours)]
 
 
-def _report(a: Given, b: Given, runs: dict[str, Run], wanted: Wanted, progress: Progress | None) -> Report:
+def _report(
+    a: Given, b: Given, runs: dict[str, Run], wanted: Wanted, reach: Reach, progress: Progress | None
+) -> Report:
     """What every case that is wanted comes to."""
     name, other = label(a), label(b)
     cases = []
@@ -173,6 +181,7 @@ def _report(a: Given, b: Given, runs: dict[str, Run], wanted: Wanted, progress: 
         selection=wanted.cases if isinstance(wanted.cases, str) else list(wanted.cases),
         device=wanted.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        reach=reach,
     )
 
 

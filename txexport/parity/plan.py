@@ -3,14 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import ceil, log
 from typing import Any
 
+from txexport import costs
 from txexport.errors import InputError
 from txexport.parity import cases, runs
 from txexport.parity.beams import run_beams
 from txexport.parity.contents import CHECKS
-from txexport.parity.report import TensorCheck
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, StackSpec
+from txexport.parity.report import Reach
+from txexport.spec import EmbeddingSpec, ExpertsSpec, HeadKind, ModelSpec, StackSpec
+
+# What one pass of the longest case may cost; two cores take half a minute for it.
+OPERATIONS = 5e12
+SCORES = 2 << 30  # bytes
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
 # cached steps, and so every output. The longest sequences are left to the full run.
@@ -40,14 +46,15 @@ class Planned:
 
     name: str
     case: Any = None
-    run: Callable[..., list[TensorCheck]] | None = None
+    run: Callable[..., list[runs.Outcome]] | None = None
     skipped: str | None = None
 
 
 def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report."""
     if spec.towers is not None:
-        return [Planned(case.name, case, runs.run_towers) for case in cases.tower_cases(spec.towers)]
+        longest = _longest(spec, spec.towers.text)
+        return [Planned(case.name, case, runs.run_towers) for case in cases.tower_cases(spec.towers, longest)]
     if spec.decoder is None or not spec.generates:
         assert spec.encoder is not None
         return list(_of_encoder(spec, spec.encoder))
@@ -62,25 +69,32 @@ def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
     words, run = encoder.words, runs.run_encoder
     if spec.head.kind == HeadKind.CHOICES:
         run = runs.run_choices
-    padding, window = spec.head.padding, _widest(encoder)
     for batch in cases.encoder_cases(
-        words.vocab_size, words.segments, encoder.limit, window, padding, words.dropped, spec.head.mark
+        words.vocab_size,
+        words.segments,
+        _longest(spec, encoder),
+        spec.head.padding,
+        words.dropped,
+        spec.head.mark,
     ):
         yield Planned(batch.name, batch, run)
 
 
 def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[Planned]:
-    words, crossed = decoder.words.vocab_size, spec.encoder is not None
+    words, source = decoder.words.vocab_size, spec.encoder
+    crossed = source is not None
+    reads = source is not None and isinstance(source.embedding, EmbeddingSpec)
     for rows in cases.decoder_cases(
         words,
-        decoder.limit,
+        _longest(spec, decoder),
         ragged=static or not crossed,
         left=not static and not crossed,
-        window=_widest(decoder),
-        source=spec.encoder,
+        experts=_tokens_for_experts(decoder),
+        source=source,
+        source_longest=_longest(spec, source) if source is not None and reads else 0,
     ):
         yield Planned(rows.name, rows, runs.run_decoder)
-    for prompts in cases.greedy_cases(words, decoder.limit, spec.encoder):
+    for prompts in cases.greedy_cases(words, decoder.limit, source):
         yield Planned(prompts.name, prompts, runs.run_greedy)
         beams = replace(
             prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=min(8, prompts.new_tokens)
@@ -94,10 +108,66 @@ def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[P
         )
 
 
-def _widest(stack: StackSpec) -> int | None:
-    """The widest window of a stack's layers."""
+def _longest(spec: ModelSpec, stack: StackSpec) -> int:
+    """Tokens of the longest case: the model's limit, or what of it a machine computes in reasonable time.
+
+    In any case beyond a window, so that it is seen to hide something.
+    """
     windows = [block.attention.window for block in stack.blocks if block.attention.window is not None]
-    return max(windows, default=None)
+    least = max(cases.LONGEST, max(windows, default=0) + 2)
+    if stack.limit is None or stack.limit <= least:
+        return stack.limit or least
+    length = stack.limit
+    while length > least and not _affordable(spec, length):
+        length //= 2
+    return max(least, length)
+
+
+def _affordable(spec: ModelSpec, length: int) -> bool:
+    """Whether one pass over that many tokens, with all its scores written out, is a matter of seconds."""
+    operations = sum(one.total for one in costs.prefill(spec, length).values())
+    return operations <= OPERATIONS and costs.scores_bytes(spec, length) <= SCORES
+
+
+def _tokens_for_experts(stack: StackSpec) -> int:
+    """Random tokens of which each expert of every layer gets one, but for one run in a thousand; 0 without.
+
+    Three times as many as with equal chances, which routers do not give; a report says how many were reached.
+    """
+    kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
+    tokens = (3 * kind.count / kind.chosen * log(1000 * kind.count * len(kinds)) for kind in kinds)
+    return ceil(max(tokens, default=0))
+
+
+def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
+    """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
+    limits: dict[str, int | None] = {}
+    if spec.towers is not None:
+        limits["tokens"] = spec.towers.text.limit
+    elif spec.decoder is None or not spec.generates:
+        limits["tokens"] = None if spec.encoder is None else spec.encoder.limit
+    else:
+        limits["tokens"] = spec.decoder.limit
+        limits["source tokens"] = None if spec.encoder is None else spec.encoder.limit
+    found: dict[str, int] = {}
+    for case in planned:
+        for name, number in _sizes(case.case).items():
+            found[name] = max(number, found.get(name, 0))
+    return {name: (number, limits.get(name)) for name, number in found.items()}
+
+
+def _sizes(case: Any) -> dict[str, int]:
+    if isinstance(case, cases.SignalCase):
+        return {"rows": len(case.signals)}
+    if isinstance(case, cases.EncoderCase | cases.TowerCase):
+        rows, tokens = case.input_ids.shape
+        return {"rows": rows, "tokens": tokens}
+    if not isinstance(case, cases.DecoderCase | cases.GreedyCase):
+        return {}
+    sources = (case.sources or []) if isinstance(case, cases.DecoderCase) else []
+    read = {"source tokens": max(map(len, sources))} if sources and isinstance(sources[0], list) else {}
+    tokens = {"tokens": max(map(len, case.rows))} if isinstance(case, cases.DecoderCase) else {}
+    return {"rows": len(case.rows)} | tokens | read
 
 
 def select(planned: Sequence[Planned], wanted: str | Sequence[str]) -> set[str]:

@@ -5,11 +5,11 @@ import warnings
 from pathlib import Path
 
 from txexport import bundle
-from txexport.bundle import Manifest, Proof
+from txexport.bundle import Proof
 from txexport.parity.report import CHECKPOINT, Report, TensorCheck
 
 
-def record(folder: Path, manifest: Manifest, report: Report) -> None:
+def record(folder: Path, report: Report) -> None:
     """Write what full or quick cases found into the bundle; cases by name are no proof of it.
 
     Where the folder cannot be written, a warning says so.
@@ -17,13 +17,13 @@ def record(folder: Path, manifest: Manifest, report: Report) -> None:
     if not isinstance(report.selection, str):
         return
     try:
-        bundle.record(folder, proof(report, bundle.tried_sha256(folder, manifest)))
+        bundle.record(folder, proof(report))
     except OSError as error:
         warnings.warn(f"the proof was not recorded in {folder}: {error.strerror}", stacklevel=3)
 
 
-def proof(report: Report, sha256: dict[str, str]) -> Proof:
-    """A report in short, of files with these hashes."""
+def proof(report: Report) -> Proof:
+    """A report in short."""
     checks = [check for case in report.cases if case.reference != CHECKPOINT for check in case.checks]
     worst = max(checks, key=_used, default=TensorCheck("", 0, math.inf, 0.0))
     skipped = [case for case in report.cases if case.skipped is not None]
@@ -40,7 +40,7 @@ def proof(report: Report, sha256: dict[str, str]) -> Proof:
         worst_error=worst.error if math.isfinite(worst.error) else None,
         bound=worst.tolerance,
         versions=report.versions,
-        sha256=sha256,
+        sha256=report.bundle_sha256,
     )
 
 

@@ -1,15 +1,18 @@
 """The originals that a bundle is held against."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from txmodels.model import Model
 from txmodels.towers import Towers
 from txmodels.training.checkpoints import build
 
+from txexport import original
 from txexport.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
@@ -19,7 +22,10 @@ Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames
 
 
 class Reference(Protocol):
-    """A model in PyTorch, float32, that knows nothing of the bundle."""
+    """A model in PyTorch, float32, that knows nothing of the bundle.
+
+    One that has `in_double()` computes in float64 within it, which tells what its float32 is off by.
+    """
 
     name: str
     caches: bool  # whether `decode` gives keys and values
@@ -45,10 +51,16 @@ class Twin:
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
         self.model = build(checkpoint, resolved).eval()
 
+    @contextmanager
+    def in_double(self) -> Iterator[None]:
+        """Compute in float64 meanwhile."""
+        with in_double(self.model):
+            yield
+
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = read(self.model, **{name: torch.from_numpy(array) for name, array in inputs.items()})
+        outputs = read(self.model, **tensors(inputs))
         return {name: value.numpy() for name, value in outputs.items()}
 
     @torch.inference_mode()
@@ -59,12 +71,44 @@ class Twin:
         return {name: value[0].numpy() for name, value in found.items()}
 
 
+class Double(Twin):
+    """The twin as a reference in float64.
+
+    What both bundle and float32 are off by is float32's own rounding; what the bundle alone is off by is an
+    error.
+    """
+
+    name = "float64"
+
+
+@contextmanager
+def in_double(module: nn.Module) -> Iterator[None]:
+    """A module in float64, and the numbers that it makes itself, as rotations are; then as it was."""
+    before = torch.get_default_dtype()
+    module.double()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+        module.float()  # exact: the numbers were float32
+
+
+def tensors(arrays: Arrays) -> dict[str, Tensor]:
+    """Arrays as tensors; floating-point ones of the type that is computed in."""
+    found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {
+        name: value.to(torch.get_default_dtype()) if value.is_floating_point() else value
+        for name, value in found.items()
+    }
+
+
 def source_tensors(source: Source) -> dict[str, Tensor]:
     """What an encoder reads of a source, as a batch of one by input names; nothing where there is none."""
     if source is None:
         return {}
     if isinstance(source, np.ndarray):
-        return {"input_features": torch.from_numpy(source[None])}
+        return tensors({"input_features": source[None]})
     ids = torch.tensor([source])
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -138,16 +182,19 @@ class Transformers:
         name = AUTO_CLASSES[resolved.task]
         if resolved.task == "feature-extraction" and resolved.model_type in ENCODERS_ALONE:
             name = "AutoModelForTextEncoding"
-        auto = getattr(transformers, name)
-        self.model = auto.from_pretrained(
-            checkpoint.folder, local_files_only=True, dtype=torch.float32
-        ).eval()
+        self.model = original.model_from_pretrained(name, checkpoint.folder, dtype=torch.float32).eval()
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
+
+    @contextmanager
+    def in_double(self) -> Iterator[None]:
+        """Compute in float64 meanwhile, but for what the library itself narrows to float32."""
+        with in_double(self.model):
+            yield
 
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = self.model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+        outputs = self.model(**tensors(inputs))
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:

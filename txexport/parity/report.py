@@ -11,30 +11,35 @@ from pathlib import Path
 import numpy as np
 
 from txexport.parity.behaviour import Behaviour
+from txexport.parity.bounds import RELATIVE, largest_error
 from txexport.parity.layers.found import LayerReport
 
-# The largest error allowed, absolute or relative to the reference, whichever is larger: float32 sums in
-# another order differ by some 1e-7 of the largest term, and layers add that up. Models under a million
-# parameters are held to the tighter bound.
-REAL, TINY = 1e-4, 1e-5
 TINY_PARAMETERS = 1_000_000
+REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
 
 CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
 RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
+IDENTITY = "exported graphs"  # the check that graphs are those that export writes
 EVERY = "all cases"  # in place of a case's name, where none could be tried
+Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
 
 
 def tolerance(parameters: int) -> float:
-    """The bound for a float32 model of that many parameters."""
-    return TINY if parameters < TINY_PARAMETERS else REAL
+    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
+    return RELATIVE if parameters < TINY_PARAMETERS else REAL
+
+
+class SkipError(Exception):
+    """A check that is not to be made after all; its text says why."""
 
 
 @dataclass(frozen=True)
 class TensorCheck:
     """One output over one case: the largest error of `elements` numbers, all those that are not padding.
 
-    `rounding` is the error of the float32 twin against a reference in float64, where that is asked for.
+    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what the
+    reference in float32 is off by from itself in float64, None where that was not measured.
     `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
     """
 
@@ -102,11 +107,11 @@ class Report:
 
     `runtime` names the runtimes that ran, with their devices; `device` is ONNX Runtime's. `versions` are
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
-    name, as the bundle's txexport.json has them. `cases` are the chosen ones: `selection` is "full", "quick",
-    or the names that were asked for. `source` is the checkpoint where one was given. `command` are
+    name, those of the bundle as its files were read. `cases` are the chosen ones: `selection` is "full",
+    "quick", or the names that were asked for. `source` is the checkpoint where one was given. `command` are
     the words that began it, where that was not verify. `layers` say which component is wrong, where that
     was asked; the verdict is the cases'. `texts` is the file of
-    real inputs where one was given.
+    real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens, experts.
     """
 
     bundle: str
@@ -125,6 +130,7 @@ class Report:
     command: list[str] = field(default_factory=list)
     layers: LayerReport | None = None
     texts: str | None = None
+    reach: Reach = field(default_factory=dict)
 
     @property
     def references(self) -> list[str]:
@@ -168,8 +174,17 @@ class Report:
         ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
-        named = f" (only {len(self.selection)} by name)"
-        return f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        alone = not self.command and CHECKPOINT not in self.references
+        files = "; graphs and files were not compared" * alone
+        named = f" (only {len(self.selection)} by name{files})"
+        scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+
+    @property
+    def edited(self) -> str | None:
+        """Which graphs are not the exported ones, where that was allowed."""
+        said = (case.skipped for case in self.cases if case.name == IDENTITY)
+        return next((why.partition(": ")[0] for why in said if why is not None), None)
 
     @property
     def facts(self) -> str:
@@ -178,11 +193,28 @@ class Report:
         if self.failed:
             first = self.failed[0]
             said = f"{first.name} ({self.against(first)}): {first.summary}"
-            return f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
+            facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
+            blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
+            return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         checks = [check for case in self.cases for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
-        return (
-            f"{about}: {sum(check.elements for check in checks):,} numbers compared, each within {bound:.0e}"
+        within = f"{bound:.0e}" if self.command else f"{RELATIVE:.0e} or float32's own rounding"
+        numbers = f"{sum(check.elements for check in checks):,} numbers compared, each within {within}"
+        return "; ".join([f"{about}: {numbers}", *self._asides])
+
+    @property
+    def _asides(self) -> list[str]:
+        """How far the cases look, and what else a reader of the verdict should know."""
+        beyond = self.layers is not None and self.layers.beyond
+        said = [self.reached] if self.reach else []
+        return [*said, "yet components are beyond their budget alone"] if beyond else said
+
+    @property
+    def reached(self) -> str:
+        """How far the cases look, in words."""
+        return "up to " + ", ".join(
+            f"{number:,} {name}" if limit is None else f"{number:,} of {limit:,} {name}"
+            for name, (number, limit) in self.reach.items()
         )
 
     @property
@@ -223,6 +255,7 @@ class Report:
         words += ["--runtime", case.runtime] if case.runtime not in (None, RUNTIME) else []
         words += ["--texts", self.texts] if self.texts is not None else []
         words += ["--source", self.source] if self.source is not None else []
+        words += ["--allow-edited"] if self.edited is not None else []
         own = (case.runtime or RUNTIME).startswith(RUNTIME)
         words += ["--device", self.device] if self.device != "cpu" and own else []
         return shlex.join(words)
@@ -238,6 +271,7 @@ class Report:
                     number = getattr(check, name)
                     entry[name] = None if number is None or not math.isfinite(number) else number
         values["layers"] = None if self.layers is None else self.layers.to_dict()
+        values["reach"] = {name: list(pair) for name, pair in self.reach.items()}
         return values
 
     @classmethod
@@ -260,6 +294,7 @@ class Report:
             rest = {name: value for name, value in record.items() if name not in ("checks", "ok")}
             cases.append(CaseReport(checks=checks, **rest))
         layers = values.pop("layers")
+        values["reach"] = {name: tuple(pair) for name, pair in values["reach"].items()}
         return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
 
     def write(self, path: str | Path) -> None:
@@ -273,19 +308,9 @@ class Report:
 
 
 def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
-    """One check over pairs of (found, expected), padding already left out.
-
-    A shape that differs and a number that is not finite are an infinite error.
-    """
+    """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
     elements, worst = 0, 0.0
     for found, expected in pairs:
         elements += expected.size
-        if found.shape != expected.shape:
-            worst = math.inf
-        elif expected.size:
-            wide = expected.astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                errors = np.abs(found - wide) / np.maximum(1.0, np.abs(wide))
-            errors[found == expected] = 0.0
-            worst = max(worst, float(np.nan_to_num(errors, nan=math.inf, posinf=math.inf).max()))
+        worst = max(worst, largest_error(found, expected))
     return TensorCheck(output, elements, worst, bound)

@@ -1,14 +1,14 @@
 """One case at a time: the bundle's outputs and the reference's, paired without padding."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.parity.behaviour import Behaviour, behaviour
+from txexport.parity import bounds
+from txexport.parity.behaviour import Behaviour
 from txexport.parity.cases import DecoderCase, EncoderCase, GreedyCase, SignalCase, Sources, TowerCase
 from txexport.parity.references import Arrays, Reference, Source
-from txexport.parity.report import TensorCheck, compare
 from txexport.runtime import Model
 from txexport.runtime.settings import Settings
 from txexport.runtime.text import pad
@@ -17,12 +17,19 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 SPARE = 3  # slots of a static cache beyond those that a case fills
 
 
-def judged(output: str, pairs: Pairs, bound: float) -> TensorCheck:
-    """One output, number by number, and what it says."""
-    return replace(compare(output, pairs, bound), behaviour=behaviour(output, pairs, bound))
+@dataclass(frozen=True)
+class Outcome:
+    """One output over one case: (found, expected), padding left out.
+
+    `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
+    """
+
+    output: str
+    pairs: Pairs
+    says: Callable[[Pairs, float], Behaviour] | None = None
 
 
-def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
+def run_encoder(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """Every output of an encoder-only graph over a padded batch."""
     graph, inputs = model.manifest.graphs["model"], _inputs(model, case)
     found = model.run(**inputs)
@@ -44,33 +51,33 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase, bound: fl
         _check_owed(found, expected)
         for name, array in real(found, row, mask).items():
             pairs[name].append((array, expected[name]))
-    return [judged(name, pairs[name], bound) for name in pairs]
+    return [Outcome(name, pairs[name]) for name in pairs]
 
 
-def run_choices(model: Model, reference: Reference, case: EncoderCase, bound: float) -> list[TensorCheck]:
+def run_choices(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
     inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(model, case).items()}
     found = model.run(**inputs)["logits"]  # (2, B)
     if not case.alone:
-        return [judged("logits", [(found, reference.encode(inputs)["logits"])], bound)]
-    pairs = []
-    for (item, choice), score in np.ndenumerate(found):
+        return [Outcome("logits", [(found, reference.encode(inputs)["logits"])])]
+    expected = np.zeros(found.shape)
+    for item, choice in np.ndindex(found.shape):
         mask = inputs["attention_mask"][item, choice].astype(bool)
         alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
-        pairs.append((np.array([[score]]), reference.encode(alone)["logits"]))
-    return [judged("logits", pairs, bound)]
+        expected[item, choice] = reference.encode(alone)["logits"].item()
+    return [Outcome("logits", [(found, expected)])]
 
 
-def run_signals(model: Model, reference: Reference, case: SignalCase, bound: float) -> list[TensorCheck]:
+def run_signals(model: Model, reference: Reference, case: SignalCase) -> list[Outcome]:
     """Every output of an encoder of images or sounds."""
     name = model.manifest.graphs["model"].inputs[0].name
     found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
     _check_owed(found, expected)
     _check_declared(model, found)
-    return [judged(name, [(array, expected[name])], bound) for name, array in found.items()]
+    return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
 
 
-def run_towers(model: Model, reference: Reference, case: TowerCase, bound: float) -> list[TensorCheck]:
+def run_towers(model: Model, reference: Reference, case: TowerCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
     found = model.run("text_model", **texts) | model.run("vision_model", pixel_values=case.pixel_values)
@@ -83,11 +90,12 @@ def run_towers(model: Model, reference: Reference, case: TowerCase, bound: float
             "text_embeds": found["text_embeds"][row : row + 1],
             "image_embeds": found["image_embeds"],
             "logits_per_text": found["logits_per_text"][row : row + 1],
-            "logits_per_image": found["logits_per_image"][:, row : row + 1],
+            "logits_per_image": found["logits_per_image"][:, row : row + 1].T,  # one vector, of all images
         }
+        expected["logits_per_image"] = expected["logits_per_image"].T
         for name, array in own.items():
             pairs.setdefault(name, []).append((array, expected[name]))
-    return [judged(name, pairs[name], bound) for name in pairs]
+    return [Outcome(name, pairs[name]) for name in pairs]
 
 
 def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
@@ -119,7 +127,7 @@ def _check_declared(model: Model, found: Arrays) -> None:
             raise AssertionError(f"{port.name} is {shape}, declared ({', '.join(map(str, port.shape))})")
 
 
-def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: float) -> list[TensorCheck]:
+def run_decoder(model: Model, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the cache in the end, step by step against one pass a row."""
     pairs: dict[str, Pairs] = {}
     expected = [
@@ -139,7 +147,7 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase, bound: fl
         pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
         for name, cache in steps.present.items() if reference.caches else ():
             pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
-    return [judged(name, pairs[name], bound) for name in pairs]
+    return [Outcome(name, pairs[name]) for name in pairs]
 
 
 def _run_source(
@@ -262,7 +270,7 @@ def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return both[:, 0], both[:, 1]
 
 
-def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: float) -> list[TensorCheck]:
+def run_greedy(model: Model, reference: Reference, case: GreedyCase) -> list[Outcome]:
     """Tokens that the runtime chose: how far each falls short of the reference's best, which is 0 if equal.
 
     The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
@@ -287,8 +295,13 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase, bound: floa
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
+    return [Outcome("tokens", pairs, _choices)]
+
+
+def _choices(pairs: Pairs, bound: float) -> Behaviour:
+    """Rows of (reached, best) scores: how many choices are the best, or as good within the bound."""
     said = Behaviour()
     for reached, best in pairs:
-        equal, near = reached == best, best - reached <= bound * np.maximum(1.0, np.abs(best))
+        equal, near = reached == best, best - reached <= bound * bounds.size(best)
         said = said.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
-    return [replace(compare("tokens", pairs, bound), behaviour=said)]
+    return said

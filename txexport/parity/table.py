@@ -7,6 +7,7 @@ from rich.text import Text
 
 from txexport.parity.layers import table as layer_table
 from txexport.parity.report import CaseReport, Report
+from txexport.printable import line
 
 OK, FAILED, SKIPPED = Text("ok", "green"), Text("FAILED", "red"), Text("not tried", "dim")
 
@@ -15,8 +16,8 @@ def render(report: Report, cases: bool = True) -> Group:
     """A verdict, then, with `cases`, one line a case: with the output that came out worst, or, where there
     are several runtimes, with the worst error in each."""
     verdict = (report.verdict, "bold green" if report.ok else "bold red")
-    title = Text.assemble(f"{report.bundle}: ", verdict, f" {report.scope}")
-    facts = Text(report.facts)
+    title = Text.assemble(line(f"{report.bundle}: "), verdict, line(f" {report.scope}"))
+    facts = Text(line(report.facts))
     layers = [] if report.layers is None else [layer_table.render(report.layers, cases)]
     if not cases:
         return Group(title, facts, *layers)
@@ -38,7 +39,7 @@ def render(report: Report, cases: bool = True) -> Group:
 
 def _behaviours(report: Report) -> list[Text]:
     """What the outputs say, a line each."""
-    return [Text(f"{output}: {said.summary}") for output, said in report.behaviours().items()]
+    return [Text(line(f"{output}: {said.summary}")) for output, said in report.behaviours().items()]
 
 
 def _rounding(case: CaseReport) -> Text:
@@ -48,13 +49,13 @@ def _rounding(case: CaseReport) -> Text:
 
 
 def _cells(case: CaseReport) -> list[Text]:
-    start = [Text(case.name), Text(case.reference)]
+    start = [Text(line(case.name)), Text(line(case.reference))]
     if case.skipped is not None:
-        return [*start, Text(case.skipped), Text(), SKIPPED]
+        return [*start, Text(line(case.skipped)), Text(), SKIPPED]
     worst = case.worst
     if case.exception is not None or worst is None:
-        return [*start, Text(case.summary), Text(), FAILED]
-    return [*start, Text(worst.output), Text(f"{worst.error:.0e}"), OK if case.ok else FAILED]
+        return [*start, Text(line(case.summary)), Text(), FAILED]
+    return [*start, Text(line(worst.output)), Text(f"{worst.error:.0e}"), OK if case.ok else FAILED]
 
 
 def _fill(table: Table, report: Report) -> Table:
@@ -62,13 +63,14 @@ def _fill(table: Table, report: Report) -> Table:
     table.add_column("case")
     table.add_column("against", no_wrap=True)
     for runtime in report.runtimes:
-        table.add_column(runtime.replace("-", "-\n"), justify="right", overflow="fold", min_width=9)
+        title = Text(line(runtime).replace("-", "-\n"))
+        table.add_column(title, justify="right", overflow="fold", min_width=9)
     table.add_column("")
     for (name, reference), found in report.rows().items():
         errors = [_error(found.get(runtime)) for runtime in report.runtimes]
         tried = [case for case in found.values() if case.skipped is None]
         verdict = (OK if all(case.ok for case in tried) else FAILED) if tried else SKIPPED
-        table.add_row(name, reference, *errors, verdict)
+        table.add_row(Text(line(name)), Text(line(reference)), *errors, verdict)
     return table
 
 
@@ -90,4 +92,4 @@ def _notes(report: Report) -> list[Text]:
         for case in report.cases
         if case.skipped is not None or case.exception is not None
     }
-    return [Text(f"{runtime}: {summary}" if runtime else summary) for runtime, summary in said]
+    return [Text(line(f"{runtime}: {summary}" if runtime else summary)) for runtime, summary in said]

@@ -30,8 +30,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
 
     A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
-    which are then skipped. Raises InputError where `file` cannot serve as texts, OSError where it cannot be
-    read.
+    which are then skipped. Raises BundleError for one that cannot be read, InputError where `file` cannot
+    serve as texts, OSError where it cannot be read.
     """
     stack = spec.towers.text if spec.towers is not None else spec.encoder or spec.decoder
     reads = isinstance(stack and stack.embedding, EmbeddingSpec)
@@ -39,6 +39,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
         if file is not None:
             raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
         return []
+    if (model.folder / "tokenizer.json").exists():
+        _ = model.text  # one that cannot be read keeps texts from being tried at all
     try:
         planned = list(_cases(model, spec, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:

@@ -11,16 +11,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txexport import bundle, families, parameters
+from txexport.arguments import checked
 from txexport.checkpoint import Checkpoint
-from txexport.errors import BundleError, CheckpointError, InputError, TxexportError, UnsupportedError
-from txexport.parity import contents, environment, runtimes
+from txexport.errors import (
+    BundleError,
+    CheckpointError,
+    InputError,
+    LibraryError,
+    TxexportError,
+    UnsupportedError,
+    crashes,
+)
+from txexport.parity import contents, environment, identity, runtimes
+from txexport.parity.bounds import RELATIVE
 from txexport.parity.proof import record
-from txexport.parity.report import CHECKPOINT, EVERY, RUNTIME, CaseReport, Report, TensorCheck, tolerance
+from txexport.parity.report import (
+    CHECKPOINT,
+    EVERY,
+    IDENTITY,
+    RUNTIME,
+    CaseReport,
+    Report,
+    SkipError,
+    TensorCheck,
+    tolerance,
+)
 from txexport.parity.runtimes import Runtime
 from txexport.runtime import Model
 from txexport.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from txexport.parity.experts import ExpertsTaken
     from txexport.parity.layers.probe import Probe
     from txexport.parity.plan import Planned
     from txexport.parity.references import Reference
@@ -29,6 +50,8 @@ Run = Callable[[], list[TensorCheck]]
 Progress = Callable[[str], None]
 
 
+@checked
+@crashes()
 def verify(
     out: str | Path,
     *,
@@ -40,6 +63,7 @@ def verify(
     layers: bool = False,
     texts: str | Path | None = None,
     third: bool = False,
+    allow_edited: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
@@ -55,12 +79,15 @@ def verify(
     wrong. `texts` is a file of real inputs, one a line, that the bundle's tokenizer reads: cases of their
     own; where a task takes pairs, or a translation has a target, two with a tab between them. What is too
     long is cut. `third` holds the bundle against "torch.onnx" too: the twin as PyTorch's own exporter writes
-    it, or in the report why it cannot. `progress` is told each case's name before it runs. A case that raises
-    is a failure in the report; what keeps the comparison from being tried at all raises OSError for a file
-    that cannot be read, or BundleError, CheckpointError, UnsupportedError or InputError. What full or quick
-    cases found is recorded in the bundle, where it can be written; else a warning says so.
+    it, or in the report why it cannot. `allow_edited` has a graph that is not the exported one judged by
+    cases alone, which the report's scope says; else it is a failure. `progress` is told each case's name
+    before it runs. A case that raises is a failure in the report; what keeps the comparison from being tried
+    at all raises OSError for a file that cannot be read, or BundleError, CheckpointError, UnsupportedError or
+    InputError, or LibraryError for a library that crashed. What full or quick cases found is recorded in the
+    bundle, where it can be written; else a warning says so.
     """
     manifest = bundle.read(out)
+    digests = bundle.files_sha256(Path(out))  # before anything is tried: what comes later is not proved
     checkpoint = Checkpoint(source or manifest.source.path)
     changed = [
         name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
@@ -74,7 +101,7 @@ def verify(
     chosen = runtimes.choose(runtime, Path(out), manifest, device)
     if layers and RUNTIME not in (kind.name for kind in chosen):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
-    from txexport.parity.plan import plan, select  # which needs PyTorch
+    from txexport.parity.plan import plan, reach, select  # which needs PyTorch
     from txexport.parity.texts import plan_texts
 
     reader = Model(Path(out), manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
@@ -86,9 +113,10 @@ def verify(
     planned += written
     planned = [case for case in planned if case.name in names]
     originals = _originals(kinds, checkpoint, resolved) if planned else {}
+    checks = contents.CHECKS | {IDENTITY: partial(identity.check_graphs, allow_edited=allow_edited)}
     found = [
         attempt(name, CHECKPOINT, partial(run, Path(out), manifest, checkpoint, resolved))
-        for name, run in contents.CHECKS.items()
+        for name, run in checks.items()
         if name in names
     ]
     trial = _Trial(
@@ -112,23 +140,25 @@ def verify(
         cases=found,
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
-        bundle_sha256=manifest.files_sha256,
+        bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
         device="cuda" if "cuda" in trial.devices.values() else "cpu",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if trial.probe is None else trial.probe.report(),
         texts=None if texts is None else str(texts),
+        reach=reach(resolved.spec, planned) | trial.experts,
     )
-    record(Path(out), manifest, report)
+    if bundle.files_sha256(Path(out)) != digests:
+        raise BundleError(f"{out} was changed while it was verified; verify it again")
+    record(Path(out), report)
     return report
 
 
 def _kinds(reference: str | None, model_type: str, third: bool) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
     try:
-        from txexport.parity.double import Double
-        from txexport.parity.references import REFERENCES
+        from txexport.parity.references import REFERENCES, Double
         from txexport.parity.third import Third
     except ImportError:
         raise UnsupportedError("verify needs PyTorch, which is not installed") from None
@@ -180,6 +210,12 @@ class _Trial:
     layers: bool
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     probe: "Probe | None" = None
+    taken: "ExpertsTaken | None" = None
+
+    @property
+    def experts(self) -> dict[str, tuple[int, int | None]]:
+        """How many experts of all layers the cases have seen at work, and of how many."""
+        return {"experts": (len(self.taken.taken), self.taken.total)} if self.taken is not None else {}
 
     @property
     def files(self) -> dict[str, Path]:
@@ -210,15 +246,16 @@ class _Trial:
 
     def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""
-        from txexport.parity.double import Double
+        from txexport.parity.experts import ExpertsTaken, has_experts
         from txexport.parity.layers.probe import Probe
-        from txexport.parity.references import Twin
+        from txexport.parity.references import Double, Twin
 
         for name, original in self.originals.items():
             planned: Sequence[Planned] = self.planned
-            if isinstance(original, Double):
-                planned = original.through(planned)
-            elif isinstance(original, Twin) and self.layers and runtime.name == RUNTIME:
+            if isinstance(original, Twin) and self.taken is None and has_experts(original.model):
+                self.taken = ExpertsTaken(original.model)
+            listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
+            if isinstance(original, Twin) and listens:
                 self.probe = Probe(model, original, self.spec, self.bound)
                 planned = self.probe.through(planned)
             for case in planned:
@@ -226,6 +263,8 @@ class _Trial:
 
     def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
         """The cases on a runtime against each original."""
+        from txexport.parity.judgement import judge  # which needs PyTorch
+
         for name, original, case in self._tried(runtime, model):
             skipped = case.skipped if case.run is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
@@ -233,7 +272,7 @@ class _Trial:
                 continue
             if self.progress is not None:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
-            run = partial(case.run, model, original, case.case, self.bound)
+            run = partial(judge, case.run, model, original, case.case, RELATIVE)
             yield attempt(case.name, name, run, runtime.name)
 
 
@@ -247,6 +286,10 @@ def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> 
 
     try:
         return report(run())
+    except SkipError as why:
+        return CaseReport(name, reference, skipped=str(why), runtime=runtime)
+    except LibraryError:
+        raise
     except MemoryError:
         raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported

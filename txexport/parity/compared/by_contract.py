@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from txexport import parameters
-from txexport.bundle import MANIFEST
+from txexport.bundle import MANIFEST, files_sha256
 from txexport.errors import InputError, UnsupportedError
 from txexport.parity import environment
 from txexport.parity.compared.sides import Arrays, one_sided
@@ -26,7 +26,8 @@ try:
     from txexport.parity import plan
     from txexport.parity.cases import EncoderCase, SignalCase
     from txexport.parity.compared.exported import Bundled, Exported, given, owed
-    from txexport.parity.references import Source
+    from txexport.parity.judgement import judge
+    from txexport.parity.references import Reference, Source
 except ImportError:
     raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
@@ -54,9 +55,11 @@ def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -
     names = [] if isinstance(wanted.cases, str) else list(wanted.cases)
     planned = plan.plan(pair.spec, static=model.manifest.cache == "static")
     found = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
+    chosen: list[plan.Planned] = []
     if names != [NAMES]:
-        chosen = plan.select(planned, [name for name in names if name != NAMES] or wanted.cases)
-        found += pair.cases([case for case in planned if case.name in chosen], progress)
+        selected = plan.select(planned, [name for name in names if name != NAMES] or wanted.cases)
+        chosen = [case for case in planned if case.name in selected]
+        found += pair.cases(chosen, progress)
     return Report(
         bundle=str(out),
         model_type=model.manifest.model_type,
@@ -65,10 +68,11 @@ def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -
         versions=environment.versions(),
         cases=found,
         environment=environment.environment(),
-        bundle_sha256=model.manifest.files_sha256,
+        bundle_sha256=files_sha256(out),
         selection=wanted.cases if isinstance(wanted.cases, str) else names,
         device=model.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        reach=plan.reach(pair.spec, chosen),
     )
 
 
@@ -93,9 +97,8 @@ class _Pair:
     def __init__(self, model: Model, reference: "Bundled | Exported", wanted: "Wanted"):
         self.model, self.reference = model, reference
         self.spec = from_dict(ModelSpec, model.manifest.spec)
-        self.bound = wanted.tolerance
-        if self.bound is None:
-            self.bound = tolerance(sum(math.prod(shape) for shape in parameters.model(self.spec).values()))
+        size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
+        self.bound = tolerance(size) if wanted.tolerance is None else wanted.tolerance
         self.ours, theirs = owed(model.manifest), reference.outputs
         both = self.ours & theirs
         self.said = "" if wanted.outputs else one_sided(str(model.folder), self.ours, reference.name, theirs)
@@ -134,7 +137,7 @@ class _Pair:
         if isinstance(case, EncoderCase | SignalCase):
             model = cast(Model, _Narrowed(model, self.common))
         assert planned.run is not None
-        checks = planned.run(model, _Narrow(self), case, self.bound)
+        checks = judge(planned.run, model, cast(Reference, _Narrow(self)), case, self.bound)
         kept = self.common | (CHOSEN if "logits" in self.common else set())
         return [check for check in checks if check.output in kept]
 

@@ -1,12 +1,14 @@
 """Inputs made from what a graph declares: seeded, of several sizes, ragged where there is a mask."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from txexport.errors import InputError
 from txexport.parity.compared.sides import PAST, Port
+from txexport.runtime.arrays import MAX_BYTES
 
 MASK = "attention_mask"
 SPARE = 3  # slots of a static cache beyond those that are filled
@@ -15,10 +17,11 @@ IDS = ("input_ids", "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds
 
 @dataclass(frozen=True)
 class Feed:
-    """One case: a name, and inputs by name."""
+    """One case: a name, and inputs by name; `shorter` makes those to try where neither side takes these."""
 
     name: str
     inputs: dict[str, np.ndarray]
+    shorter: "Callable[[], Feed] | None" = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,9 @@ SIZES = (
     Sizes("one token after 5", 1, 1, 5),
     Sizes("two rows of 3 tokens after 4", 2, 3, 4),
     Sizes("a token after three ragged rows, left padding", 3, 1, 6, "left"),
+    Sizes("nine rows", 9, 13),
 )
+LONGEST, SHORTEST = 384, 6  # tokens of the long cases: halved until one of the two takes them
 
 
 @dataclass(frozen=True)
@@ -67,18 +72,29 @@ def make(ports: Mapping[str, Port], choices: Choices, limits: Mapping[str, int],
     remembers = any(name.startswith(f"{PAST}.") for name in ports)
     masked = any(name.endswith(MASK) for name in ports)
     side = "right" if masked else None
-    sizes = [*SIZES, *(Sizes(f"two rows of {n}", 2, n, side=side) for n in choices.lengths)]
+    long = [Sizes("two long rows", 2, LONGEST, side=side), Sizes("one token after many", 1, 1, LONGEST)]
+    asked = [Sizes(f"two rows of {n}", 2, n, side=side) for n in choices.lengths]
     made, seen = [], set()
-    for one in sizes:
+    for one in (*SIZES, *long, *asked):
         if (one.past and not remembers) or (one.side and not masked):
             continue
         maker = _Maker(ports, choices, limits, one, np.random.default_rng(seed))
-        shapes = {name: maker.shape(port) for name, port in ports.items()}
+        shapes = maker.shapes()
+        _check_room(shapes)
         key = (*shapes.values(), one.side, one.past)
         if key not in seen:
             seen.add(key)
-            made.append(Feed(one.name, maker.arrays(shapes)))
+            made.append(maker.halving() if one in long else maker.feed())
     return made
+
+
+def _check_room(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise InputError for sizes that cannot be, or that are more than a file of inputs may have."""
+    total = sum(8 * math.prod(shape) for shape in shapes.values())
+    if total > MAX_BYTES or any(size < 0 for shape in shapes.values() for size in shape):
+        raise InputError(
+            f"inputs {dict(shapes)} are not made; choose --dim and --length from 0 to {MAX_BYTES:,} bytes"
+        )
 
 
 class _Maker:
@@ -96,9 +112,23 @@ class _Maker:
         tokens = next((ports[name] for name in IDS if name in ports), None)
         self.tokens = tokens.shape[1] if tokens is not None and len(tokens.shape) > 1 else None
 
-    def shape(self, port: Port) -> tuple[int, ...]:
-        """The sizes of an input's dimensions."""
-        return tuple(self._size(port, axis, dim) for axis, dim in enumerate(port.shape))
+    def feed(self) -> Feed:
+        """The case."""
+        return Feed(self.sizes.name, self.arrays(self.shapes()))
+
+    def halving(self) -> Feed:
+        """The case, and below it the same of half as many tokens, down to SHORTEST."""
+        sizes = replace(self.sizes, new=max(1, self.sizes.new // 2), past=self.sizes.past // 2)
+        less = _Maker(self.ports, self.choices, self.limits, sizes, self.random)
+        last = max(sizes.new, sizes.past) < SHORTEST or less.shapes() == self.shapes()
+        return replace(self.feed(), shorter=None if last else less.halving)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The sizes of each input's dimensions."""
+        return {
+            name: tuple(self._size(port, axis, dim) for axis, dim in enumerate(port.shape))
+            for name, port in self.ports.items()
+        }
 
     def _size(self, port: Port, axis: int, dim: int | str | None) -> int:
         if isinstance(dim, int) or (dim or "").isdigit():

@@ -1,23 +1,14 @@
 """What the forms of a report share."""
 
 import math
-import re
 from collections.abc import Sequence
 
 from txexport.parity.report import CaseReport, Report
-
-# What XML 1.0 has no place for: control characters, lone surrogates.
-UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def listed(reports: Report | Sequence[Report]) -> list[Report]:
     """One report or several, as a list."""
     return [reports] if isinstance(reports, Report) else list(reports)
-
-
-def clean(text: str) -> str:
-    """Text that every form can hold."""
-    return UNWRITABLE.sub("\ufffd", text)
 
 
 def number(error: float) -> str:
@@ -35,7 +26,8 @@ def outcome(case: CaseReport) -> str:
 def facts(report: Report) -> dict[str, str]:
     """What ran and when, by name."""
     made = {"created": report.created} if report.created else {}
-    return {"runtime": report.runtime, **report.environment, **report.versions, **made}
+    looked = {"inputs": report.reached} if report.reach else {}
+    return {"runtime": report.runtime, **looked, **report.environment, **report.versions, **made}
 
 
 def hashes(report: Report) -> list[tuple[str, str, str]]:

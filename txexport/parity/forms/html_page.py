@@ -5,8 +5,9 @@ from html import escape
 from pathlib import Path
 
 from txexport.parity.forms import layer_plot, plot
-from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
+from txexport.parity.forms.common import facts, hashes, listed, number, outcome
 from txexport.parity.report import CHECKPOINT, CaseReport, Report, TensorCheck
+from txexport.printable import clean
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 

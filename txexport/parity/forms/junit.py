@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from txexport.parity.forms.common import clean, facts, hashes, listed, number, outcome
+from txexport.parity.forms.common import facts, hashes, listed, number, outcome
 from txexport.parity.report import RUNTIME, CaseReport, Report
+from txexport.printable import clean
 
 
 def render(reports: Report | Sequence[Report]) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from html import escape
 
-from txexport.parity.forms.common import clean, number
+from txexport.parity.forms.common import number
 from txexport.parity.forms.plot import HEAD, TRACK, across, axis, decades, mark
 from txexport.parity.layers.found import ComponentCheck, LayerReport
+from txexport.printable import clean
 
 
 def render(layers: LayerReport) -> str:

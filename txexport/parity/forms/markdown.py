@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from txexport.parity.forms.common import clean, facts, hashes, listed, number
+from txexport.parity.forms.common import facts, hashes, listed, number
 from txexport.parity.report import EVERY, Report, TensorCheck
+from txexport.printable import clean
 
 MOST = 10  # failed cases written out
 
@@ -18,7 +19,8 @@ def render(reports: Report | Sequence[Report]) -> str:
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
     said = "; ".join(f"{name}: {found.summary}" for name, found in report.behaviours().items())
-    yield f"\n{_code(report.model_type)}, {report.task}, {report.scope}.{f' {_code(said)}' if said else ''}"
+    about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
+    yield f"\n{about}.{f' {_code(said)}' if said else ''}"
     yield from _outputs(report)
     yield from _failed(report)
     if report.layers is not None:
@@ -26,9 +28,9 @@ def _section(report: Report) -> Iterator[str]:
     yield from _untried(report)
     yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
     for name, value in facts(report).items():
-        yield f"| {name} | {_cell(value)} |"
+        yield f"| {_cell(name)} | {_cell(value)} |"
     for place, file, digest in hashes(report):
-        yield f"| {place} {_cell(file)} | {_cell(digest)} |"
+        yield f"| {_cell(f'{place} {file}')} | {_cell(digest)} |"
     yield "\n</details>"
 
 
@@ -93,11 +95,14 @@ def _ticks(text: str) -> int:
 
 def _code(text: str) -> str:
     """Text that is read literally: no markup, no mention, no link."""
-    line = " ".join(clean(text).split())
+    line = " ".join(clean(text).split()) or " "
     fence = "`" * (_ticks(line) + 1)
     return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
 
 
 def _cell(text: str) -> str:
-    """The same in a table."""
-    return _code(text).replace("|", "\\|")
+    """The same in a table, where a bar after a backslash ends the cell, escaped or not, but as a number."""
+    line = " ".join(clean(text).split())
+    if "\\|" not in line:
+        return _code(line).replace("|", "\\|")
+    return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in line)}</code>"

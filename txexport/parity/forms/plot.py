@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from txexport.parity.forms.common import clean, number
+from txexport.parity.forms.common import number
 from txexport.parity.report import CaseReport, Report, TensorCheck
+from txexport.printable import clean
 
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
 HEAD, TRACK = 34, 38  # pixels

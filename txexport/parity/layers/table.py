@@ -8,15 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from txexport.parity.layers.found import COLUMNS, ComponentCheck, LayerReport, digits
+from txexport.printable import line
 
 TITLES = {"cross_attention": "cross", "feed_forward": "feed-forward"}
 
 
 def render(layers: LayerReport, rows: bool = True) -> Group:
     """The first component that is wrong, then, with `rows`, a line a layer and a column a component."""
-    parts: list[RenderableType] = [Text(layers.summary, "bold red" if layers.first else "")]
+    parts: list[RenderableType] = [Text(line(layers.summary), "bold red" if layers.first else "")]
     if layers.checks and layers.skipped is not None:
-        parts.append(Text(layers.skipped))
+        parts.append(Text(line(layers.skipped)))
     if layers.checks and rows:
         parts.append(_table(layers))
     return Group(*parts)
@@ -32,7 +33,7 @@ def _table(layers: LayerReport) -> Table:
     for label, checks in layers.rows().items():
         drifts = [check.accumulated for check in checks if check.accumulated is not None]
         cells = [_cell([check for check in checks if check.column == name]) for name in held]
-        table.add_row(label, *cells, digits(drifts[-1]) if drifts else "")
+        table.add_row(Text(line(label)), *cells, digits(drifts[-1]) if drifts else "")
     return table
 
 

@@ -1,0 +1,63 @@
+"""How near is near enough: what float32 can promise of a tensor.
+
+An error is measured in a tensor's own size, so that tiny outputs are held as tightly as large ones. The bound
+is RELATIVE, and where an original's own float32 is further than that from the same original in float64, a
+few times that rounding: two ways to sum in float32 are no nearer to each other.
+"""
+
+import warnings
+
+import numpy as np
+
+RELATIVE = 1e-5  # of a tensor's size; what rounding leaves of some ten layers stays below it
+ROUNDINGS = 8.0  # the largest of few numbers is no steady measure: of one case it was up to 4.2 of another's
+MOST = 1e-2  # beyond it rounding excuses nothing: a choice has tipped over, or float32 is no use there
+MOST_OF_SCALAR = 0.5  # of a number alone, whose sum may all but cancel; its sign stays
+OUTLIER = 10.0  # times the median: what is larger counts as that much of a vector's size
+
+
+def bound(relative: float, rounding: float | None, scalar: bool = False) -> float:
+    """The largest error allowed of an output that has `rounding` in float32, None where that is not known.
+
+    Both are in the tensor's size, of which a `scalar`, a number without a vector around it, says little.
+    """
+    if rounding is None or not np.isfinite(rounding):
+        return relative
+    return max(relative, min(ROUNDINGS * rounding, MOST_OF_SCALAR if scalar else MOST))
+
+
+def size(expected: np.ndarray) -> np.ndarray:
+    """What each number's error is measured in: itself, or the mean of its vector where that is larger.
+
+    The vectors are those of the last axis, in which outliers, masks of -1e9 and infinity do not count: they
+    would hide errors in the others.
+    """
+    magnitude = np.abs(expected)
+    if is_scalar(expected):
+        return magnitude
+    counts = np.isfinite(magnitude) & (magnitude > 0)
+    plain = np.where(counts, magnitude, np.nan)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # vectors of zeros alone
+        median = np.nan_to_num(np.nanmedian(plain, axis=-1, keepdims=True))
+    clipped = np.where(np.isfinite(magnitude), np.minimum(magnitude, OUTLIER * median), 0.0)
+    mean = clipped.mean(axis=-1, keepdims=True)
+    whole = np.finfo(np.float32).eps * mean.mean()  # of vectors of zeros among others
+    return np.maximum(magnitude, np.maximum(mean, whole))
+
+
+def is_scalar(expected: np.ndarray) -> bool:
+    """Tell whether every number stands alone, without a vector around it."""
+    return expected.ndim == 0 or expected.shape[-1] == 1
+
+
+def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error in the expected numbers' size; infinite where a shape differs or a number is none."""
+    if found.shape != expected.shape:
+        return float("inf")
+    if not expected.size:
+        return 0.0
+    wide = expected.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        errors = np.abs(found - wide) / size(wide)
+    errors = np.where(found == expected, 0.0, errors)
+    return float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max())
