@@ -2,51 +2,13 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from txexport.runtime import load
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-sys.path.insert(0, str(EXAMPLES / "web"))
-from service import service  # noqa: E402
-
-
-@pytest.fixture
-def model(bundle_of):
-    return load(bundle_of("gpt2", "static"), device="cpu", threads=1)
-
-
-def test_service_streams_and_answers(model):
-    client = TestClient(service(model))
-    asked = {"prompt": "the cat", "max_new_tokens": 12}
-    with client.stream("POST", "/stream", json=asked) as response:
-        pieces = list(response.iter_text())
-    text = model.generate("the cat", max_new_tokens=12)
-    assert response.status_code == 200
-    assert "".join(pieces) == text
-    asked = {"prompts": ["the cat", "a dog"], "max_new_tokens": 12, "num_beams": 2}
-    expected = model.generate(["the cat", "a dog"], max_new_tokens=12, num_beams=2)
-    assert client.post("/generate", json=asked).json() == {"texts": expected}
-
-
-@pytest.mark.parametrize(
-    ("path", "asked", "said"),
-    [
-        ("/stream", {"prompt": "the cat", "num_beam": 2}, "no option 'num_beam'"),
-        ("/generate", {"prompts": [3]}, "a text is int, expected str"),
-        ("/generate", {"prompts": ["a"], "max_new_tokens": 10_000}, "expected at most 512"),
-        ("/generate", [1], "no JSON object"),
-    ],
-)
-def test_service_refuses_in_one_line(path, asked, said, model):
-    response = TestClient(service(model)).post(path, json=asked)
-    assert response.status_code == 400
-    assert said in response.text
-    assert response.text.count("\n") == 1
 
 
 def node_runtime() -> bool:

@@ -49,12 +49,12 @@ def txexport(checkpoint: Path, folder: Path, threads: int) -> Run:
 def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
     """PyTorch, as the checkpoint's authors run it."""
     import torch
-    import transformers
+
+    from txexport import original
 
     torch.set_num_threads(threads)
-    config = transformers.AutoConfig.from_pretrained(checkpoint)
-    model = getattr(transformers, config.architectures[0]).from_pretrained(checkpoint).eval()
-    return _as_transformers(model)
+    [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
+    return _as_transformers(original.model_from_pretrained(architecture, checkpoint).eval())
 
 
 def optimum(checkpoint: Path, folder: Path, threads: int) -> Run:
@@ -67,7 +67,9 @@ def optimum(checkpoint: Path, folder: Path, threads: int) -> Run:
     config = json.loads((checkpoint / "config.json").read_text())
     kind = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
     name = "ORTModelFor" + kind.get(config["architectures"][0], "Seq2SeqLM")
-    model = getattr(models, name).from_pretrained(checkpoint, export=True, session_options=options)
+    model = getattr(models, name).from_pretrained(
+        checkpoint, export=True, session_options=options, trust_remote_code=False
+    )
     return _as_transformers(model)
 
 

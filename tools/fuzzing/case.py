@@ -1,0 +1,148 @@
+"""One mutant: a folder to spoil files in, and what counts as right."""
+
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import txexport
+from fuzzing.seeds import CANARY
+from txexport.errors import LONGEST_MESSAGE
+
+LONGEST = LONGEST_MESSAGE + 100  # characters of a line that a person may be told
+Change = Callable[[Random, bytes], tuple[bytes, str]]
+
+
+class FaultError(Exception):
+    """What was wrong, where no exception says it."""
+
+
+class Case:
+    """A mutant in the making: `seeds` to copy from, `work` to change the copy in, and one source of chance.
+
+    `notes` say what was changed, in the file `told` too, for the one who finds the process dead.
+    """
+
+    def __init__(self, seeds: Path, work: Path, random: Random, told: Path):
+        self.seeds, self.work, self.random, self.told = seeds, work, random, told
+        self.notes: list[str] = []
+        told.unlink(missing_ok=True)
+
+    def note(self, text: str) -> None:
+        """Say what was changed."""
+        self.notes.append(repr(text)[1:-1])
+        self.told.write_text("\n".join(self.notes), encoding="utf-8")
+
+    def copy(self, seed: str) -> Path:
+        """A fresh copy of a seed, file or folder."""
+        source, copy = self.seeds / seed, self.work / Path(seed).name
+        if source.is_dir():
+            shutil.copytree(source, copy)
+        else:
+            shutil.copyfile(source, copy)
+        return copy
+
+    def change(self, file: Path, how: Change) -> Path:
+        """The file, changed."""
+        data, said = how(self.random, file.read_bytes())
+        file.write_bytes(data)
+        self.note(f"{file.relative_to(self.work)}: {said}")
+        return file
+
+    def attempt(self, call: Callable, *arguments: Any, **options: Any) -> Any:
+        """What the call returns; None where it raises TxexportError of one line.
+
+        Any other exception goes on. Raises FaultError for an error of several lines, and for NaN.
+        """
+        try:
+            result = call(*arguments, **options)
+        except txexport.TxexportError as error:
+            lines = str(error).splitlines()
+            if len(lines) != 1 or len(lines[0]) > LONGEST:
+                size = f"{len(lines)} lines, {len(str(error))} characters"
+                raise FaultError(f"{type(error).__name__} not of one line: {size}") from error
+            return None
+        if not all(math.isfinite(number) for number in _numbers(result)):
+            raise FaultError("an answer that is not finite")
+        return result
+
+    def try_checkpoint(self, folder: Path, *calls: Callable[["txexport.Model"], Any]) -> None:
+        """Export the checkpoint, load the bundle and ask it; or else make the `calls` of it."""
+        if self.attempt(txexport.export, folder, self.work / "out") is not None:
+            self.try_bundle(self.work / "out", *calls)
+
+    def try_bundle(self, folder: Path, *calls: Callable[["txexport.Model"], Any]) -> None:
+        """Load the bundle and ask it."""
+        model = self.attempt(txexport.load, folder, device="cpu", threads=1)
+        if model is not None:
+            for call in calls or (ask,):
+                self.attempt(call, model)
+
+    def model(self, name: str) -> "txexport.Model":
+        """The model of a seed bundle, which all mutants of a process share."""
+        return _model(self.seeds / "bundles" / name)
+
+    def check_outside(self) -> None:
+        """Raise FaultError where a file outside of what readers were given is gone or another."""
+        for file in canaries(self.work):
+            if not file.is_file() or file.read_bytes() != CANARY:
+                raise FaultError("a file outside of the folder was changed or deleted")
+
+
+def canaries(work: Path) -> tuple[Path, Path]:
+    """The files that "../canary" and "../../canary" name, from a folder in `work`."""
+    return work / "canary", work.parent / "canary"
+
+
+@cache
+def _model(folder: Path) -> "txexport.Model":
+    return txexport.load(folder, device="cpu", threads=1)
+
+
+TEXTS = ["the cat sat on the mat", "Anna lives in Paris"]
+PIXELS = np.arange(20 * 25 * 3, dtype=np.uint8).reshape(20, 25, 3)
+SOUND = np.sin(np.arange(3000) / 7) / 2
+
+
+# What a bundle of each task is asked: something plain.
+ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
+    "text-generation": lambda model: model.generate(TEXTS, max_new_tokens=4),
+    "text2text-generation": lambda model: model.generate(TEXTS, max_new_tokens=4),
+    "automatic-speech-recognition": lambda model: model.transcribe(SOUND, max_new_tokens=4),
+    "feature-extraction": lambda model: model.embed(TEXTS, pooling=None if model.pooling else "mean"),
+    "text-classification": lambda model: model.classify(TEXTS),
+    "token-classification": lambda model: model.tag(TEXTS),
+    "question-answering": lambda model: model.answer("who sat on the mat", TEXTS[0]),
+    "multiple-choice": lambda model: model.choose("who", TEXTS),
+    "fill-mask": lambda model: model.fill_mask("the [MASK] sat"),
+    "pretraining": lambda model: model.fill_mask("the [MASK] sat"),
+    "next-sentence-prediction": lambda model: model.next_sentence(*TEXTS),
+    "image-classification": lambda model: model.classify_image(PIXELS),
+    "image-feature-extraction": lambda model: model.embed_image(PIXELS),
+    "zero-shot-image-classification": lambda model: model.match(PIXELS, TEXTS),
+}
+
+
+def ask(model: "txexport.Model") -> Any:
+    """What the model answers; None where a spoiled manifest says a task that there is not."""
+    asked = ASKED.get(model.manifest.task) if isinstance(model.manifest.task, str) else None
+    return asked and asked(model)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The floats of an answer."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield float(value.sum(dtype=np.float64))
+    elif isinstance(value, float):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _numbers(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _numbers(inner)

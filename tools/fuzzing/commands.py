@@ -1,0 +1,57 @@
+"""The command line: options that are wrong, and the text files that it reads."""
+
+import click
+from click.testing import CliRunner
+
+from fuzzing import json_values, raw_bytes
+from fuzzing.case import Case, FaultError
+from txexport.cli import main
+
+# Each command: the bundle or checkpoint that it is given, and arguments that it answers.
+COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "generate": ("bundles/decoder", ("the cat", "--max-new-tokens", "3")),
+    "embed": ("bundles/sentences", ("the cat", "a dog")),
+    "classify": ("bundles/classifier", ("the cat",)),
+    "zero-shot": ("bundles/classifier", ("the cat", "--label", "cat", "--label", "dog")),
+    "tag": ("bundles/tagger", ("Anna lives in Paris",)),
+    "answer": ("bundles/reader", ("who sat", "--context", "the cat sat")),
+    "fill-mask": ("bundles/pretrained", ("the [MASK] sat",)),
+    "next-sentence": ("bundles/pretrained", ("the cat", "sat")),
+    "choose": ("bundles/chooser", ("who", "the cat", "a dog")),
+    "classify-image": ("bundles/images", ("image.png",)),
+    "embed-image": ("bundles/towers", ("image.png",)),
+    "match": ("bundles/towers", ("image.png", "--text", "a cat")),
+    "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
+    "inspect": ("bundles/sentences", ()),
+    "export": ("families/bert", ("out",)),
+    "compare": ("bundles/sentences/model.onnx", ("model.onnx",)),
+}
+VALUES = (
+    *("-1", "0", "1", "1e400", "nan", "9" * 30, "x", "", " ", "a=b", "=", "a=", "top_k=[[1]]", "mean", "."),
+    *("input_ids=5:1", "a=[" + "[" * 3000, "one\ntwo", "\udcff", "x" * 5000, "lines.txt", "gone/x"),
+)
+CODES = (0, 1, 2)
+
+
+def command(case: Case) -> None:
+    """A command with one to three options more, and files of bytes beside it."""
+    name = case.random.choice(list(COMMANDS))
+    place, base = COMMANDS[name]
+    for seed in ("files/image.png", "files/sound.wav", "bundles/sentences/model.onnx"):
+        if seed.rsplit("/", 1)[-1] in base:
+            case.copy(seed)
+    lines, said = raw_bytes.change(case.random, b"the cat\tsat\nAnna lives in Paris\n\n")
+    (case.work / "lines.txt").write_bytes(lines)
+    options = [option for option in main.get_command(None, name).params if isinstance(option, click.Option)]
+    given: list[str] = []
+    for option in case.random.sample(options, min(len(options), case.random.choice((1, 1, 2, 3)))):
+        given.append(case.random.choice((*option.opts, *option.secondary_opts)))
+        if not option.is_flag:
+            given.append("lines.txt" if "file" in option.name else case.random.choice(VALUES))
+    if case.random.random() < 0.2:
+        given += ["--", case.random.choice(json_values.TEXTS)[:5000]]
+    case.note(f"txexport {name} {place} {' '.join((*base, *given))[:300]}, lines.txt: {said}")
+    arguments = [name, str(case.seeds / place), *base, *given]
+    result = CliRunner().invoke(main, arguments, input=lines, catch_exceptions=False)
+    if result.exit_code not in CODES:
+        raise FaultError(f"exit code {result.exit_code}")

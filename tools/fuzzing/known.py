@@ -1,0 +1,37 @@
+"""Faults that are not ours to mend: crashes of libraries on files that nothing short of them can judge."""
+
+from dataclasses import dataclass
+
+from fuzzing.worker import Mutant, Result
+
+
+@dataclass(frozen=True)
+class Known:
+    """A fault of a target by how it begins and where it is, and the reason why it stays."""
+
+    target: str
+    fault: str
+    where: str
+    reason: str
+
+
+KNOWN = (
+    Known(
+        "onnx-bundle",
+        "died of SIGSEGV",
+        "txexport/runtime/session.py",
+        "ONNX Runtime 1.31 itself crashes while it loads some graphs that onnx's checker refuses: functions "
+        "that import another opset than the model, or name an input twice. `load` refuses a graph that is "
+        "not the manifest's, and has no checker, since onnx is not among what running needs. Who edits graph "
+        "and manifest has made another bundle, which is as trusted as its maker.",
+    ),
+)
+
+
+def known(mutant: Mutant, result: Result) -> Known | None:
+    """The known limit that a fault is, if it is one."""
+    for one in KNOWN:
+        same = one.target == mutant.target and (result.fault or "").startswith(one.fault)
+        if same and result.where.startswith(one.where):
+            return one
+    return None

@@ -1,0 +1,189 @@
+"""What mutants begin from: tiny checkpoints of each family and each task with its files, and bundles."""
+
+import io
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import tiny_checkpoint
+import tiny_tokenizers
+import torch
+import transformers
+from PIL import Image
+from safetensors.numpy import save_file
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from txexport.exporter import export
+
+TEXTS = (
+    "the cat sat on the mat",
+    "Anna lives in Paris and works far",
+    "dog",
+    "is it 12 or 2?",
+    "the lay, the rug.",
+)
+IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "EPS", "PCX", "TGA", "SGI")
+CANARY = b"{}"  # of a file that lies outside of every folder that a reader is given
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}"
+    "{{ '[' + m['role'] + '] ' + m.content | trim }}{% endfor %}{% if add_generation_prompt %} the{% endif %}"
+)
+PIXELS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
+SPEECH = {
+    "lang_to_id": {"<|en|>": 20, "<|fr|>": 21},
+    "task_to_id": {"transcribe": 30, "translate": 31},
+    "no_timestamps_token_id": 40,
+    "decoder_start_token_id": 3,
+    "max_length": 12,
+    "eos_token_id": 2,
+    "pad_token_id": 1,
+}
+LABELS = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
+WORDS = len(tiny_tokenizers.clip())
+
+# Checkpoints of tasks: model_type, architecture, tokenizer, config.
+TASKS: dict[str, tuple[str, str, str | None, dict]] = {
+    "classifier": ("bert", "BertForSequenceClassification", "wordpiece", LABELS),
+    "tagger": ("bert", "BertForTokenClassification", "wordpiece", {"num_labels": 5}),
+    "reader": ("roberta", "RobertaForQuestionAnswering", "byte_level", {}),
+    "chooser": ("bert", "BertForMultipleChoice", "wordpiece", {}),
+    "pretrained": ("bert", "BertForPreTraining", "wordpiece", {}),
+    "sentences": ("bert", "BertModel", "wordpiece", {}),
+    "decoder": ("gpt2", "GPT2LMHeadModel", "byte_level", {}),
+    "sharded": ("llama", "LlamaForCausalLM", "byte_level", {}),
+    "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
+    "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
+    "towers": (
+        "clip",
+        "CLIPModel",
+        "clip",
+        {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}},
+    ),
+}
+VISION = ("vit", "deit", "dinov2", "clip")
+
+
+def write(folder: Path) -> None:
+    """All of them below `folder`: families/, checkpoints/, bundles/ and files/."""
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    for model_type in tiny_checkpoint.FAMILIES:
+        tiny_checkpoint.save(folder / "families" / model_type, model_type)
+        _beside(folder / "families" / model_type, model_type)
+    for name, (model_type, architecture, tokenizer, config) in TASKS.items():
+        path = folder / "checkpoints" / name
+        tiny_checkpoint.save(path, model_type, architecture, **config)
+        if tokenizer is not None:
+            getattr(tiny_tokenizers, tokenizer)().save_pretrained(path)
+        _beside(path, model_type)
+    checkpoints = folder / "checkpoints"
+    _sentences(checkpoints / "sentences")
+    _shards(checkpoints / "sharded")
+    _marian(checkpoints / "translator")
+    _words(checkpoints / "words")
+    (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    for path in checkpoints.iterdir():
+        export(path, folder / "bundles" / path.name)
+    _files(folder / "files")
+
+
+def _beside(folder: Path, model_type: str) -> None:
+    """The settings of what comes before a model of images or sounds."""
+    if model_type == "clip":
+        transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type in VISION:
+        transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type == "whisper":
+        transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
+        (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")
+
+
+def _sentences(folder: Path) -> None:
+    """The files of sentence-transformers: pooling, a dense layer, length 1."""
+    kinds = ("Transformer", "Pooling", "Dense", "Normalize")
+    paths = ["", *(f"{place}_{kind}" for place, kind in enumerate(kinds) if place)]
+    modules = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for place, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    (folder / "2_Dense").mkdir()
+    rng = np.random.default_rng(0)
+    arrays = {"linear.weight": rng.standard_normal((31, 48)), "linear.bias": rng.standard_normal(31)}
+    save_file({k: v.astype(np.float32) for k, v in arrays.items()}, folder / "2_Dense/model.safetensors")
+    tanh = "torch.nn.modules.activation.Tanh"
+    for name, value in (
+        ("modules.json", modules),
+        ("1_Pooling/config.json", {"word_embedding_dimension": 48, "pooling_mode_mean_tokens": True}),
+        (
+            "2_Dense/config.json",
+            {"in_features": 48, "out_features": 31, "bias": True, "activation_function": tanh},
+        ),
+        ("sentence_bert_config.json", {"max_seq_length": 30, "do_lower_case": True}),
+        ("config_sentence_transformers.json", {"prompts": {}, "default_prompt_name": None}),
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def _shards(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    tiny_checkpoint.build("llama", "LlamaForCausalLM").save_pretrained(folder, max_shard_size="80KB")
+
+
+def _marian(folder: Path) -> None:
+    """As OPUS-MT publishes: SentencePiece models and a vocabulary, no tokenizer.json."""
+    folder.mkdir(parents=True)
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 20),
+        model_prefix=str(folder / "source"),
+        vocab_size=50,
+        num_threads=1,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (folder / "source.model").rename(folder / "source.spm")
+    pieces = SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    normal = [
+        pieces.IdToPiece(i) for i in range(len(pieces)) if not (pieces.IsControl(i) or pieces.IsUnknown(i))
+    ]
+    words = ["</s>", "<unk>", ">>fra<<", *normal, "<pad>"]
+    pad = len(words) - 1
+    ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0}
+    tiny_checkpoint.save(folder, "marian", vocab_size=len(words), decoder_vocab_size=len(words), **ids)
+    (folder / "tokenizer.json").unlink()
+    numbered = {word: number for number, word in enumerate(words)}
+    for name, value in (
+        ("vocab.json", numbered),
+        (
+            "tokenizer_config.json",
+            {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "fr"},
+        ),
+    ):
+        (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def _words(folder: Path) -> None:
+    """A vocabulary of words as text, of which transformers makes a tokenizer."""
+    tiny_checkpoint.save(folder, "bert", "BertForSequenceClassification")
+    (folder / "tokenizer.json").unlink()
+    words = tiny_tokenizers.wordpiece().get_vocab()
+    (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)), encoding="utf-8")
+
+
+def _files(folder: Path) -> None:
+    """A sound, an image in each format, inputs of a graph."""
+    folder.mkdir()
+    samples = (20_000 * np.sin(np.arange(4000) / 7)).astype("<i2").tobytes()
+    header = struct.pack(
+        "<4sI4s4sIHHIIHH", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 1, 1, 16000, 32000, 2, 16
+    )
+    (folder / "sound.wav").write_bytes(header + b"data" + struct.pack("<I", len(samples)) + samples)
+    pixels = np.random.default_rng(1).integers(0, 256, (37, 53, 3), np.uint8)
+    for kind in IMAGE_FORMATS:
+        Image.fromarray(pixels).save(folder / f"image.{kind.lower()}", kind)
+    inputs = io.BytesIO()
+    ids = np.array([[5, 6, 7], [8, 9, 1]])
+    np.savez(inputs, input_ids=ids, attention_mask=(ids != 1) * 1, token_type_ids=ids * 0)
+    (folder / "inputs.npz").write_bytes(inputs.getvalue())

@@ -1,0 +1,240 @@
+"""The readers of outside data that are fuzzed: one function each, listed in TARGETS.
+
+A function makes one mutant of a seed, by the case's source of chance alone, and gives it to whatever reads it
+through `case.attempt`, which lets nothing pass but an answer or a TxexportError of one line.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import onnx
+import tiny_checkpoint
+from sentencepiece import sentencepiece_model_pb2
+
+import txexport
+from fuzzing import arguments, commands, containers, http, json_values, protobuf, raw_bytes, templates
+from fuzzing.case import TEXTS, Case, ask
+from fuzzing.seeds import IMAGE_FORMATS
+from txexport.checkpoint import sha256
+
+SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader: its function, and how many of the mutants it gets beside the others."""
+
+    run: Callable[[Case], None]
+    weight: int = 1
+
+
+def config(case: Case) -> None:
+    """config.json of a checkpoint of any family."""
+    folder = case.copy(f"families/{case.random.choice(list(tiny_checkpoint.FAMILIES))}")
+    case.change(folder / "config.json", json_values.change)
+    case.attempt(txexport.inspect, folder)
+    case.try_checkpoint(folder)
+
+
+def safetensors(case: Case) -> None:
+    """The weights of a checkpoint."""
+    folder = case.copy(f"families/{case.random.choice(('bert', 'gpt2', 'clip', 't5'))}")
+    case.change(folder / "model.safetensors", containers.safetensors)
+    case.attempt(txexport.inspect, folder)
+    case.try_checkpoint(folder)
+
+
+def shards(case: Case) -> None:
+    """The index of a checkpoint in several files, or one of them."""
+    folder = case.copy("checkpoints/sharded")
+    if case.random.random() < 0.7:
+        case.change(folder / "model.safetensors.index.json", json_values.change)
+    else:
+        files = sorted(folder.glob("*.safetensors"))
+        case.change(case.random.choice(files), containers.safetensors)
+    case.try_checkpoint(folder)
+
+
+def tokenizer(case: Case) -> None:
+    """tokenizer.json and its settings, for tasks that read tokens' texts and places."""
+    kinds = ("decoder", "classifier", "reader", "tagger", "pretrained", "chooser", "sentences", "towers")
+    folder = case.copy(f"checkpoints/{case.random.choice(kinds)}")
+    file = folder / case.random.choice(("tokenizer.json", "tokenizer.json", "tokenizer_config.json"))
+    case.change(file, json_values.change)
+    case.try_checkpoint(folder)
+
+
+def vocabulary(case: Case) -> None:
+    """What a tokenizer.json is made of: SentencePiece, vocab.json, vocab.txt."""
+    folder = case.copy(f"checkpoints/{case.random.choice(('translator', 'translator', 'words'))}")
+    if folder.name == "words":
+        case.change(folder / "vocab.txt", raw_bytes.change)
+    elif case.random.random() < 0.5:
+        kind = sentencepiece_model_pb2.ModelProto
+        case.change(folder / "source.spm", partial(protobuf.change, kind=kind))
+    else:
+        name = case.random.choice(("vocab.json", "vocab.json", "tokenizer_config.json"))
+        case.change(folder / name, json_values.change)
+    case.try_checkpoint(folder)
+
+
+def generation_config(case: Case) -> None:
+    """generation_config.json of a decoder, a translator, a model of speech."""
+    folder = case.copy(f"checkpoints/{case.random.choice(('decoder', 'translator', 'speech'))}")
+    case.change(folder / "generation_config.json", json_values.change)
+    case.try_checkpoint(folder, lambda model: ask(model), _asked_for_its_own_length)
+
+
+def _asked_for_its_own_length(model: txexport.Model) -> object:
+    return None if model.hears else model.generate(TEXTS)
+
+
+def processor(case: Case) -> None:
+    """preprocessor_config.json, or processor_config.json, of images and of sounds."""
+    folder = case.copy(f"checkpoints/{case.random.choice(('images', 'towers', 'speech'))}")
+    file = folder / "preprocessor_config.json"
+    if case.random.random() < 0.3:
+        part = "feature_extractor" if folder.name == "speech" else "image_processor"
+        together = folder / "processor_config.json"
+        together.write_text(json.dumps({part: json.loads(file.read_bytes())}))
+        file = together
+    case.change(file, json_values.change)
+    case.try_checkpoint(folder)
+
+
+def chat_template(case: Case) -> None:
+    """chat_template.jinja, or that of tokenizer_config.json."""
+    folder = case.copy("checkpoints/decoder")
+    file = case.change(folder / "chat_template.jinja", templates.change)
+    if case.random.random() < 0.3:
+        settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+        settings["chat_template"] = file.read_text("utf-8", errors="replace")
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        file.unlink()
+    messages = [{"role": "system", "content": "the"}, {"role": "user", "content": "cat"}]
+    case.try_checkpoint(folder, lambda model: model.chat(messages, max_new_tokens=3))
+
+
+def sentence_transformers(case: Case) -> None:
+    """modules.json and the files that it leads to."""
+    folder = case.copy("checkpoints/sentences")
+    name = case.random.choice((*SENTENCES, SENTENCES[0], "config_sentence_transformers.json", None))
+    if name is None:
+        case.change(folder / "2_Dense/model.safetensors", containers.safetensors)
+    else:
+        case.change(folder / name, json_values.change)
+    case.try_checkpoint(folder)
+
+
+def sound(case: Case) -> None:
+    """A WAV file."""
+    file = case.change(case.copy("files/sound.wav"), containers.wav)
+    case.attempt(case.model("speech").transcribe, file, max_new_tokens=3)
+
+
+def image(case: Case) -> None:
+    """A file of an image, half of them PNG."""
+    kind = case.random.choice(("PNG",) * len(IMAGE_FORMATS) + IMAGE_FORMATS).lower()
+    how = containers.png if kind == "png" else raw_bytes.change
+    file = case.change(case.copy(f"files/image.{kind}"), how)
+    case.attempt(case.model("towers").embed_image, file)
+    case.attempt(case.model("images").classify_image, file)
+
+
+def npz(case: Case) -> None:
+    """Inputs that `compare` is given."""
+    file = case.change(case.copy("files/inputs.npz"), containers.npz)
+    graph = case.seeds / "bundles/sentences/model.onnx"
+    case.attempt(txexport.compare, graph, graph, inputs=[file])
+
+
+def manifest(case: Case) -> None:
+    """txexport.json, as read by inspect, by load, and by an export that replaces the bundle."""
+    name = case.random.choice(("classifier", "decoder", "towers", "translator"))
+    folder = case.copy(f"bundles/{name}")
+    case.change(folder / "txexport.json", json_values.change)
+    case.attempt(txexport.inspect, folder)
+    case.try_bundle(folder)
+    case.attempt(txexport.export, case.seeds / "checkpoints" / name, folder, force=True)
+
+
+def companion(case: Case) -> None:
+    """A file beside a bundle's graphs, changed after export."""
+    name = case.random.choice(("classifier", "decoder", "speech", "images", "sentences", "translator"))
+    folder = case.copy(f"bundles/{name}")
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix in HOWS]
+    file = case.random.choice([file for file in files if file.name != "txexport.json"])
+    case.change(file, HOWS[file.suffix])
+    case.attempt(txexport.inspect, folder)
+    case.try_bundle(folder)
+
+
+def onnx_file(case: Case) -> None:
+    """An ONNX file that `compare` is given."""
+    folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
+    file = case.change(folder / "model.onnx", HOWS[".onnx"])
+    case.attempt(txexport.compare, case.seeds / f"bundles/{folder.name}/model.onnx", file)
+
+
+def onnx_bundle(case: Case) -> None:
+    """A graph in a bundle, whose hash in the manifest was changed with it."""
+    folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
+    file = case.change(folder / "model.onnx", HOWS[".onnx"])
+    text = json.loads((folder / "txexport.json").read_bytes())
+    text["graphs"]["model"]["sha256"] = sha256(file)
+    (folder / "txexport.json").write_text(json.dumps(text))
+    case.attempt(txexport.inspect, folder)
+    case.try_bundle(folder)
+
+
+def verified(case: Case) -> None:
+    """Any file of a bundle or of its checkpoint, and texts, as read by verify."""
+    name = case.random.choice(("classifier", "images", "decoder", "sentences"))
+    bundle, source = case.copy(f"bundles/{name}"), case.work / "source"
+    shutil.copytree(case.seeds / "checkpoints" / name, source)
+    texts = case.work / "texts.txt"
+    texts.write_text("the cat\na dog\tthe rug\n")
+    folder = case.random.choice((bundle, bundle, source, texts))
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix in HOWS] or [texts]
+    file = case.random.choice(files)
+    case.change(file, HOWS[file.suffix])
+    options = {"texts": texts} if folder == texts else {}
+    case.attempt(lambda: txexport.verify(bundle, source=source, **OF_VERIFY, **options) and None)
+
+
+OF_VERIFY = {"cases": "quick", "reference": "twin"}
+HOWS = {
+    ".json": json_values.change,
+    ".npz": containers.npz,
+    ".safetensors": containers.safetensors,
+    ".jinja": templates.change,
+    ".onnx": partial(protobuf.change, kind=onnx.ModelProto),
+    ".txt": raw_bytes.change,
+}
+TARGETS = {
+    "config": Target(config, 6),
+    "safetensors": Target(safetensors, 2),
+    "shards": Target(shards),
+    "tokenizer": Target(tokenizer, 3),
+    "vocabulary": Target(vocabulary, 2),
+    "generation-config": Target(generation_config, 2),
+    "processor": Target(processor, 2),
+    "chat-template": Target(chat_template, 2),
+    "sentence-transformers": Target(sentence_transformers, 2),
+    "wav": Target(sound, 2),
+    "image": Target(image, 2),
+    "npz": Target(npz),
+    "manifest": Target(manifest, 2),
+    "companion": Target(companion, 2),
+    "onnx": Target(onnx_file, 2),
+    "onnx-bundle": Target(onnx_bundle),
+    "verify": Target(verified),
+    "http": Target(http.body, 2),
+    "arguments": Target(arguments.of_models, 6),
+    "inputs": Target(arguments.of_graphs, 2),
+    "functions": Target(arguments.of_functions, 2),
+    "command": Target(commands.command, 2),
+}
