@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from bundle_edits import relist
 from click.testing import CliRunner
 from rows import ROWS
 
@@ -67,6 +68,7 @@ def test_warnings_are_one_line(bundle_of, tmp_path):
 
     shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
     (tmp_path / "copy" / "generation_config.json").write_text('{"guidance_scale": 4}')
+    relist(tmp_path / "copy")
     _, _, noise = invoke("generate", tmp_path / "copy", "the cat", "--max-new-tokens", 2)
     assert noise == "warning: generation leaves out guidance_scale=4\n"
 

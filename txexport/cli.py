@@ -15,7 +15,8 @@ from txexport.cli_compare import compare
 from txexport.cli_generate import generate, transcribe
 from txexport.cli_options import bundle, reported
 from txexport.cli_tasks import COMMANDS
-from txexport.errors import TxexportError
+from txexport.errors import TxexportError, crashes
+from txexport.printable import line
 
 
 class Commands(click.Group):
@@ -27,9 +28,12 @@ class Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command that was given."""
-        warnings.showwarning = lambda message, *_args, **_more: click.echo(f"warning: {message}", err=True)
+        warnings.showwarning = lambda message, *_args, **_more: click.echo(
+            line(f"warning: {message}"), err=True
+        )
         try:
-            return super().invoke(context)
+            with crashes():
+                return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except TxexportError as error:
@@ -38,7 +42,7 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
             sys.exit(0)
         except OSError as error:
-            click.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+            click.echo(line(f"error: {error.filename or 'output'}: {error.strerror}"), err=True)
         except KeyboardInterrupt:
             sys.exit(128 + signal.SIGINT)
         except Exception:  # a defect of txexport; 1 would mean "not equal"
@@ -128,6 +132,11 @@ def export(source: Path, out: Path, **options: Any) -> None:
     is_flag=True,
     help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
 )
+@click.option(
+    "--allow-edited",
+    is_flag=True,
+    help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
+)
 @reported
 def verify(
     out: Path,
@@ -140,15 +149,18 @@ def verify(
     layers: bool,
     texts: Path | None,
     third: bool,
+    allow_edited: bool,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
-    Every weight, and every output over padded batches, cached steps and chunked prompts. What full or quick
+    Every file is the one that export makes of the checkpoint: graphs node by node, every weight, tokenizer
+    and settings. Then every output, over padded batches, cached steps and chunked prompts. What full or quick
     cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
     from rich.console import Console
+    from rich.text import Text
 
     from txexport.parity.report import RUNTIME
     from txexport.parity.verifier import verify as run
@@ -161,7 +173,7 @@ def verify(
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
-            status.update(f"verifying: {case}")
+            status.update(Text(line(f"verifying: {case}")))
 
         report = run(
             out,
@@ -173,6 +185,7 @@ def verify(
             layers=layers,
             texts=texts,
             third=third,
+            allow_edited=allow_edited,
             progress=show,
         )
     return report

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from txexport.cli_options import reported
+from txexport.printable import line
 
 
 def _pairs(what: str, read: Callable[[str], Any]) -> Callable[..., dict[str, Any]]:
@@ -104,10 +105,11 @@ def compare(
 
     Each is an ONNX file, of any tool; a bundle; a folder that another tool exported; or a PyTorch module, as
     package.module:function, which is called and returns it. Two files, or a file and a module, read the same
-    inputs: those of --inputs, or seeded ones made from what the graph declares (batches of 1 to 3, ragged,
-    padded on either side, with and without past). Inputs and outputs are matched by name, those of a module
-    without names by place. A bundle and another export of its checkpoint are held to the cases of verify, by
-    the names that the ecosystem uses; for an encoder-decoder give the folder, or its merged decoder.
+    inputs: those of --inputs, or seeded ones made from what the graph declares (batches of up to 9, rows
+    of up to 384 tokens, ragged, padded on either side, with and without past). Inputs and outputs are matched
+    by name, those of a module without names by place. A bundle and another export of its checkpoint are held
+    to the cases of verify, by the names that the ecosystem uses; for an encoder-decoder give the folder, or
+    its merged decoder.
 
     Where there is an attention_mask, what a graph computes for padding is left out, and nothing else is. An
     input that only one side takes is an error, an output that only one side has a failure.
@@ -115,6 +117,7 @@ def compare(
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
     from rich.console import Console
+    from rich.text import Text
 
     from txexport.parity import compare as run
 
@@ -126,6 +129,6 @@ def compare(
             b,
             **options,
             cases=names or cases or "full",
-            progress=lambda case: status.update(f"comparing: {case}"),
+            progress=lambda case: status.update(Text(line(f"comparing: {case}"))),
         )
     return report
