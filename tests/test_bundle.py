@@ -148,8 +148,12 @@ def test_a_tokenizer_that_cannot_be_read_is_no_skipped_case(checkpoint_of, tmp_p
     source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
     (source / "tokenizer.json").write_text('{"version": 1.0}')
     export(source, tmp_path / "out")
+    (failed,) = verify(tmp_path / "out", reference="twin", cases="quick").failed
+    assert failed.name == "sentences"
+    assert "tokenizer.json cannot be read" in failed.exception
+    (tmp_path / "lines.txt").write_text("yes")
     with pytest.raises(BundleError, match=r"tokenizer.json cannot be read"):
-        verify(tmp_path / "out", cases="quick")
+        verify(tmp_path / "out", cases="quick", texts=tmp_path / "lines.txt")
 
 
 def test_cases_by_name_say_that_files_were_not_compared(copy):

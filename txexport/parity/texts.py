@@ -1,6 +1,7 @@
 """Real inputs: texts through the bundle's own tokenizer, as cases beside the seeded ones."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
 
     A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
-    which are then skipped. Raises BundleError for one that cannot be read, InputError where `file` cannot
-    serve as texts, OSError where it cannot be read.
+    which are then skipped; one that cannot be read is. Raises BundleError for it where `file` needs it,
+    InputError where `file` cannot serve as texts, OSError where it cannot be read.
     """
     stack = spec.towers.text if spec.towers is not None else spec.encoder or spec.decoder
     reads = isinstance(stack and stack.embedding, EmbeddingSpec)
@@ -40,7 +41,12 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
             raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
         return []
     if (model.folder / "tokenizer.json").exists():
-        _ = model.text  # one that cannot be read keeps texts from being tried at all
+        try:
+            _ = model.text
+        except BundleError as error:
+            if file is not None:
+                raise
+            return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
         planned = list(_cases(model, spec, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
@@ -52,6 +58,10 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
         part = lines[first : first + BATCH]
         planned += _cases(model, spec, part, f"{Path(file).name}, texts {first + 1} to {first + len(part)}")
     return planned
+
+
+def _unreadable(error: BundleError, *_: object) -> list[runs.Outcome]:
+    raise error
 
 
 def _lines(file: Path) -> list[Item]:

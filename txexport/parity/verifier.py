@@ -266,7 +266,7 @@ class _Trial:
         from txexport.parity.judgement import judge  # which needs PyTorch
 
         for name, original, case in self._tried(runtime, model):
-            skipped = case.skipped if case.run is None else runtime.skips(self.spec, case.case)
+            skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
                 yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
                 continue
