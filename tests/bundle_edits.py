@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from txexport import bundle
-from txexport.checkpoint import sha256
+from txexport.checkpoints.checkpoint import sha256
 
 
 def relist(folder: Path) -> Path:

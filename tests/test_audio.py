@@ -9,7 +9,7 @@ import pytest
 import transformers
 
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.runtime.audio import Audio, read_wav, resample
+from txexport.runtime.preprocessing.audio import Audio, read_wav, resample
 
 FILE = "preprocessor_config.json"
 SETTINGS = {

@@ -11,16 +11,17 @@ from test_reports import SCHEMA, valid
 from test_verify import tamper
 
 from txexport import families
-from txexport.checkpoint import Checkpoint
-from txexport.cli import main
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
 from txexport.exporter import export
-from txexport.parity import CaseReport, TensorCheck, verify
-from txexport.parity.beams import run_beams
-from txexport.parity.behaviour import Behaviour, behaviour
-from txexport.parity.cases import greedy_cases
-from txexport.parity.judgement import judge
-from txexport.parity.references import Twin
-from txexport.runtime import cache, load
+from txexport.runtime import load
+from txexport.runtime.generation import kv_cache
+from txexport.verification import CaseReport, TensorCheck, verify
+from txexport.verification.agreement import Behaviour, behaviour
+from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.cases.seeded import greedy_cases
+from txexport.verification.judgement import judge
+from txexport.verification.references.originals import Twin
 
 BEAMS = "beams, two rows"
 
@@ -80,7 +81,9 @@ def test_beams_are_equal_to_both_originals(model_type, kind, bundle_of):
         assert tokens.behaviour == Behaviour(chosen=8, equal=8)
 
 
-@pytest.mark.parametrize(("kind", "owner"), [("static", cache.StaticCache), ("dynamic", cache.DynamicCache)])
+@pytest.mark.parametrize(
+    ("kind", "owner"), [("static", kv_cache.StaticCache), ("dynamic", kv_cache.DynamicCache)]
+)
 def test_beams_over_caches_that_do_not_follow_them_are_caught(kind, owner, bundle_of, monkeypatch):
     monkeypatch.setattr(owner, "reorder", lambda self, rows: None)
     report = verify(bundle_of("gpt2", kind), reference="twin", cases=[BEAMS])

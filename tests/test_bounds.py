@@ -15,16 +15,17 @@ from safetensors.torch import load_file, save_file
 from test_verify import tamper
 
 from txexport import bundle, families
-from txexport.checkpoint import Checkpoint
-from txexport.cli import main
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
 from txexport.exporter import export
-from txexport.parity import plan, verify
-from txexport.parity.behaviour import behaviour
-from txexport.parity.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
-from txexport.parity.judgement import judge
-from txexport.parity.references import Twin
-from txexport.parity.report import compare
 from txexport.runtime import load
+from txexport.verification import verify
+from txexport.verification.agreement import behaviour
+from txexport.verification.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
+from txexport.verification.cases import plan
+from txexport.verification.judgement import judge
+from txexport.verification.references.originals import Twin
+from txexport.verification.result import compare
 
 CONTENTS = {"checkpoint"}
 LONGEST = ["longest sequence, one step from its end", "longest sequence in two chunks"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from test_reports import hostile
 
-from txexport.parity import CaseReport, Report, TensorCheck, forms
-from txexport.parity.behaviour import Behaviour
+from txexport.verification import CaseReport, Report, TensorCheck, reports
+from txexport.verification.agreement import Behaviour
 
 WIDTH = 390
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -77,8 +77,8 @@ def shown(path: Path, *options: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to show the page in")
 def test_page_fits_a_phone(tmp_path):
-    reports = [hostile(), long_names()]
-    forms.write(reports, tmp_path / "page.html")
+    both = [hostile(), long_names()]
+    reports.write(both, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert text.count("</body>") == 1
     page = escape(text.replace("</body>", MEASURE))
@@ -88,7 +88,7 @@ def test_page_fits_a_phone(tmp_path):
     measured = json.loads(unescape(re.search(r'id="measured">(.*?)</script>', done.stdout, re.S)[1]))
     lines = [" ".join(line.split()) for line in measured.pop("cases")]
     assert measured == {"width": WIDTH, "scroll": WIDTH, "beyond": [], "cut": [], "fallen": []}
-    cases = [case for report in reports for case in report.cases]
+    cases = [case for report in both for case in report.cases]
     for line, case in zip(lines, cases, strict=True):
         assert f"{case.name} {case.reference}".replace("\x1b\ud800", "\ufffd\ufffd") in line
         assert {True: "ok", False: "FAILED"}[case.ok] in line or case.skipped is not None

@@ -13,7 +13,7 @@ import pytest
 import txexport
 from txexport import bundle, export, inspect, verify
 from txexport.errors import BundleError, UnsupportedError
-from txexport.parity import contents
+from txexport.verification import bundle_contents
 
 ROOT = Path(__file__).parent.parent
 FILES = ["manifest and copied files"]
@@ -139,9 +139,9 @@ def test_a_made_tokenizer_is_compared_with_its_types(bundle_of):
     """100 is 100.0 to Python, and a tokenizer that cannot be read to the library."""
     manifest = bundle.read(bundle_of("bert"))
     older = dataclasses.replace(manifest, versions=manifest.versions | {"tokenizers": "0.20.0"})
-    assert contents._same("tokenizer.json", b'{"a": 1, "b": true}', b'{"a":1,"b":true}', older)
+    assert bundle_contents._same("tokenizer.json", b'{"a": 1, "b": true}', b'{"a":1,"b":true}', older)
     for text in (b'{"a": 1.0, "b": true}', b'{"a": 1, "b": 1}', b'{"b": true, "a": 1}'):
-        assert not contents._same("tokenizer.json", text, b'{"a":1,"b":true}', older)
+        assert not bundle_contents._same("tokenizer.json", text, b'{"a":1,"b":true}', older)
 
 
 def test_a_tokenizer_that_cannot_be_read_is_no_skipped_case(checkpoint_of, tmp_path):

@@ -9,7 +9,8 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from txexport.errors import BundleError, InputError
-from txexport.runtime import chat, load
+from txexport.runtime import load
+from txexport.runtime.preprocessing import chat
 
 TEMPLATES = {
     "chatml": "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"

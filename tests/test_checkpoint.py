@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from txexport import families
-from txexport.checkpoint import Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
-from txexport.parity import verify
+from txexport.verification import verify
 
 DATA = Path(__file__).parent / "data"
 
@@ -226,7 +226,7 @@ def test_tied_copies_must_agree(copy_of):
 
 
 def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
-    monkeypatch.setattr("txexport.checkpoint.CHUNK", 1000)
+    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 1000)
 
     def half(tensors):
         words = tensors["transformer.wte.weight"].half()
@@ -373,7 +373,7 @@ def test_other_float_types_become_float32(dtype, tmp_path):
 
 
 def test_large_tensor_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("txexport.checkpoint.CHUNK", 100)
+    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 100)
     numbers = torch.randn(40, 7)
     (tmp_path / "config.json").write_text("{}")
     save_file({"x": numbers}, tmp_path / "model.safetensors")

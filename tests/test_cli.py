@@ -9,7 +9,7 @@ from bundle_edits import relist
 from click.testing import CliRunner
 from rows import ROWS
 
-from txexport.cli import main
+from txexport.cli.main import main
 
 
 def invoke(*arguments) -> tuple[int, str, str]:
@@ -99,11 +99,11 @@ def test_many_texts_come_with_their_nearest(bundle_of):
 
 
 def test_defect_is_not_the_verdict_not_equal(bundle_of, monkeypatch):
-    monkeypatch.setattr("txexport.parity.verifier.Model", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("txexport.verification.verifier.Model", lambda *_, **__: 1 / 0)
     code, _, noise = invoke("verify", bundle_of("bert"))
     assert code == 2
     assert "ZeroDivisionError" in noise
-    monkeypatch.setattr("txexport.parity.verifier.Model", interrupt)
+    monkeypatch.setattr("txexport.verification.verifier.Model", interrupt)
     assert invoke("verify", bundle_of("bert"))[0] == 130
 
 
@@ -117,7 +117,7 @@ def test_module_runs_too():
 
 
 def test_runs_as_a_program(tmp_path):
-    command = [sys.executable, "-c", "from txexport.cli import main; main()", "verify", str(tmp_path)]
+    command = [sys.executable, "-c", "from txexport.cli.main import main; main()", "verify", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert (

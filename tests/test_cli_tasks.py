@@ -10,7 +10,7 @@ import transformers
 from click.testing import CliRunner
 from PIL import Image
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.exporter import export
 
 TAGS = ["B-LOC", "O", "I-LOC", "I-PER", "B-PER"]

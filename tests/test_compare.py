@@ -17,9 +17,9 @@ from test_reports import check_schema
 from test_verify import tamper
 
 from txexport import compare
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
-from txexport.parity.compared.ranges import index_limits
+from txexport.verification.compare.ranges import index_limits
 
 EMBED = "ids = Cast<to=7>(input_ids) found = Gather(table, ids)"
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
@@ -168,16 +168,16 @@ def test_padding_is_left_out_and_nothing_else(plain, tmp_path):
 
 
 def test_made_inputs_cover_what_a_model_can_be_given(bundle_of, monkeypatch):
-    from txexport.parity.compared import flat
+    from txexport.verification.compare import pairs
 
     seen = {}
-    kept = flat.Pair.case
+    kept = pairs.Pair.case
 
     def watch(self, feed):
         seen[feed.name] = feed.inputs
         return kept(self, feed)
 
-    monkeypatch.setattr(flat.Pair, "case", watch)
+    monkeypatch.setattr(pairs.Pair, "case", watch)
     graph = bundle_of("gpt2", "dynamic") / "model.onnx"
     assert compare(graph, graph).ok
     assert {len(inputs["input_ids"]) for inputs in seen.values()} == {1, 2, 3, 9}

@@ -15,14 +15,21 @@ from txmodels.model import Model
 from txmodels.towers import Towers
 
 import txexport
-from txexport import costs, presets
-from txexport.runtime.cache import open_cache
-from txexport.spec import Activation, AttentionSpec, Cache, HeadKind, HeadSpec, ModelSpec, NormSpec
-from txexport.spec_sparse import (
+from txexport.families import presets
+from txexport.inspection import flops
+from txexport.runtime.generation.kv_cache import open_cache
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    Cache,
+    HeadKind,
+    HeadSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    ModelSpec,
+    NormSpec,
     StridedAttentionSpec,
 )
 
@@ -83,7 +90,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         model = Model(ENCODERS[name])
         ids, mask = tokens(2, 70)
         counted = operations(lambda: model.encode(ids, mask, torch.zeros_like(ids)))
-    (found,) = costs.prefill(ENCODERS[name], 70, 2).values()
+    (found,) = flops.prefill(ENCODERS[name], 70, 2).values()
     assert (found.matrices + found.head, found.attention) == counted
     assert (found.tokens, found.total) == (140, sum(counted))
 
@@ -142,7 +149,7 @@ def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
     attention, layers = spec.decoder.blocks[0].attention, spec.decoder.num_layers
     with torch.device("meta"):
         weights, scores = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 70))
-    found = costs.prefill(spec, 70, 2)["decoder"]
+    found = flops.prefill(spec, 70, 2)["decoder"]
     hidden = 2 * layers * 4 * attention.num_heads * attention.head_dim * 70 * 69 // 2
     assert (found.matrices + found.head, found.attention) == (weights, scores - hidden)
 
@@ -151,7 +158,7 @@ def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
 def test_operations_of_a_step_are_those_that_pytorch_counts(spec):
     with torch.device("meta"):
         counted = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 1, cache=69))
-    found = costs.step(spec, 70, 2)
+    found = flops.step(spec, 70, 2)
     assert (found.matrices + found.head, found.attention) == counted
     assert found.per_token == sum(counted) // 2
 
@@ -178,7 +185,7 @@ def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
     attention = AttentionSpec(768, 12, 12, 64, causal, window=window)
     block = dataclasses.replace(spec.decoder.blocks[0], attention=attention)
     whole = ModelSpec(encoder=dataclasses.replace(spec.decoder, blocks=(block,)))
-    found = costs.prefill(whole, length)["encoder"]
+    found = flops.prefill(whole, length)["encoder"]
     assert found.attention == 12 * 4 * 12 * 64 * seen
 
 
@@ -188,8 +195,8 @@ def test_last_token_of_a_prompt_costs_a_step():
         (presets.mistral_7b(), 701),
         (presets.mistral_7b(), 5000),
     ):
-        before, after = (costs.prefill(spec, size)["decoder"] for size in (length - 1, length))
-        assert after.total - before.total == costs.step(spec, length).total
+        before, after = (flops.prefill(spec, size)["decoder"] for size in (length - 1, length))
+        assert after.total - before.total == flops.step(spec, length).total
 
 
 def test_cache_is_as_large_as_the_arrays_of_a_run(bundle_of):
@@ -253,11 +260,11 @@ SPARSE = {
 @pytest.mark.parametrize("length", [4, 5, 23, 40])
 @pytest.mark.parametrize("kind", SPARSE)
 def test_sparse_attention_counts_what_it_computes(kind, length):
-    assert costs._pairs(SPARSE[kind], length) == visible(kind, length)
+    assert flops._pairs(SPARSE[kind], length) == visible(kind, length)
 
 
 @pytest.mark.parametrize("length", [4, 9, 23])
 def test_strided_attention_counts_both_halves(length):
     near = sum(0 <= q - k <= 4 for q, k in itertools.product(range(length), repeat=2))
     far = sum(q - k >= 0 and (q - k) % 4 == 0 for q, k in itertools.product(range(length), repeat=2))
-    assert costs._pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2
+    assert flops._pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2

@@ -7,10 +7,10 @@ import transformers
 from rows import ROWS
 
 from txexport import families
-from txexport.checkpoint import Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.weight_map import names
 from txexport.errors import TxexportError
 from txexport.families._config import Config, Stored
-from txexport.weights import names
 
 NAMES = {"architectures", "model_type", "transformers_version", "dtype"}
 PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not row.variant}.values())

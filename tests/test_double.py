@@ -13,11 +13,11 @@ from test_verify import tamper
 from txmodels.position import rotation
 
 from txexport import families
-from txexport.checkpoint import Checkpoint
-from txexport.cli import main
-from txexport.parity import verify
-from txexport.parity.references import AUTO_CLASSES, Double, in_double
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
 from txexport.spec import RotarySpec
+from txexport.verification import verify
+from txexport.verification.references.originals import AUTO_CLASSES, Double, in_double
 
 
 def double(checkpoint) -> tuple[Double, torch.nn.Module]:

@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer import modules
 
 import txexport
 from txexport.errors import BundleError, CheckpointError
-from txexport.runtime.pooling import METHODS
+from txexport.runtime.tasks.pooling import METHODS
 
 TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for the dog"]
 

@@ -184,7 +184,7 @@ def test_progress_counts_every_byte(checkpoint_of, tmp_path):
 PEAK = """
 import resource, sys
 from txexport.exporter import export
-from txexport.parity import verify
+from txexport import verify
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 import onnx, onnxscript
 export(sys.argv[1], sys.argv[1] + ".small")

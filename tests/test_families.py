@@ -14,9 +14,10 @@ from txgraphs._lowering import NEWER
 
 from txexport import families
 from txexport.exporter import export
-from txexport.parity import cases, plan, verify
-from txexport.parity.bounds import ROUNDINGS
 from txexport.runtime import load, session
+from txexport.verification import verify
+from txexport.verification.bounds import ROUNDINGS
+from txexport.verification.cases import plan, seeded
 
 CASES = [(row, cache) for row in ROWS for cache in row.caches]
 IDS = [f"{row.id}-{cache}" if cache else row.id for row, cache in CASES]
@@ -42,7 +43,7 @@ def _small(monkeypatch):
 
     Without a limit of their own, their longest case is still beyond every window and bucket.
     """
-    monkeypatch.setattr(cases, "LONGEST", 160)
+    monkeypatch.setattr(seeded, "LONGEST", 160)
     monkeypatch.setattr(plan, "OPERATIONS", 0)
     monkeypatch.setattr(session, "ort", SimpleNamespace(**vars(ort) | {"SessionOptions": one_thread}))
 

@@ -12,7 +12,7 @@ from fuzzing import json_values, raw_bytes
 from fuzzing.arguments import METHODS
 from fuzzing.case import ASKED
 
-from txexport.runtime.tasks import SERVES
+from txexport.runtime.tasks.text_tasks import SERVES
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,8 +8,9 @@ import torch
 import transformers
 
 from txexport.errors import InputError
-from txexport.runtime import generation, load
-from txexport.runtime.text import Pieces
+from txexport.runtime import load
+from txexport.runtime.generation import generation
+from txexport.runtime.preprocessing.text import Pieces
 
 PROMPTS = [[5, 6, 7], [9], [20, 21, 22, 23, 24], [40, 41]]
 AUTO = {

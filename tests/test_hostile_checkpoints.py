@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 
 import txexport
 from txexport import families
-from txexport.checkpoint import Checkpoint, read_header, read_json
+from txexport.checkpoints.checkpoint import Checkpoint, read_header, read_json
+from txexport.checkpoints.tokenizer_conversion import tokenizer_json
 from txexport.errors import CheckpointError, SpecError, TxexportError, is_failure
 from txexport.families import _composed
 from txexport.spec import RelativeSpec
-from txexport.tokenizer_file import tokenizer_json
 
 SECONDS, BYTES = 20, 64 << 20  # generous, of processor: this once took minutes, gigabytes, or for ever
 LARGEST = 2**31 - 1
@@ -324,11 +324,11 @@ def test_a_panic_in_rust_is_a_failure(tmp_path, monkeypatch):
         raise panic("called `Option::unwrap()` on a `None` value\nbacktrace")
 
     broken(tmp_path, piece(b"a", -1.0), SPECIALS)
-    monkeypatch.setattr("txexport.tokenizer_file.marian", fail)
+    monkeypatch.setattr("txexport.checkpoints.tokenizer_conversion.marian", fail)
     assert "no tokenizer can be made" in refused(lambda: tokenizer_json(tmp_path), CheckpointError)
     assert is_failure(panic())
     assert not is_failure(KeyboardInterrupt())
     (tmp_path / "source.spm").unlink()
-    monkeypatch.setattr("txexport.original.from_pretrained", fail)
+    monkeypatch.setattr("txexport.checkpoints.transformers_loading.from_pretrained", fail)
     with pytest.warns(UserWarning, match="transformers made no tokenizer of"):
         assert tokenizer_json(tmp_path) is None

@@ -18,11 +18,11 @@ from tokenizers import Regex, Tokenizer, normalizers
 
 import txexport
 from txexport import bundle
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import BundleError, LibraryError
 from txexport.exporter import export
-from txexport.parity import verify
-from txexport.parity.identity import first_difference
+from txexport.verification import verify
+from txexport.verification.identity import first_difference
 
 GRAPHS, FILES, WEIGHTS = ["exported graphs"], ["manifest and copied files"], ["every weight"]
 
@@ -378,7 +378,7 @@ def test_a_made_tokenizer_is_made_again(checkpoint_of, tmp_path, monkeypatch):
     source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "in"))
     text = (source / "tokenizer.json").read_text()
     (source / "tokenizer.json").unlink()
-    monkeypatch.setattr("txexport.exporter.tokenizer_json", lambda folder: text)
+    monkeypatch.setattr("txexport.exporter.exporter.tokenizer_json", lambda folder: text)
     export(source, tmp_path / "out")
     folder = tmp_path / "out"
     assert verify(folder, reference="twin", cases=FILES).ok
@@ -393,7 +393,7 @@ def test_a_made_tokenizer_is_made_again(checkpoint_of, tmp_path, monkeypatch):
     assert verify(
         folder, reference="twin", cases=FILES
     ).ok  # another version, which writes the same otherwise
-    monkeypatch.setattr("txexport.exporter.tokenizer_json", lambda folder: None)
+    monkeypatch.setattr("txexport.exporter.exporter.tokenizer_json", lambda folder: None)
     assert said(folder, FILES) == "tokenizer.json is not the checkpoint's, and cannot be made of it here"
 
 
@@ -443,7 +443,7 @@ def test_a_crash_of_a_library_is_an_error_of_txexport(crashing, tmp_path, monkey
     model = txexport.load(crashing, device="cpu")
     with pytest.raises(LibraryError, match="a library crashed on this input: Onig: Regex search error"):
         model.generate(LETTERS)
-    monkeypatch.setattr("txexport.parity.texts.SENTENCES", ("yes", LETTERS))
+    monkeypatch.setattr("txexport.verification.cases.texts.SENTENCES", ("yes", LETTERS))
     with pytest.raises(LibraryError, match="Onig"):
         verify(crashing, reference="twin", cases="quick")
     for kind in (KeyboardInterrupt, SystemExit):
@@ -451,7 +451,7 @@ def test_a_crash_of_a_library_is_an_error_of_txexport(crashing, tmp_path, monkey
         def interrupted(*_, kind=kind, **__):
             raise kind
 
-        monkeypatch.setattr("txexport.parity.verifier.Checkpoint", interrupted)
+        monkeypatch.setattr("txexport.verification.verifier.Checkpoint", interrupted)
         with pytest.raises(kind):
             verify(crashing)
 

@@ -9,7 +9,7 @@ import transformers
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.runtime.images import DEFAULTS, Images
+from txexport.runtime.preprocessing.images import DEFAULTS, Images
 
 KINDS = list(DEFAULTS)
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W

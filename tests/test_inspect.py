@@ -17,10 +17,11 @@ from safetensors.torch import load_file, save_file
 from test_layout import loaded_after
 
 import txexport
-from txexport import counts, presets
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
-from txexport.operators import FunctionFacts, read_graph
+from txexport.families import presets
+from txexport.inspection import parameter_count
+from txexport.inspection.graph_stats import FunctionFacts, read_graph
 
 # What transformers counts and no task computes: ESM's head of contacts, a token that masks images. What it
 # keeps as a buffer and not as a parameter: a bias of the vocabulary. What it leaves out: biases of 0.
@@ -90,7 +91,7 @@ def test_parameters_are_those_of_the_original(model_type, checkpoint_of):
 
 @pytest.mark.parametrize("model_type", NAMES)
 def test_components_are_those_of_the_original(model_type, checkpoint_of):
-    expected = dict.fromkeys(counts.COMPONENTS, 0)
+    expected = dict.fromkeys(parameter_count.COMPONENTS, 0)
     for name, parameter in tiny_checkpoint.build(model_type).named_parameters():
         (component,) = [part for part, names in NAMES[model_type].items() if re.search(names, name)]
         expected[component] += parameter.numel()
@@ -105,7 +106,7 @@ def test_parameters_without_embeddings_against_the_rule_of_thumb(checkpoint_of):
     assert found.without_embeddings == model.num_parameters(exclude_embeddings=True)
     assert found.rule_of_thumb == 12 * 48**2 * 2
     assert found.share == pytest.approx(found.without_embeddings / 55_296)
-    assert 1 < counts.count(presets.gpt2("xl")).share < 1.001
+    assert 1 < parameter_count.count(presets.gpt2("xl")).share < 1.001
 
 
 def test_shared_layers_count_once_and_effectively_each_time(checkpoint_of):
@@ -126,7 +127,7 @@ def test_active_parameters_are_those_of_the_chosen_experts(checkpoint_of):
 
 def test_tables_that_nothing_learns_are_apart():
     spec = presets.transformer_base()
-    found = counts.count(spec)
+    found = parameter_count.count(spec)
     assert found.fixed == 2 * presets.SINUSOIDS * 512
     assert found.components["embedding"] == 37_000 * 512
 

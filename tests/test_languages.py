@@ -8,7 +8,7 @@ import transformers
 from click.testing import CliRunner
 
 import txexport
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

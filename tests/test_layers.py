@@ -20,11 +20,11 @@ from rows import Row
 from test_reports import SCHEMA, valid
 from test_verify import tamper, weight_names
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.parity import Report, forms, verify
-from txexport.parity.layers.found import ComponentCheck, LayerReport
+from txexport.verification import Report, reports, verify
+from txexport.verification.layers.result import ComponentCheck, LayerReport
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 DEEP = Row("bert", "BertModel", "feature-extraction", "7 layers", {"num_hidden_layers": 7})
@@ -207,7 +207,7 @@ def test_every_component_with_parameters_is_compared(bundle_of):
 def test_reports_hold_the_layers(copy_of, tmp_path):
     folder = copy_of("bert")
     tamper(folder, "encoder.layers.1.attention.v.weight", lambda numbers: 1.5 * numbers)
-    files = [tmp_path / f"report{suffix}" for suffix in forms.FORMS]
+    files = [tmp_path / f"report{suffix}" for suffix in reports.FORMS]
     arguments = ["verify", folder, "--reference", "twin", "--case", PADDED, "--layers"]
     result = CliRunner().invoke(
         main, [str(a) for a in arguments + [x for f in files for x in ("--report", f)]]

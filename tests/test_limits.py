@@ -18,16 +18,16 @@ from safetensors.numpy import load_file, save_file
 
 import txexport
 from txexport import bundle
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
 from txexport.runtime import memory
 from txexport.runtime.arrays import read_npz
-from txexport.runtime.audio import Audio, resample
-from txexport.runtime.cache import StaticCache
-from txexport.runtime.images import Images
-from txexport.runtime.pooling import read_pooling
+from txexport.runtime.generation.kv_cache import StaticCache
+from txexport.runtime.preprocessing.audio import Audio, resample
+from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.session import Session
-from txexport.runtime.speech import Speech
+from txexport.runtime.tasks.pooling import read_pooling
+from txexport.runtime.tasks.speech_recognition import Speech
 
 PROCESSOR = "preprocessor_config.json"
 

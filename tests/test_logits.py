@@ -11,9 +11,9 @@ from transformers import BartConfig, BartForConditionalGeneration, GPT2Config, G
 from transformers.generation import logits_process as hf
 
 from txexport.errors import InputError
-from txexport.runtime.logits import processors
-from txexport.runtime.penalties import Step
-from txexport.runtime.settings import Settings
+from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.penalties import Step
 
 VOCAB = 40
 ROWS = 12

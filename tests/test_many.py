@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.runtime import load
 from txexport.runtime.batches import together
@@ -98,7 +98,9 @@ def test_scores_do_not_depend_on_the_batches(cache, model_of, monkeypatch):
         parts = model.score(texts, targets, batch_tokens=30, progress=lambda *at, to=done: to.append(at))
         assert len(done) > 1
         assert done[-1] == (5, 5)
-        monkeypatch.setattr("txexport.runtime.generation.SCORES_AT_ONCE", 5 * 311 * 2)  # 2 tokens of each row
+        monkeypatch.setattr(
+            "txexport.runtime.generation.generation.SCORES_AT_ONCE", 5 * 311 * 2
+        )  # 2 tokens of each row
         chunked = model.score(texts, targets)
         monkeypatch.undo()
         for one, *others in zip(whole, parts, chunked, strict=True):

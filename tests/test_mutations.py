@@ -9,9 +9,9 @@ import pytest
 from mutation_table import MUTATIONS
 
 from txexport import bundle, verify
-from txexport.parity.plan import QUICK, plan, select
 from txexport.spec import ModelSpec
-from txexport.spec_json import from_dict
+from txexport.spec.serialization import from_dict
+from txexport.verification.cases.plan import QUICK, plan, select
 
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 

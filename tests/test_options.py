@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txexport.errors import InputError
-from txexport.runtime.settings import Settings
+from txexport.runtime.generation.config import Settings
 
 
 def test_forms_that_callers_and_files_write():

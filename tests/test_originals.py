@@ -15,8 +15,8 @@ from sentence_transformers import CrossEncoder
 import txexport
 from txexport import families
 from txexport.errors import BundleError, InputError, TxexportError
-from txexport.parity import verify
-from txexport.runtime.token_types import gives_types
+from txexport.runtime.preprocessing.token_types import gives_types
+from txexport.verification import verify
 
 
 def edited(folder: Path, name: str, **values) -> None:

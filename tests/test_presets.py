@@ -5,10 +5,12 @@ import torch
 import transformers
 from txmodels.model import Model
 
-from txexport import counts, families, parameters, presets
+from txexport import families
 from txexport.errors import InputError
+from txexport.families import presets
 from txexport.families._config import Config
-from txexport.spec import Cache
+from txexport.inspection import parameter_count
+from txexport.spec import Cache, parameters
 
 # Parameters that a paper or its authors publish, and how far its rounding lets the exact count be off.
 PUBLISHED = {
@@ -122,7 +124,7 @@ TASKS = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_count_is_the_published_one(name):
     spec, published, rounding = PUBLISHED[name]
-    assert abs(counts.count(spec).total - published) <= rounding
+    assert abs(parameter_count.count(spec).total - published) <= rounding
 
 
 @pytest.mark.parametrize("name", ORIGINALS)
@@ -135,7 +137,7 @@ def test_preset_is_the_original(name, tmp_path):
         original = kind(config)
     count = sum(p.numel() for p in original.parameters())
     assert sum(torch.Size(shape).numel() for shape in parameters.model(spec).values()) == count
-    assert counts.count(spec).total == count
+    assert parameter_count.count(spec).total == count
     task, names = TASKS.get(architecture, "text-generation"), set(original.state_dict())
     family = families.module(config.model_type)
     assert family.spec(Config(config.to_dict(), tmp_path), task, names) == spec
@@ -151,7 +153,7 @@ def test_transformer_is_that_of_pytorch(spec, width):
     extra = ("in_proj_bias", "out_proj.bias", "encoder.norm.weight", "encoder.norm.bias")
     extra += ("decoder.norm.weight", "decoder.norm.bias")
     stacks = sum(p.numel() for name, p in original.named_parameters() if not name.endswith(extra))
-    found = counts.count(spec)
+    found = parameter_count.count(spec)
     assert found.without_embeddings == stacks
     assert found.total == stacks + 37_000 * width
     assert spec.shared_embedding

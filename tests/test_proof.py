@@ -15,9 +15,9 @@ from test_verify import tamper
 
 import txexport
 from txexport import bundle
-from txexport.cli import main
-from txexport.parity import CaseReport, Report, TensorCheck
-from txexport.parity.proof import proof
+from txexport.cli.main import main
+from txexport.verification import CaseReport, Report, TensorCheck
+from txexport.verification.proof import proof
 
 WEIGHT = "encoder.layers.1.feed_forward.up.weight"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner
 from rows import readme_table
 
-from txexport.cli import main
+from txexport.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

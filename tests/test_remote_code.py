@@ -14,9 +14,9 @@ import tiny_checkpoint
 import tiny_tokenizers
 
 import txexport
-from txexport import original
+from txexport.checkpoints import transformers_loading
 from txexport.errors import TxexportError
-from txexport.parity import verify
+from txexport.verification import verify
 
 PLANTED = """
 import pathlib
@@ -154,7 +154,7 @@ def test_the_door_cannot_be_opened(tmp_path):
     folder = plant(made(tmp_path / "in", "bert"), marker, model_type="planted")
     for kind in ("AutoConfig", "AutoTokenizer", "AutoModel"):
         with pytest.raises(ValueError, match="custom code"):
-            original.from_pretrained(kind, folder, trust_remote_code=True, local_files_only=False)
+            transformers_loading.from_pretrained(kind, folder, trust_remote_code=True, local_files_only=False)
     assert not marker.exists()
 
 
@@ -164,7 +164,7 @@ def test_transformers_is_called_through_that_door_alone():
     files = [file for part in ("txexport", "models", "tools") for file in (root / part).rglob("*.py")]
     calls = {file.name for file in files if ".from_pretrained(" in file.read_text("utf-8")}
     # workers.py calls optimum's, with the same answer
-    assert calls == {"original.py", "tokenizer_file.py", "workers.py"}
+    assert calls == {"transformers_loading.py", "tokenizer_conversion.py", "workers.py"}
 
 
 class Pickled:

@@ -19,17 +19,18 @@ from rich.console import Console
 from test_layout import ROOT
 from test_verify import tamper
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
-from txexport.parity import CaseReport, Report, TensorCheck, forms, table, verify
-from txexport.parity.contents import CHECKS
-from txexport.parity.plan import QUICK, plan, select
-from txexport.parity.texts import plan_texts
 from txexport.runtime import load
 from txexport.spec import ModelSpec
-from txexport.spec_json import from_dict
+from txexport.spec.serialization import from_dict
+from txexport.verification import CaseReport, Report, TensorCheck, reports, verify
+from txexport.verification.bundle_contents import CHECKS
+from txexport.verification.cases.plan import QUICK, plan, select
+from txexport.verification.cases.texts import plan_texts
+from txexport.verification.reports import table
 
-SCHEMA = json.loads((ROOT / "txexport/parity/schema.json").read_text())
+SCHEMA = json.loads((ROOT / "txexport/verification/schema.json").read_text())
 WEIGHT = "decoder.layers.1.feed_forward.up.weight"
 HOSTILE = "<b>&'\"|`x`\x1b\x9b\u202e\ud800\\|[red]</b>"
 TYPES = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
@@ -157,7 +158,7 @@ def test_json_is_as_its_schema_says_and_reads_back(kind, request, tmp_path):
     values = json.loads(written(report, tmp_path / "report.json"))
     check_schema(values)
     assert Report.from_dict(values) == report
-    forms.write([report, report], tmp_path / "both.json")
+    reports.write([report, report], tmp_path / "both.json")
     both = json.loads((tmp_path / "both.json").read_text())
     check_schema(both)
     assert both["reports"] == [values, values]
@@ -208,8 +209,8 @@ def test_junit_failure_has_the_numbers(bad, tmp_path):
 
 @pytest.mark.parametrize("kind", ["good", "bad", "hostile", "both"])
 def test_page_is_well_formed_and_needs_no_other_file(kind, request, good, bad, tmp_path):
-    reports = {"hostile": hostile(), "both": [good, bad], "good": good, "bad": bad}[kind]
-    forms.write(reports, tmp_path / "report.html")
+    shown = {"hostile": hostile(), "both": [good, bad], "good": good, "bad": bad}[kind]
+    reports.write(shown, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     for tag, attributes in page.tags:
@@ -308,7 +309,7 @@ def invoke(*arguments) -> tuple[int, str]:
 
 
 def test_command_writes_every_form_and_keeps_its_exit_codes(bundle_of, broken, tmp_path):
-    files = [tmp_path / f"report{suffix}" for suffix in forms.FORMS]
+    files = [tmp_path / f"report{suffix}" for suffix in reports.FORMS]
     asked = [word for file in files for word in ("--report", file)]
     old = tmp_path / "report.old"
     assert invoke("verify", bundle_of("gpt2"), "--cases", "quick", *asked, "--json", old)[0] == 0
@@ -413,7 +414,7 @@ def test_workflow_s_commands_are_ours(checkpoint_of, tmp_path, monkeypatch):
         given = command.replace("$CHECKPOINT", str(checkpoint_of("bert")))
         assert invoke(*shlex.split(given)[1:])[0] == 0
     kept = {path.name for path in tmp_path.glob("parity.*")}
-    assert kept == {f"parity{suffix}" for suffix in forms.FORMS}
+    assert kept == {f"parity{suffix}" for suffix in reports.FORMS}
 
 
 GH = """#!/bin/sh

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 import txexport
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
-from txexport.runtime.cache import StaticCache
+from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.session import cuda_present
 
 CACHES = ["static", "dynamic"]
@@ -93,7 +93,7 @@ def test_static_cache_grows_and_keeps_what_it_holds(model_of, monkeypatch):
         reserve(self, needed)
         capacities.append(self.capacity)
 
-    monkeypatch.setattr("txexport.runtime.generation.CAPACITY", 1)
+    monkeypatch.setattr("txexport.runtime.generation.generation.CAPACITY", 1)
     monkeypatch.setattr(StaticCache, "_reserve", watched)
     assert model.generate_ids([[5, 6, 7], [9]], max_new_tokens=30) == expected
     assert sorted(set(capacities)) == [6, 12, 24, 48]

@@ -16,15 +16,15 @@ from click.testing import CliRunner
 from test_verify import set_attribute
 
 from txexport import bundle
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export
-from txexport.parity import Report, forms, verify
-from txexport.parity.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
-from txexport.parity.runtimes.frames import decode, encode
 from txexport.pytest_plugin import AssertParity
 from txexport.runtime import Model
 from txexport.runtime.session import Session
+from txexport.verification import Report, reports, verify
+from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
+from txexport.verification.runtimes.frames import decode, encode
 
 MODELS = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("bart", "static"), ("clip", None)]
 
@@ -133,14 +133,14 @@ def test_runtime_that_is_wrong_fails_in_its_own_column(two, bundle_of, tmp_path)
     assert "NOT EQUAL to twin and transformers on other cpu" in output
     assert "--runtime other" in report.repeat(report.failed[0])
     assert "(twin on other)" in report.facts
-    forms.write(report, tmp_path / "r.md")
+    reports.write(report, tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     assert "| output | `onnxruntime` | `other` | bound |" in text
     [line] = [line for line in text.splitlines() if line.startswith("| `logits`")]
     assert [cell.endswith("❌ ") for cell in line.split("|")[2:4]] == [False, True]
-    forms.write(report, tmp_path / "r.xml")
+    reports.write(report, tmp_path / "r.xml")
     assert 'classname="txexport.gpt2.text-generation.twin.other"' in (tmp_path / "r.xml").read_text()
-    forms.write(report, tmp_path / "r.html")
+    reports.write(report, tmp_path / "r.html")
     assert "<th>onnxruntime</th><th>other</th>" in (tmp_path / "r.html").read_text()
     assert Report.from_dict(report.to_dict()) == report
 

@@ -8,7 +8,7 @@ import torch
 from transformers.generation import logits_process as hf
 
 from txexport.errors import InputError
-from txexport.runtime import sampling
+from txexport.runtime.generation import sampling
 
 ROWS, VOCAB = 6, 200
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from txexport.errors import BundleError, InputError
-from txexport.runtime import chat, sandbox
+from txexport.runtime.preprocessing import chat, sandbox
 
 MESSAGES = [{"role": "user", "content": "hi"}] * 4
 LARGE = "refuses: it makes values of more than 8,388,608 characters"

@@ -7,8 +7,8 @@ import pytest
 from transformers import GenerationConfig
 
 from txexport.errors import BundleError, InputError
-from txexport.runtime.options import RULES
-from txexport.runtime.settings import DEFAULTS, OURS, UNSUPPORTED, Settings, read_settings
+from txexport.runtime.generation.config import DEFAULTS, OURS, UNSUPPORTED, Settings, read_settings
+from txexport.runtime.generation.options import RULES
 
 
 def folder_with(path, generation=None, config=None):

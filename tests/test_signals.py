@@ -11,10 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 from rows import HEAR, OTHERS, Row
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.runtime import jobs, load, speech
+from txexport.runtime import load
+from txexport.runtime.generation import requests
+from txexport.runtime.tasks import speech_recognition
 
 SETTINGS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
 
@@ -144,8 +146,10 @@ def test_max_length_of_a_text_is_as_transformers_counts_it(whisper):
             expected = original.generate(features, language="fr", max_length=longest, min_length=90)[
                 0
             ].tolist()
-        asked = speech.request(model, sounds[:1], language="fr", max_length=longest, min_length=90)
-        (found,) = jobs.finished(jobs.run(model, asked, 100, None))
+        asked = speech_recognition.request(
+            model, sounds[:1], language="fr", max_length=longest, min_length=90
+        )
+        (found,) = requests.finished(requests.run(model, asked, 100, None))
         assert found.tokens == expected[-len(found.tokens) :]
         assert len(found.tokens) == min(longest, 40 - 4)
         assert len(expected) in (len(found.tokens), len(found.tokens) + 4)

@@ -27,11 +27,9 @@ from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
 
-from txexport import parameters
 from txexport.errors import SpecError
-from txexport.spec import AttentionSpec
-from txexport.spec_json import from_dict, to_dict
-from txexport.spec_sparse import (
+from txexport.spec import (
+    AttentionSpec,
     Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -39,7 +37,9 @@ from txexport.spec_sparse import (
     LowRankAttentionSpec,
     Sharing,
     StridedAttentionSpec,
+    parameters,
 )
+from txexport.spec.serialization import from_dict, to_dict
 
 W, N, H, L = 24, 4, 6, 40
 SIZES = W, N, H

@@ -23,10 +23,9 @@ from txmodels.sparse_block import SparseEncoderBlock
 from txmodels.training import checkpoints, initialisation
 
 import txexport
-from txexport import parameters
 from txexport.bundle import Manifest, Source
 from txexport.errors import CheckpointError, InputError, SpecError
-from txexport.exporter import _write_graph, export, limits
+from txexport.exporter.exporter import _write_graph, export, limits
 from txexport.runtime import load
 from txexport.runtime import model as runtime
 from txexport.runtime.session import open_session
@@ -36,9 +35,14 @@ from txexport.spec import (
     BlockSpec,
     Cache,
     EmbeddingSpec,
+    Factored,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -48,19 +52,13 @@ from txexport.spec import (
     PositionKind,
     PositionSpec,
     RelativeSpec,
-    StackSpec,
-    TowersSpec,
-)
-from txexport.spec_json import from_dict, to_dict
-from txexport.spec_sparse import (
-    Factored,
-    LinformerAttentionSpec,
-    LocalAttentionSpec,
-    LongformerAttentionSpec,
-    LowRankAttentionSpec,
     Sharing,
+    StackSpec,
     StridedAttentionSpec,
+    TowersSpec,
+    parameters,
 )
+from txexport.spec.serialization import from_dict, to_dict
 
 V = 31
 FULL = AttentionSpec(W, N, N, H, causal=False)

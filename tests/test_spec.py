@@ -9,7 +9,6 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from txmodels.model import Model
 from txmodels.towers import Towers
 
-from txexport import parameters
 from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
@@ -34,8 +33,9 @@ from txexport.spec import (
     SoundSpec,
     StackSpec,
     TowersSpec,
+    parameters,
 )
-from txexport.spec_json import from_dict, to_dict
+from txexport.spec.serialization import from_dict, to_dict
 
 NORM = NormSpec(12, 1e-5)
 SELF = AttentionSpec(12, 3, 3, 4, causal=False)

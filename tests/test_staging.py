@@ -13,13 +13,13 @@ import pytest
 import tiny_checkpoint
 from click.testing import CliRunner
 
-from txexport import bundle, exporter, swap
-from txexport.cli import main
+from txexport import bundle, swap
+from txexport.cli.main import main
 from txexport.errors import BundleError
-from txexport.exporter import export
+from txexport.exporter import export, exporter
 from txexport.inspection import inspect
-from txexport.parity import verify
 from txexport.runtime import load
+from txexport.verification import verify
 
 
 def test_existing_folder_is_refused_and_force_replaces_only_a_bundle(checkpoint_of, tmp_path):
@@ -256,13 +256,13 @@ def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):
     out, write = tmp_path / "out", exporter._write_graph
 
     def interrupted(*arguments):
-        monkeypatch.setattr("txexport.exporter._write_graph", write)
+        monkeypatch.setattr("txexport.exporter.exporter._write_graph", write)
         for force in (False, True):
             with pytest.raises(BundleError, match=r"another export is writing .*out; wait for it"):
                 export(checkpoint_of("gpt2"), out, force=force)
         return write(*arguments)
 
-    monkeypatch.setattr("txexport.exporter._write_graph", interrupted)
+    monkeypatch.setattr("txexport.exporter.exporter._write_graph", interrupted)
     export(checkpoint_of("bert"), out)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert verify(out).ok
@@ -361,7 +361,7 @@ def test_failed_export_leaves_the_old_bundle_and_nothing_else(checkpoint_of, tmp
     out = tmp_path / "out"
     export(checkpoint_of("bert"), out)
     before = (out / "txexport.json").read_bytes()
-    monkeypatch.setattr("txexport.exporter.models", lambda *_: 1 / 0)
+    monkeypatch.setattr("txexport.exporter.exporter.models", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export(checkpoint_of("bert"), out, force=True)
     assert (out / "txexport.json").read_bytes() == before
@@ -372,7 +372,7 @@ def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monke
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("txexport.exporter.onnx.save", full)
+    monkeypatch.setattr("txexport.exporter.exporter.onnx.save", full)
     with pytest.raises(BundleError, match="could not be written: No space left on device") as caught:
         export(checkpoint_of("bert"), tmp_path / "out")
     assert "\n" not in str(caught.value)
@@ -381,13 +381,13 @@ def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monke
 
 SLOW_EXPORT = """
 import sys, time
-from txexport import cli, exporter
-write = exporter._write_graph
+from txexport.cli.main import main
+from txexport.exporter import exporter
 def slowly(*arguments):
     print("half way", flush=True)
     time.sleep(60)
 exporter._write_graph = slowly
-cli.main(["export", *sys.argv[1:]])
+main(["export", *sys.argv[1:]])
 """
 
 

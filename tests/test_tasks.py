@@ -18,7 +18,7 @@ from transformers.pipelines.document_question_answering import select_starts_end
 import txexport
 from txexport.errors import BundleError, InputError
 from txexport.runtime import Model
-from txexport.runtime.text import Text
+from txexport.runtime.preprocessing.text import Text
 
 TEXTS = [
     "Anna Lindqvist lives in Paris and works for Siemens",

@@ -13,14 +13,14 @@ from test_reports import SCHEMA, valid
 from test_verify import tamper
 from tokenizers import Tokenizer
 
-from txexport.cli import main
+from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.parity import verify
-from txexport.parity.texts import plan_texts
 from txexport.runtime import load
 from txexport.spec import ModelSpec
-from txexport.spec_json import from_dict
+from txexport.spec.serialization import from_dict
+from txexport.verification import verify
+from txexport.verification.cases.texts import plan_texts
 
 LINES = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(5)]
 READ = Row("bert", "BertForQuestionAnswering", ANSWER)

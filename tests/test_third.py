@@ -7,13 +7,13 @@ from click.testing import CliRunner
 from test_verify import tamper
 
 from txexport import families
-from txexport.checkpoint import Checkpoint
-from txexport.cli import main
-from txexport.parity import verify
-from txexport.parity.judgement import judge
-from txexport.parity.plan import plan
-from txexport.parity.third import Third
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
 from txexport.runtime import load
+from txexport.verification import verify
+from txexport.verification.cases.plan import plan
+from txexport.verification.judgement import judge
+from txexport.verification.references.torch_onnx import Third
 
 WEIGHT = "layers.1.feed_forward.up.weight"
 BOTH = {"last_hidden_state", "pooler_output"}

@@ -16,9 +16,9 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer
 
 import txexport
-from txexport.cli import main
+from txexport.checkpoints.tokenizer_conversion import tokenizer_json
+from txexport.cli.main import main
 from txexport.errors import CheckpointError
-from txexport.tokenizer_file import tokenizer_json
 
 ROOT = Path(__file__).parent.parent
 ENGLISH = [
@@ -268,7 +268,9 @@ def test_vocabularies_that_are_none(model_type, files, said, checkpoint_of, tmp_
 
 def test_of_no_vocabulary_nothing_is_made(tmp_path, monkeypatch):
     """And transformers is not asked, which brings PyTorch."""
-    monkeypatch.setattr("txexport.tokenizer_file._by_transformers", lambda folder: pytest.fail("asked"))
+    monkeypatch.setattr(
+        "txexport.checkpoints.tokenizer_conversion._by_transformers", lambda folder: pytest.fail("asked")
+    )
     (tmp_path / "config.json").write_text("{}")
     assert tokenizer_json(tmp_path) is None
 

@@ -17,7 +17,7 @@ from txmodels.model import Model
 from txmodels.training import checkpoints, corruption, initialisation, metrics, objectives, optimisation
 
 import txexport
-from txexport.checkpoint import Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, InputError
 from txexport.spec import (
     Activation,

@@ -35,7 +35,6 @@ import txmodels.signal
 import txmodels.towers
 from txgraphs._graph import Graph
 
-from txexport import parameters
 from txexport.spec import (
     Activation,
     AlibiSpec,
@@ -57,6 +56,7 @@ from txexport.spec import (
     RelativeSpec,
     RotarySpec,
     SoundSpec,
+    parameters,
 )
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31

@@ -16,13 +16,13 @@ from onnx import numpy_helper
 from safetensors import safe_open
 
 from txexport import bundle
-from txexport.checkpoint import read_header
-from txexport.cli import main
+from txexport.checkpoints.checkpoint import read_header
+from txexport.cli.main import main
 from txexport.errors import CheckpointError, InputError
 from txexport.exporter import export
 from txexport.families import bert
-from txexport.parity import CaseReport, Report, TensorCheck, verify
-from txexport.parity.report import compare
+from txexport.verification import CaseReport, Report, TensorCheck, verify
+from txexport.verification.result import compare
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_error_in_a_family_s_table_is_caught_by_the_original(checkpoint_of, tmp_
 
 
 def test_without_transformers_the_report_says_so(bundle_of, monkeypatch):
-    monkeypatch.setattr("txexport.parity.verifier.find_spec", lambda name: None)
+    monkeypatch.setattr("txexport.verification.verifier.find_spec", lambda name: None)
     report = verify(bundle_of("bert"))
     assert report.ok
     assert report.references == ["checkpoint", "twin"]
@@ -275,7 +275,7 @@ def test_graph_that_raises_is_a_failure_and_not_a_skip(copy_of):
 
 
 def verify_names(manifest: bundle.Manifest) -> list[str]:
-    from txexport.parity.cases import encoder_cases
+    from txexport.verification.cases.seeded import encoder_cases
 
     return [*(case.name for case in encoder_cases(311, 2, manifest.limits["encoder"] or 0)), "sentences"]
 

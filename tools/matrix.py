@@ -22,12 +22,12 @@ import transformers
 from rich.console import Console
 from rich.progress import Progress
 
-from txexport.checkpoint import Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import TxexportError
 from txexport.exporter import export
 from txexport.families import understand
-from txexport.parity import verify
-from txexport.parity.runtimes import RUNTIMES, versions
+from txexport.verification import verify
+from txexport.verification.runtimes import RUNTIMES, versions
 
 FORMS = {
     "": {},

@@ -14,18 +14,18 @@ from txexport.errors import TxexportError
 if TYPE_CHECKING:
     from txexport.exporter import export
     from txexport.inspection import inspect
-    from txexport.parity import compare, verify
     from txexport.runtime import Model, load
+    from txexport.verification import compare, verify
 
 __all__ = ["Model", "TxexportError", "compare", "export", "inspect", "load", "verify"]
 
 _HOMES = {
     "Model": "txexport.runtime",
-    "compare": "txexport.parity",
+    "compare": "txexport.verification",
     "export": "txexport.exporter",
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",
-    "verify": "txexport.parity",
+    "verify": "txexport.verification",
 }
 
 

@@ -1,5 +1,5 @@
 """`python -m txexport` is the command line."""
 
-from txexport.cli import main
+from txexport.cli.main import main
 
 main()

@@ -13,7 +13,7 @@ from txexport.arguments import check_fields
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, stays_inside
 from txexport.spec import ModelSpec
-from txexport.spec_json import from_dict
+from txexport.spec.serialization import from_dict
 from txexport.swap import recover
 
 MANIFEST = "txexport.json"

@@ -13,8 +13,8 @@ import pytest
 from txexport.errors import InputError, TxexportError
 
 if TYPE_CHECKING:
-    from txexport.parity import Report
     from txexport.runtime import Model
+    from txexport.verification import Report
 
 MOST = 5  # failed cases in a message
 FOUND = pytest.StashKey[list[dict]]()  # of a test: what its assertions found, as JSON values
@@ -43,7 +43,7 @@ class AssertParity:
         or cannot be tried.
         """
         __tracebackhide__ = True
-        from txexport.parity import verify
+        from txexport.verification import verify
 
         given = bundle_or_folder
         folder = given if isinstance(given, str | Path) else given.folder
@@ -97,10 +97,10 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--parity-report")
     if path is None or hasattr(config, "workerinput"):
         return
-    from txexport.parity import forms
+    from txexport.verification import reports
 
     try:
-        forms.check(path)
+        reports.check(path)
     except InputError as error:
         raise pytest.UsageError(f"--parity-report: {error}") from None
     config.pluginmanager.register(_Collector(Path(path).absolute()), "txexport-parity-report")
@@ -130,9 +130,9 @@ class _Collector:
         """Write the file, also where nothing was found: an older one would be taken for this run's."""
         if session.config.option.collectonly:
             return
-        from txexport.parity import Report, forms
+        from txexport.verification import Report, reports
 
-        forms.write([Report.from_dict(values) for values in self.found], self.path)
+        reports.write([Report.from_dict(values) for values in self.found], self.path)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say where the file is."""

@@ -22,6 +22,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LocalAttentionSpec,
     ModelSpec,
     NormPlacement,
     NormSpec,
@@ -29,7 +30,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.spec_sparse import LocalAttentionSpec
 
 CHARACTERS = "()ab"
 LENGTH = 24

@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec_sparse import LinformerAttentionSpec, Sharing
+from txexport.spec import LinformerAttentionSpec, Sharing
 from txgraphs import domain, op
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear

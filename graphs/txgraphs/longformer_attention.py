@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec_sparse import LongformerAttentionSpec
+from txexport.spec import LongformerAttentionSpec
 from txgraphs import domain, op
 from txgraphs.attention import merge, split
 from txgraphs.blocks import blocks, distances, joined, rows, surrounded

@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec_sparse import Factored, LowRankAttentionSpec
+from txexport.spec import Factored, LowRankAttentionSpec
 from txgraphs import domain, op
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear, linear_plain

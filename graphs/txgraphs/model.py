@@ -4,16 +4,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from txexport.parameters import word_matrix
-from txexport.spec import (
-    AttentionSpec,
-    Cache,
-    EmbeddingSpec,
-    HeadKind,
-    ModelSpec,
-    PatchSpec,
-    TowersSpec,
-)
+from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, TowersSpec
+from txexport.spec.parameters import word_matrix
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head

@@ -5,12 +5,14 @@ from collections.abc import Callable
 import onnx_ir as ir
 from onnxscript import OnnxFunction
 
-from txexport.spec import BlockSpec, ExpertsSpec, NormPlacement
-from txexport.spec_sparse import (
+from txexport.spec import (
+    BlockSpec,
+    ExpertsSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    NormPlacement,
     StridedAttentionSpec,
 )
 from txgraphs._graph import Graph

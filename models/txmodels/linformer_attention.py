@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec_sparse import LinformerAttentionSpec, Sharing
+from txexport.spec import LinformerAttentionSpec, Sharing
 from txmodels.attention import merge, split
 from txmodels.linear import Linear
 

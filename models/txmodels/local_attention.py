@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec_sparse import LocalAttentionSpec
+from txexport.spec import LocalAttentionSpec
 from txmodels.attention import merge, split
 from txmodels.blocks import blocks, distances, joined, preceded, rows, surrounded
 from txmodels.linear import Linear

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec_sparse import LongformerAttentionSpec
+from txexport.spec import LongformerAttentionSpec
 from txmodels.attention import merge, split
 from txmodels.blocks import blocks, distances, joined, rows, surrounded
 from txmodels.linear import Linear

@@ -3,12 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import (
-    Cache,
-    EmbeddingSpec,
-    HeadKind,
-    ModelSpec,
-)
+from txexport.spec import Cache, EmbeddingSpec, HeadKind, ModelSpec
 from txmodels.attention import CrossKeyValue
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
 from txmodels.stack import Decoder, Encoder, KeyValues, SignalEncoder

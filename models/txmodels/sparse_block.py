@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from txexport.spec import BlockSpec
-from txexport.spec_sparse import (
+from txexport.spec import (
+    BlockSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec_sparse import StridedAttentionSpec
+from txexport.spec import StridedAttentionSpec
 from txmodels.attention import merge, split
 from txmodels.blocks import blocks, columns, distances, joined, preceded, rows
 from txmodels.linear import Linear

@@ -50,11 +50,11 @@ def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
     """PyTorch, as the checkpoint's authors run it."""
     import torch
 
-    from txexport import original
+    from txexport.checkpoints import transformers_loading
 
     torch.set_num_threads(threads)
     [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
-    return _as_transformers(original.model_from_pretrained(architecture, checkpoint).eval())
+    return _as_transformers(transformers_loading.model_from_pretrained(architecture, checkpoint).eval())
 
 
 def optimum(checkpoint: Path, folder: Path, threads: int) -> Run:

@@ -11,7 +11,7 @@ import numpy as np
 
 import txexport
 from fuzzing.case import PIXELS, SOUND, TEXTS, Case
-from txexport.runtime.options import RULES
+from txexport.runtime.generation.options import RULES
 
 OPTIONS = list(RULES)
 SKIPPED = ("self", "progress", "adjust", "options")  # progress is the caller's own code

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from fuzzing import json_values, raw_bytes
 from fuzzing.case import Case, FaultError
-from txexport.cli import main
+from txexport.cli.main import main
 
 # Each command: the bundle or checkpoint that it is given, and arguments that it answers.
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {

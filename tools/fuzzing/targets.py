@@ -18,7 +18,7 @@ import txexport
 from fuzzing import arguments, commands, containers, http, json_values, protobuf, raw_bytes, templates
 from fuzzing.case import TEXTS, Case, ask
 from fuzzing.seeds import IMAGE_FORMATS
-from txexport.checkpoint import sha256
+from txexport.checkpoints.checkpoint import sha256
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from txexport.checkpoint import Checkpoint, read_json
+from txexport.checkpoints.checkpoint import Checkpoint, read_json
+from txexport.checkpoints.weight_map import Weight, resolve
+from txexport.checkpoints.weight_map import names as tensor_names
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config, Room, Stored
-from txexport.parameters import model as parameters
 from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
-from txexport.weights import Weight, resolve
-from txexport.weights import names as tensor_names
+from txexport.spec.parameters import model as parameters
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ HYPHENATED = {"openai_gpt": "openai-gpt", "xlm_roberta": "xlm-roberta"}
 def names() -> list[str]:
     """Every supported model_type."""
     files = [entry.name for entry in pkgutil.iter_modules(__path__) if not entry.name.startswith("_")]
-    return sorted(HYPHENATED.get(file, file) for file in files)
+    return sorted(HYPHENATED.get(file, file) for file in files if file != "presets")
 
 
 def by_task() -> dict[str, list[str]]:

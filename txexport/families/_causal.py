@@ -1,9 +1,9 @@
 """What the families of decoder-only models share: tasks, and the head that a task asks for."""
 
+from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config
 from txexport.spec import HeadKind, HeadSpec, ModelSpec, Pick, StackSpec
-from txexport.weights import Rules
 
 
 def tasks(name: str) -> dict[str, tuple[str, ...]]:

@@ -5,11 +5,10 @@ Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no o
 
 from collections.abc import Set
 
-from txexport import parameters, spec_json
+from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families._config import Config
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec
-from txexport.weights import Naming, Table
+from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, parameters, serialization
 
 HEADS = {
     HeadKind.NONE: "feature-extraction",
@@ -40,13 +39,13 @@ def task_of(spec: ModelSpec) -> str:
 
 def config(spec: ModelSpec) -> dict:
     """The config.json of a model of that spec."""
-    return {"model_type": "txexport", "architectures": [task_of(spec)], "spec": spec_json.to_dict(spec)}
+    return {"model_type": "txexport", "architectures": [task_of(spec)], "spec": serialization.to_dict(spec)}
 
 
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json holds."""
     try:
-        found = spec_json.from_dict(ModelSpec, dict(config.table("spec").values))
+        found = serialization.from_dict(ModelSpec, dict(config.table("spec").values))
     except SpecError as error:
         raise CheckpointError(f"{config.path}: {error}") from None
     if task_of(found) != task:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from txexport.checkpoint import SINGLE, Checkpoint
+from txexport.checkpoints.checkpoint import SINGLE, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.spec import Activation
 

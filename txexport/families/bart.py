@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families._config import Config
 from txexport.spec import (
     Activation,
@@ -21,7 +22,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "text2text-generation": ("BartForConditionalGeneration", "BartModel"),

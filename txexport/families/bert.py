@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families._config import Config
 from txexport.spec import (
     Activation,
@@ -18,7 +19,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "feature-extraction": ("BertModel",),

@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
 from txexport.families._config import Config
 from txexport.spec import (
@@ -19,7 +20,6 @@ from txexport.spec import (
     StackSpec,
     TowersSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {"zero-shot-image-classification": ("CLIPModel",)}
 

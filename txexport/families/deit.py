@@ -3,10 +3,10 @@
 from collections.abc import Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "image-feature-extraction": ("DeiTModel",),

@@ -3,11 +3,11 @@
 from collections.abc import Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import vit
 from txexport.families._config import Config
 from txexport.spec import Activation, FeedForwardSpec, HeadKind, ModelSpec, PatchSpec, Pick
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "image-feature-extraction": ("Dinov2Model",),

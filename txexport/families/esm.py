@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import CheckpointError
 from txexport.families import bert
 from txexport.families._config import Config, Stored
@@ -24,7 +25,6 @@ from txexport.spec import (
     RotarySpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table
 
 TASKS = {
     "feature-extraction": ("EsmModel",),

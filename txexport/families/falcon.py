@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._config import Config
 from txexport.families._rope import rotary
@@ -17,7 +18,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = _causal.tasks("Falcon")
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
 from txexport.families._config import Config, shortest
 from txexport.families._rope import rotary
@@ -19,7 +20,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Rules, Table, Take
 
 TASKS = _causal.tasks("Gemma2")
 

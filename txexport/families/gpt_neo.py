@@ -3,6 +3,7 @@
 from collections.abc import Set
 from typing import Any
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
 from txexport.families._config import Config, shortened, shortest
@@ -18,7 +19,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = _causal.tasks("GPTNeo")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal, gpt2
 from txexport.families._config import Config
 from txexport.families._rope import plain_frequencies
@@ -18,7 +19,6 @@ from txexport.spec import (
     RotarySpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = _causal.tasks("GPTJ")
 

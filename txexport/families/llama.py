@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._config import Config, shortest
 from txexport.families._rope import longest, rotary
@@ -20,7 +21,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = _causal.tasks("Llama")
 

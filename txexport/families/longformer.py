@@ -8,11 +8,10 @@ for labels of sequences, those before the first separator for answers, those aft
 from collections.abc import Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert, roberta
 from txexport.families._config import Config, shortest
-from txexport.spec import ModelSpec
-from txexport.spec_sparse import LongformerAttentionSpec
-from txexport.weights import Naming, Rules, Table
+from txexport.spec import LongformerAttentionSpec, ModelSpec
 
 TASKS = {
     "feature-extraction": ("LongformerModel",),

@@ -3,13 +3,13 @@
 from collections.abc import Set
 from functools import partial
 
-from txexport.checkpoint import read_json
+from txexport.checkpoints.checkpoint import read_json
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.families._sinusoid import stretched
 from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
-from txexport.weights import Rules, Table, Take
 
 TASKS = {"text2text-generation": ("M2M100ForConditionalGeneration", "M2M100Model")}
 

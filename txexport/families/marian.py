@@ -2,11 +2,11 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.families._sinusoid import halves
 from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
-from txexport.weights import Rules, Table, Take
 
 TASKS = {"text2text-generation": ("MarianMTModel", "MarianModel")}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, llama
 from txexport.families._config import Config
 from txexport.spec import ExpertsSpec, FeedForwardSpec, ModelSpec
-from txexport.weights import Rules, Table
 
 TASKS = _causal.tasks("Mixtral")
 

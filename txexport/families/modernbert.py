@@ -3,6 +3,7 @@
 from collections.abc import Set
 from typing import Any
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families._config import Config, shortest
 from txexport.families._rope import rotary
 from txexport.spec import (
@@ -21,7 +22,6 @@ from txexport.spec import (
     RotarySpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "feature-extraction": ("ModernBertModel",),

@@ -3,10 +3,10 @@
 from collections.abc import Set
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
 from txexport.families._config import Config
 from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec, RelativeSpec
-from txexport.weights import Naming, Rules, Table
 
 TASKS = {
     "feature-extraction": ("MPNetModel",),

@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._alibi import halving
 from txexport.families._config import Config
@@ -19,7 +20,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {"text-generation": ("MptForCausalLM", "MptModel", "MPTForCausalLM")}
 

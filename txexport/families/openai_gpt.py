@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal, gpt2
 from txexport.families._config import Config
 from txexport.spec import (
@@ -17,7 +18,6 @@ from txexport.spec import (
     PositionSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "text-generation": ("OpenAIGPTLMHeadModel", "OpenAIGPTDoubleHeadsModel"),

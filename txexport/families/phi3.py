@@ -2,10 +2,10 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
 from txexport.families._config import Config
 from txexport.spec import ModelSpec
-from txexport.weights import Rules, Table, Take
 
 TASKS = _causal.tasks("Phi3")
 

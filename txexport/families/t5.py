@@ -3,6 +3,7 @@
 import math
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families._config import ACTIVATIONS, Config
 from txexport.spec import (
@@ -22,7 +23,6 @@ from txexport.spec import (
     RelativeSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel"),

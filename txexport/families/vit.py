@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config, shortened
 from txexport.spec import (
@@ -16,7 +17,6 @@ from txexport.spec import (
     PatchSpec,
     StackSpec,
 )
-from txexport.weights import Naming, Rules, Table, Take
 
 TASKS = {
     "image-feature-extraction": ("ViTModel",),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.spec import (
@@ -18,7 +19,6 @@ from txexport.spec import (
     SoundSpec,
     StackSpec,
 )
-from txexport.weights import Rules, Table, Take
 
 TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
 

@@ -9,10 +9,10 @@ from tokenizers import Encoding
 
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
-from txexport.runtime.options import check_flag, is_whole
+from txexport.runtime.generation.options import check_flag, is_whole
+from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
+from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
-from txexport.runtime.text import LONGEST_FIRST, Item, as_rows, pad
-from txexport.runtime.token_types import gives_types
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model

@@ -11,30 +11,29 @@ import numpy as np
 from txexport import bundle
 from txexport.arguments import checked
 from txexport.errors import InputError, shown
-from txexport.runtime import (
-    answering,
-    chat,
-    embedding,
-    jobs,
-    scoring,
-    speech,
-    streaming,
-    tagging,
-    tasks,
-    tasks_image,
-)
-from txexport.runtime.audio import Audio
 from txexport.runtime.batches import Progress
-from txexport.runtime.chat import Messages
-from txexport.runtime.generation import Adjust
-from txexport.runtime.images import Images
-from txexport.runtime.jobs import CACHE_TOKENS
-from txexport.runtime.languages import in_language, language_token, refuse_languages
-from txexport.runtime.pooling import Pooling, read_pooling
-from txexport.runtime.search import Generated
+from txexport.runtime.generation import requests, streaming
+from txexport.runtime.generation.config import Settings, read_settings
+from txexport.runtime.generation.generation import Adjust
+from txexport.runtime.generation.requests import CACHE_TOKENS
+from txexport.runtime.generation.search import Generated
+from txexport.runtime.preprocessing import chat
+from txexport.runtime.preprocessing.audio import Audio
+from txexport.runtime.preprocessing.chat import Messages
+from txexport.runtime.preprocessing.images import Images
+from txexport.runtime.preprocessing.languages import in_language, language_token, refuse_languages
+from txexport.runtime.preprocessing.text import Text, as_texts, tokenizing
 from txexport.runtime.session import Session, open_sessions
-from txexport.runtime.settings import Settings, read_settings
-from txexport.runtime.text import Text, as_texts, tokenizing
+from txexport.runtime.tasks import (
+    feature_extraction,
+    image_tasks,
+    question_answering,
+    scoring,
+    speech_recognition,
+    text_tasks,
+    token_classification,
+)
+from txexport.runtime.tasks.pooling import Pooling, read_pooling
 
 Prompts = str | Path | np.ndarray | Sequence
 
@@ -217,11 +216,11 @@ class Model:
     ) -> list[Generated]:
         """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
         request = replace(self.request(rows, adjust, options), log_probs=log_probs)
-        return jobs.finished(jobs.run(self, request, batch_tokens, progress))
+        return requests.finished(requests.run(self, request, batch_tokens, progress))
 
-    def request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> jobs.Request:
+    def request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> requests.Request:
         """Rows to extend by `options` over the checkpoint's settings."""
-        return jobs.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
+        return requests.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
 
     def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
         """The answer to a conversation, as the checkpoint's chat template puts it to the model.
@@ -264,19 +263,19 @@ class Model:
         if limit is not None and length > limit:
             raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
 
-    answer = answering.answer
-    choose = tasks.choose
-    classify = tasks.classify
-    classify_image = tasks_image.classify_image
-    embed = embedding.embed
-    embed_image = tasks_image.embed_image
-    fill_mask = tasks.fill_mask
-    match = tasks_image.match
-    next_sentence = tasks.next_sentence
+    answer = question_answering.answer
+    choose = text_tasks.choose
+    classify = text_tasks.classify
+    classify_image = image_tasks.classify_image
+    embed = feature_extraction.embed
+    embed_image = image_tasks.embed_image
+    fill_mask = text_tasks.fill_mask
+    match = image_tasks.match
+    next_sentence = text_tasks.next_sentence
     score = scoring.score
     stream = streaming.stream
     stream_chat = streaming.stream_chat
     stream_many = streaming.stream_many
-    tag = tagging.tag
-    transcribe = speech.transcribe
-    zero_shot = tasks.zero_shot
+    tag = token_classification.tag
+    transcribe = speech_recognition.transcribe
+    zero_shot = text_tasks.zero_shot

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from txexport import families, original
-from txexport.checkpoint import FLOATS, Checkpoint
+from txexport import families
+from txexport.checkpoints import transformers_loading
+from txexport.checkpoints.checkpoint import FLOATS, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
 from txexport.spec import Cache
@@ -63,7 +64,7 @@ def create(
     if start is None:
         model = getattr(transformers, architecture)(transformers.AutoConfig.for_model(**config))
     else:
-        model = original.model_from_pretrained(architecture, start, dtype=torch.float32, **config)
+        model = transformers_loading.model_from_pretrained(architecture, start, dtype=torch.float32, **config)
     model.save_pretrained(folder)
 
 

@@ -1,0 +1,204 @@
+"""A tokenizer.json for checkpoints that were published without one."""
+
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.message import DecodeError, Message
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from txexport.checkpoints import transformers_loading
+from txexport.checkpoints.checkpoint import read_json
+from txexport.errors import CheckpointError, TxexportError, UnsupportedError, is_failure
+
+TOKENIZER = "tokenizer.json"
+UNIGRAM = 1  # of a model's types
+NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
+MOST = 10_000_000  # words
+GAPS = 100_000  # numbers without a word
+NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentencePiece leaves it out
+SPECIAL = ("</s>", "<unk>", "<pad>")
+
+# What is read of a SentencePiece model (its sentencepiece_model.proto); the rest is skipped.
+FIELDS = {
+    "Piece": [("piece", 1, "STRING"), ("score", 2, "FLOAT"), ("type", 3, "INT32")],
+    "Trainer": [("model_type", 3, "INT32")],
+    "Normalizer": [
+        ("precompiled_charsmap", 2, "BYTES"),
+        ("add_dummy_prefix", 3, "BOOL"),
+        ("remove_extra_whitespaces", 4, "BOOL"),
+    ],
+    "Model": [("pieces", 1, "Piece"), ("trainer", 2, "Trainer"), ("normalizer", 3, "Normalizer")],
+}
+DEFAULTS = {"type": "1", "model_type": "1", "add_dummy_prefix": "true", "remove_extra_whitespaces": "true"}
+
+
+def tokenizer_json(folder: Path) -> str | None:
+    """What tokenizer.json would hold, made of a checkpoint's other files; None where that cannot be.
+
+    Marian's SentencePiece model and vocabulary are read here; what other checkpoints have, by transformers
+    where it is installed. Raises CheckpointError for files that cannot be read.
+    """
+    try:
+        if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
+            return marian(folder).to_str()
+    except UnsupportedError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return None
+    except TxexportError:
+        raise
+    except BaseException as error:  # of tokenizers or protobuf, which share no base class
+        if not is_failure(error):
+            raise
+        raise CheckpointError(
+            f"{folder}: no tokenizer can be made of source.spm and vocab.json: {error}"
+        ) from None
+    words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
+    return _by_transformers(folder) if words else None
+
+
+def marian(folder: Path) -> Tokenizer:
+    """The tokenizer of source.spm and vocab.json: it reads the source language, and writes both.
+
+    It differs from the original in what follows. Of ways to cut a text that are equally likely, as of one
+    letter many times, it may take another. A piece that vocab.json lacks is not used, where the original
+    reads it as unknown; a warning says how many there are. A code of a language that vocab.json has, as in
+    ">>fra<< A cat.", is one token wherever it stands, and any other is read as text. An accent of its own
+    after a compatibility letter, as in a ligature with an acute, is lost (`tokenizers` replaces both
+    together). Raises CheckpointError, and UnsupportedError for what does not go into one tokenizer.
+    """
+    settings = folder / "tokenizer_config.json"
+    if settings.is_file() and read_json(settings).get("separate_vocabs"):
+        raise UnsupportedError(f"{folder}: two vocabularies do not go into one tokenizer.json")
+    file, words = folder / "source.spm", _words(folder / "vocab.json")
+    model = _read(file)
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    if not scores:
+        raise CheckpointError(f"{file} has no pieces; copy it again")
+    if not _is_plain(model, scores):
+        raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
+    lacking = len(scores.keys() - words.keys())
+    if lacking:
+        said = f"vocab.json lacks {lacking} of the pieces of {file}, and texts are cut without them"
+        warnings.warn(said, stacklevel=2)
+
+    def spelt(word: str) -> str:
+        read = word in scores or word in SPECIAL or _is_code(word) or len(word) == 1
+        return word if read else NOWHERE + word
+
+    least, numbered = min(scores.values()), {number: word for word, number in words.items()}
+    vocabulary = [(f"{NOWHERE}{number}", least) for number in range(max(numbered) + 1)]
+    for number, word in numbered.items():
+        vocabulary[number] = spelt(word), scores.get(word, least)
+    tokenizer = Tokenizer(models.Unigram(vocabulary, words["<unk>"], byte_fallback=False))
+    tokenizer.normalizer = _normalizer(model.normalizer.precompiled_charsmap, set("".join(scores)))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    pieces = [decoders.Replace(NOWHERE, ""), decoders.Metaspace()]
+    ends = decoders.Replace(Regex("^ +| +$"), "")
+    tokenizer.decoder = decoders.Sequence([*pieces, decoders.Fuse(), ends])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "$A </s>", "$A $B </s>", [("</s>", words["</s>"])]
+    )
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words if _is_code(word)])
+    tokenizer.add_special_tokens([AddedToken(word, normalized=False) for word in SPECIAL])
+    return tokenizer
+
+
+def _words(file: Path) -> dict[str, int]:
+    """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
+    words = read_json(file)
+    if not set(SPECIAL) <= set(words):
+        raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
+    if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
+        raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
+    if max(words.values()) > len(words) + GAPS:
+        raise CheckpointError(f"{file} has {len(words)} words, and numbers up to {max(words.values()):,}")
+    if len(set(words.values())) < len(words):
+        raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
+    return words
+
+
+def _is_plain(model, scores: dict[str, float]) -> bool:
+    """Whether it is one that `tokenizers` can be: unigram, with the usual treatment of spaces."""
+    spaces = model.normalizer
+    usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
+    kinds = {piece.type for piece in model.pieces}
+    return (
+        model.trainer.model_type == UNIGRAM
+        and kinds <= KINDS
+        and bool(usual)
+        and not any("▁" in piece[1:] for piece in scores)
+    )
+
+
+def _is_code(word: str) -> bool:
+    return word.startswith(">>") and word.endswith("<<")
+
+
+def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
+    """SentencePiece's own; and letters that no piece has are one unknown word where several stand together.
+
+    One that stands alone may be a word of vocab.json, where the original looks it up.
+    """
+    known = "".join(f"\\x{{{ord(letter):x}}}" for letter in sorted(letters | {" "}))
+    unknown = normalizers.Replace(Regex(f"[^{known}]{{2,}}"), NOWHERE)
+    spaces = normalizers.Replace(Regex(" {2,}"), " ")
+    return normalizers.Sequence([normalizers.Precompiled(characters), unknown, spaces, normalizers.Strip()])
+
+
+def _read(file: Path):
+    """A SentencePiece model. Raises CheckpointError."""
+    kinds = [{"name": name, "field": [_field(*field) for field in fields]} for name, fields in FIELDS.items()]
+    described = json_format.ParseDict(
+        {"name": "pieces.proto", "syntax": "proto2", "messageType": kinds},
+        descriptor_pb2.FileDescriptorProto(),
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(described)
+    model: Message = message_factory.GetMessageClass(pool.FindMessageTypeByName("Model"))()
+    try:
+        model.ParseFromString(file.read_bytes())
+    except DecodeError:
+        raise CheckpointError(f"{file} is no SentencePiece model; copy it again") from None
+    return model
+
+
+def _field(name: str, number: int, kind: str) -> dict:
+    nested = kind in FIELDS
+    found: dict = {
+        "name": name,
+        "number": number,
+        "label": "LABEL_REPEATED" if name == "pieces" else "LABEL_OPTIONAL",
+        "type": "TYPE_MESSAGE" if nested else f"TYPE_{kind}",
+    }
+    if nested:
+        found["typeName"] = kind
+    if name in DEFAULTS:
+        found["defaultValue"] = DEFAULTS[name]
+    return found
+
+
+def _by_transformers(folder: Path) -> str | None:
+    """What transformers makes of the folder's files; None without it, or for a tokenizer of Python alone.
+
+    None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
+    these it makes a tokenizer of special tokens.
+    """
+    if find_spec("transformers") is None:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tokenizer = transformers_loading.from_pretrained("AutoTokenizer", folder)
+    except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
+        if not is_failure(error):
+            raise
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        warnings.warn(f"transformers made no tokenizer of {folder}: {said}", stacklevel=3)
+        return None
+    if not tokenizer.is_fast:
+        return None
+    if len(tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)) <= 1:
+        warnings.warn(f"{folder} has no vocabulary that its tokenizer reads", stacklevel=3)
+        return None
+    return tokenizer.backend_tokenizer.to_str()

@@ -1,0 +1,229 @@
+"""The table of weight names: which numbers of a checkpoint fill which parameter of a spec.
+
+A rule's key is a parameter name, in which `{i}` stands for a layer's number and a last `*` for `weight` or
+`bias`; its sources use the same marks. The table must balance: every parameter filled, every tensor used
+or dropped by name.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import CheckpointError
+from txexport.spec.parameters import Shapes
+
+AT_ONCE = 1 << 16  # numbers looked at together
+
+
+@dataclass(frozen=True)
+class Take:
+    """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
+
+    `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
+    all, `computed` makes the numbers from the shape.
+    `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
+    along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
+    `groups`, one head's parts before the next head's, from each group. `boxed` reads numbers stored
+    with a leading axis of 1 more than ours, `bare` with one less. `plus` is added to every number.
+    """
+
+    source: str
+    also: tuple[str, ...] = ()
+    fallback: str = ""
+    transpose: bool = False
+    part: int = 0
+    parts: int = 1
+    groups: int = 1
+    width: int = 1
+    boxed: bool = False
+    bare: bool = False
+    plus: float = 0.0
+    computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
+
+    def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in the checkpoint of a parameter of `shape`."""
+        stored = (shape[0] // self.width * self.parts, *shape[1:])
+        if self.transpose:
+            stored = stored[::-1]
+        stored = stored[1:] if self.bare else stored
+        return (1, *stored) if self.boxed else stored
+
+    def cut(self, stored: np.ndarray) -> np.ndarray:
+        """The parameter, from the tensor that holds it."""
+        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
+        whole = whole.T if self.transpose else whole
+        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
+        taken = grouped[:, self.part : self.part + self.width]
+        numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
+        return numbers + np.float32(self.plus) if self.plus else numbers
+
+    def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
+        """Write a parameter's numbers into the tensor that holds it: the inverse of `cut`."""
+        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
+        whole = whole.T if self.transpose else whole
+        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
+        place = grouped[:, self.part : self.part + self.width]
+        place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the bytes are the checkpoint's own."""
+        return not self.transpose and self.parts == 1 and not self.boxed and not self.bare and not self.plus
+
+
+Rules = dict[str, str | Take]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How a checkpoint's names vary: `prefix` may precede any, and `rename` maps old endings to new ones."""
+
+    prefix: str = ""
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+    def canonical(self, name: str) -> str:
+        """A checkpoint's name for a tensor as the rules write it."""
+        name = name.removeprefix(self.prefix)
+        for old, new in self.rename.items():
+            if name.endswith(old):
+                name = name.removesuffix(old) + new
+        return name
+
+
+@dataclass(frozen=True)
+class Table:
+    """A family's rules; `drop` names tensors with no part in the mathematics asked for."""
+
+    rules: Rules
+    naming: Naming = Naming()
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter and the tensors of a checkpoint that hold it; none where it is computed."""
+
+    shape: tuple[int, ...]
+    tensors: tuple[str, ...]
+    take: Take
+    parameter: str = field(default="", compare=False)
+
+    @property
+    def key(self) -> tuple:
+        """Equal for parameters whose numbers are the same, so that they are stored once."""
+        take = self.take
+        if not self.tensors:
+            return take.computed, self.shape
+        return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
+
+    def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
+        """The parameter as float32, in blocks of rows. Raises CheckpointError for what is not finite."""
+        if not self.tensors:
+            assert self.take.computed is not None
+            yield self.take.computed(self.shape)
+            return
+        name = self.tensors[0]
+        blocks = checkpoint.rows(name) if self.take.plain else [self.take.cut(checkpoint.read(name))]
+        for block in blocks:
+            check_finite(block, f"tensor '{name}', which fills {self.parameter},")
+            yield block
+
+
+def check_finite(numbers: np.ndarray, what: str) -> None:
+    """Raise CheckpointError where `what` holds NaN or infinity, or a float64 beyond float32."""
+    flat = numbers.reshape(-1)
+    for start in range(0, flat.size, AT_ONCE):  # small enough to stay in a processor's cache
+        if not np.isfinite(flat[start : start + AT_ONCE]).all():
+            raise CheckpointError(f"{what} holds NaN or infinity as float32; train or convert it again")
+
+
+def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
+    """The checkpoint's tensor names by canonical name."""
+    found: dict[str, str] = {}
+    for name in checkpoint.tensors:
+        other = found.setdefault(naming.canonical(name), name)
+        if other != name:
+            raise CheckpointError(f"tensors '{other}' and '{name}' have one meaning; expected one of them")
+    return found
+
+
+def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, Weight]:
+    """A weight for every parameter in `shapes`.
+
+    Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither
+    used nor dropped, and every shape that disagrees with config.json.
+    """
+    found = names(table.naming, checkpoint)
+    rules = [(_pattern(key), _take(rule)) for key, rule in table.rules.items()]
+    used: set[str] = set()
+    missing, disagreeing, weights = [], [], {}
+    for parameter, shape in shapes.items():
+        match, take = next((m, take) for pattern, take in rules if (m := pattern.fullmatch(parameter)))
+        sources = [_fill(name, match) for name in (take.source, *take.also)]
+        present = [found[name] for name in sources if name in found]
+        spare = found.get(_fill(take.fallback, match))
+        if spare is not None:
+            used.add(spare)
+            present = present or [spare]
+        used |= set(present)
+        if not present and take.computed is None:
+            missing.append(sources[0])
+        expected = take.stored_shape(shape)
+        for name in present:
+            if checkpoint.tensors[name].shape != expected:
+                disagreeing.append(_disagreement(name, expected, checkpoint))
+        if present or take.computed is not None:
+            weights[parameter] = Weight(shape, tuple(present), take, parameter)
+    unused = [
+        name
+        for canonical, name in found.items()
+        if name not in used and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
+    ]
+    problems = disagreeing.copy()
+    if missing:
+        problems.append(f"missing: {', '.join(missing)}")
+    if unused:
+        problems.append(f"unused: {', '.join(unused)}")
+    if problems:
+        raise CheckpointError(f"{checkpoint.folder} does not fit its config.json: {'; '.join(problems)}")
+    _compare_copies(weights, checkpoint)
+    return weights
+
+
+def _pattern(key: str) -> re.Pattern:
+    return re.compile(re.escape(key).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\*", r"(?P<leaf>\w+)"))
+
+
+def _take(rule: str | Take) -> Take:
+    return Take(rule) if isinstance(rule, str) else rule
+
+
+def _fill(source: str, match: re.Match) -> str:
+    groups = match.groupdict()
+    return source.replace("{i}", groups.get("i", "")).replace("*", groups.get("leaf", ""))
+
+
+def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) -> str:
+    shape = checkpoint.tensors[name].shape
+    wrong = set(expected) - set(shape) or set(expected)
+    config = checkpoint.config
+    said = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
+    because = f" (config.json says {', '.join(said)})" if said else ""
+    return f"tensor '{name}' is {shape}, expected {expected}{because}"
+
+
+def _compare_copies(weights: Mapping[str, Weight], checkpoint: Checkpoint) -> None:
+    """Tensors that config.json ties are one matrix; where a checkpoint keeps copies, they must agree."""
+    for weight in weights.values():
+        for other in weight.tensors[1:]:
+            first = weight.tensors[0]
+            pairs = zip(checkpoint.rows(first), checkpoint.rows(other), strict=True)
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):  # NaN is named by `rows`
+                raise CheckpointError(
+                    f"config.json ties '{other}' to '{first}', but their numbers differ; "
+                    'if they are meant to, set "tie_word_embeddings": false'
+                )

@@ -1,0 +1,240 @@
+"""The command line, a thin layer over `export`, `verify`, `load` and the Model's methods."""
+
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from txexport.cli.compare import compare
+from txexport.cli.generate import generate, transcribe
+from txexport.cli.options import bundle, reported
+from txexport.cli.tasks import COMMANDS
+from txexport.errors import TxexportError, crashes
+from txexport.printable import line
+
+
+class Commands(click.Group):
+    """A group that ends with exit code 2 and one line for an error that txexport or the system raises."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command `name`, which may also be spelt as the method is."""
+        return super().get_command(context, name.replace("_", "-"))
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command that was given."""
+        warnings.showwarning = lambda message, *_args, **_more: click.echo(
+            line(f"warning: {message}"), err=True
+        )
+        try:
+            with crashes():
+                return super().invoke(context)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except TxexportError as error:
+            click.echo(f"error: {error}", err=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
+            sys.exit(0)
+        except OSError as error:
+            click.echo(line(f"error: {error.filename or 'output'}: {error.strerror}"), err=True)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)
+        except Exception:  # a defect of txexport; 1 would mean "not equal"
+            traceback.print_exc()
+        sys.exit(2)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="txexport")
+def main() -> None:
+    """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
+
+
+@main.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
+@click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
+@click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
+@click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def export(source: Path, out: Path, **options: Any) -> None:
+    """Write the checkpoint folder SOURCE as the bundle folder OUT."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from txexport.bundle import reads_tokens
+    from txexport.exporter import export as run
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
+    columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
+    with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
+        weights = bar.add_task("", total=None)
+        manifest = run(
+            source,
+            out,
+            **options,
+            progress=lambda done, total: bar.update(weights, completed=done, total=total),
+        )
+    cache = f", {manifest.cache} cache" if manifest.cache else ""
+    files = ", ".join(graph.file for graph in manifest.graphs.values())
+    if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
+        said = (
+            "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
+        )
+        click.echo(f"warning: {said}", err=True)
+    click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
+
+
+@main.command()
+@bundle
+@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
+@click.option(
+    "--reference",
+    type=click.Choice(["twin", "transformers", "float64", "torch.onnx"]),
+    help="Only txexport's own PyTorch model, or only the original (default: both, where installed); or the"
+    " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
+    " --third.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    help="What runs the graphs: onnxruntime (default), onnxruntime-unoptimized, reference, openvino, node, "
+    "web, or all that are installed; again for more.",
+)
+@click.option(
+    "--case", "names", multiple=True, help="Repeat only this case, by its name in a report; again for more."
+)
+@click.option(
+    "--cases",
+    type=click.Choice(["quick", "full"]),
+    help="A handful that still covers padding, cached steps and every output, or all (default).",
+)
+@click.option(
+    "--layers",
+    is_flag=True,
+    help="Say where it goes wrong: every component beside its PyTorch module on the same inputs, by layer.",
+)
+@click.option(
+    "--texts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Real inputs too: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+)
+@click.option(
+    "--third",
+    is_flag=True,
+    help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
+)
+@click.option(
+    "--allow-edited",
+    is_flag=True,
+    help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
+)
+@reported
+def verify(
+    out: Path,
+    source: Path | None,
+    reference: str | None,
+    device: str,
+    runtimes: tuple[str, ...],
+    names: tuple[str, ...],
+    cases: str | None,
+    layers: bool,
+    texts: Path | None,
+    third: bool,
+    allow_edited: bool,
+) -> Any:
+    """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
+
+    Every file is the one that export makes of the checkpoint: graphs node by node, every weight, tokenizer
+    and settings. Then every output, over padded batches, cached steps and chunked prompts. What full or quick
+    cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
+
+    Exit code 0: equal. 1: not equal. 2: could not be tried.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from txexport.verification.result import RUNTIME
+    from txexport.verification.verifier import verify as run
+
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that no browser stays behind
+    if names and cases:
+        raise click.UsageError("--case names the cases; --cases chooses others")
+    with Console(stderr=True).status("verifying") as status:
+
+        def show(case: str) -> None:
+            status.update(Text(line(f"verifying: {case}")))
+
+        report = run(
+            out,
+            source=source,
+            reference=reference,
+            device=device,
+            runtime=runtimes or RUNTIME,
+            cases=names or cases or "full",
+            layers=layers,
+            texts=texts,
+            third=third,
+            allow_edited=allow_edited,
+            progress=show,
+        )
+    return report
+
+
+@main.command()
+@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option("--task", help="What a checkpoint is for, as in export.")
+@click.option("--length", type=click.IntRange(min=1), help="Tokens of a row (default: 512, or the limit).")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def inspect(path: Path, as_json: bool, **options: Any) -> None:
+    """What the checkpoint or bundle FOLDER holds, and what it costs to run.
+
+    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files, and
+    what verify last found.
+    """
+    from txexport.inspection import inspect as run
+
+    found = run(path, **options)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    from rich.console import Console
+
+    from txexport.inspection.table import render
+
+    Console(highlight=False).print(render(found))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: families by task.")
+def families(as_json: bool) -> None:
+    """The supported tasks, and the architectures of each."""
+    from txexport.families import by_task
+
+    found = by_task()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
+    for task, names in found.items():
+        table.add_row(task, ", ".join(names))
+    Console().print(table)
+
+
+for command in (compare, generate, transcribe, *COMMANDS):
+    main.add_command(command)

@@ -1,0 +1,219 @@
+"""What a model costs to run, told from its spec: operations and memory. Nothing is built or run.
+
+B rows of S tokens: of text, or the vectors that an image or a sound becomes, which are as many in every row.
+N query heads, K key/value heads, H head size; d width; V vocabulary.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from txexport.inspection.parameter_count import active, stacks
+from txexport.spec import (
+    AttentionSpec,
+    HeadKind,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    ModelSpec,
+    PatchSpec,
+    SoundSpec,
+    SparseAttentionSpec,
+    StackSpec,
+    StridedAttentionSpec,
+    parameters,
+)
+
+FLOAT = 4  # bytes of a float32, which a bundle's weights, keys and values are
+TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Floating-point operations over `tokens` tokens; a multiplication and an addition are two.
+
+    `matrices`: 2 for each weight of the stack's matrices and token, of experts the chosen ones only; for a
+    patch or a frame, 2 for each weight of the projection or convolution that reads it.
+    `attention`: 4 N H for each query and key that it sees, for the score and for the value. Of S tokens that
+    see all there are S² such pairs, S (S + 1) / 2 where attention is causal, fewer in a window; a kernel that
+    computes the others and masks them does more. `head`: 2 for each weight of pooler and head (for a
+    language model V d) and vector that they read, which is one a row or, for scores of tokens, every one.
+    Biases, norms, activations, softmax and lookups are left out. `per_token` is `total` / `tokens`, rounded.
+    """
+
+    tokens: int
+    matrices: int
+    attention: int
+    head: int
+    total: int
+    per_token: int
+
+
+@dataclass(frozen=True)
+class CacheBytes:
+    """Keys and values in float32: 8 bytes K H a layer and token, and in all for B rows of S tokens.
+
+    `windowed` of `layers` layers look at a window only; the cache keeps every token for them too. With an
+    encoder, `cross_` is what its tokens take.
+    """
+
+    per_token: int
+    total: int
+    cross_per_token: int
+    cross_total: int
+    windowed: int
+    layers: int
+
+
+def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
+    """Reading `batch` rows of `length` tokens: what goes into an encoder or each tower, or else a prompt.
+
+    Every token of a prompt is scored. Before a decoder, an encoder's pass includes the keys and values that
+    cross-attention takes from it.
+    """
+    found = stacks(spec)
+    if spec.encoder is not None and spec.start is None:
+        found = {"encoder": spec.encoder}
+    return {name: _read(spec, name, stack, length, batch) for name, stack in found.items()}
+
+
+def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
+    """A decoder's next token in each row, which sees `length` tokens with itself, and as many of an encoder.
+
+    None where nothing decodes.
+    """
+    if spec.decoder is None or not spec.generates:
+        return None
+    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
+    attention = 0
+    for block in spec.decoder.layers:
+        own, cross = block.dense, block.cross_attention
+        attention += 4 * own.num_heads * own.head_dim * min(length, own.window or length)
+        if cross is not None:
+            attention += 4 * cross.num_heads * cross.head_dim * source
+    head = 2 * batch * _head_weights(spec)
+    return _pass(batch, 2 * batch * _weights(spec, "decoder"), batch * attention, head)
+
+
+def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
+    """What a decoder keeps for `batch` rows of `length` tokens, and of an encoder's; None without one."""
+    if spec.decoder is None or not spec.generates:
+        return None
+    layers = spec.decoder.layers
+    own = 2 * FLOAT * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
+    crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
+    cross = 2 * FLOAT * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
+    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
+    windowed = sum(block.dense.window is not None for block in layers)
+    return CacheBytes(
+        own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
+    )
+
+
+def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
+    """The float32 scores of the layer that has most of them, where a kernel writes them out.
+
+    (B,N,S,S), or of sparse attention those that it computes.
+    """
+    scores = (
+        block.attention.num_heads * _scored(block.attention, tokens(stack, length))
+        for stack in stacks(spec).values()
+        for block in stack.blocks
+    )
+    return FLOAT * batch * max(scores)
+
+
+def tokens(spec: StackSpec, length: int) -> int:
+    """How many tokens of a row a stack has: `length` of text, those of an image or a sound."""
+    return spec.embedding.length if isinstance(spec.embedding, PatchSpec | SoundSpec) else length
+
+
+def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int) -> Pass:
+    """The pass of a stack over whole rows."""
+    size = tokens(stack, length)
+    weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
+    kinds = [kind for block in stack.layers for kind in (block.attention, block.cross_attention)]
+    attention = sum(4 * kind.num_heads * kind.head_dim * _pairs(kind, size) for kind in kinds if kind)
+    matrices = 2 * size * weights + _signal(stack)
+    head = 2 * _read_by_heads(spec, name, size)
+    return _pass(batch * size, batch * matrices, batch * attention, batch * head)
+
+
+def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
+    total = matrices + attention + head
+    return Pass(size, matrices, attention, head, total, round(total / size))
+
+
+def _scored(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+    """How many scores of one sequence and head there are."""
+    return length**2 if isinstance(spec, AttentionSpec) else _pairs(spec, length)
+
+
+def _pairs(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+    """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
+    if isinstance(spec, LinformerAttentionSpec):
+        return length * spec.projected_length
+    if isinstance(spec, StridedAttentionSpec):  # half of the heads each
+        near = sum(min(place, spec.stride) + 1 for place in range(length))
+        return (near + sum(place // spec.stride + 1 for place in range(length))) // 2
+    if isinstance(spec, LocalAttentionSpec):
+        blocks = [min(spec.block_size, length - at) for at in range(0, length, spec.block_size)]
+        own = sum(size * (size + 1) // 2 if spec.causal else size**2 for size in blocks)
+        beside = sum(one * other for one, other in itertools.pairwise(blocks))
+        return own + beside * (1 if spec.causal else 2)
+    window = None if isinstance(spec, LowRankAttentionSpec) else spec.window
+    if isinstance(spec, LongformerAttentionSpec):
+        window = spec.window // 2 + 1
+    return _within(window, spec.causal, length)
+
+
+def _within(window: int | None, causal: bool, length: int) -> int:
+    """Pairs where a query sees itself and the `window` - 1 tokens before it, and as many after it."""
+    reach = length - 1 if window is None else min(window, length) - 1
+    before = reach * (reach + 1) // 2 + (length - 1 - reach) * reach
+    return length + (before if causal else 2 * before)
+
+
+def _signal(spec: StackSpec) -> int:
+    """Operations that make vectors of an image or a sound."""
+    embedding = spec.embedding
+    if isinstance(embedding, PatchSpec):
+        pixels = embedding.channels * embedding.patch_size**2
+        return 2 * (embedding.length - embedding.tokens) * embedding.hidden_size * pixels
+    if isinstance(embedding, SoundSpec):  # over 3 of the frames, and then over 3 of what that makes
+        read = 2 * embedding.bands + embedding.hidden_size
+        return 2 * embedding.length * embedding.hidden_size * 3 * read
+    return 0
+
+
+def _weights(spec: ModelSpec, stack: str) -> int:
+    """Weights that each token of a stack is multiplied with."""
+    return _matrices(spec, f"{stack}.layers") + _matrices(spec, f"{stack}.embedding.project")
+
+
+def _read_by_heads(spec: ModelSpec, name: str, size: int) -> int:
+    """Weights times vectors that they read, in what stands on a stack of `size` tokens a row."""
+    if spec.towers is not None:
+        return _matrices(spec, f"{name}_projection")
+    if spec.decoder is not None and name == "encoder":
+        return 0
+    once = sum(_matrices(spec, owner) for owner in ("pooler", "next_sentence", "distilled"))
+    return once + _head_weights(spec) * (1 if spec.head.whole else size)
+
+
+def _head_weights(spec: ModelSpec) -> int:
+    """Weights that each vector is multiplied with in the head; a tied projection is the word matrix."""
+    own = _matrices(spec, "head")
+    if spec.head.kind not in TIED or not spec.head.tied:
+        return own
+    return own + spec.stack.words.vocab_size * spec.stack.words.table_size
+
+
+def _matrices(spec: ModelSpec, owner: str) -> int:
+    """Weights of all matrices under a name, of experts those of the chosen ones."""
+    return sum(
+        math.prod(shape)
+        for name, shape in parameters.model(spec).items()
+        if name.startswith(f"{owner}.") and len(shape) == 2 and active(spec, name)
+    )

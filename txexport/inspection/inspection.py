@@ -1,0 +1,194 @@
+"""What is in a checkpoint or a bundle, and what it costs to run: read, counted, nothing run."""
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from txexport import bundle, families
+from txexport.arguments import checked
+from txexport.bundle import WEIGHTS, Proof
+from txexport.checkpoints.checkpoint import Checkpoint, read_header
+from txexport.errors import InputError
+from txexport.inspection import flops, parameter_count
+from txexport.inspection.flops import CacheBytes, Pass
+from txexport.inspection.graph_stats import GraphFacts, read_graph
+from txexport.inspection.parameter_count import Parameters
+from txexport.inspection.summary import outline
+from txexport.spec import EmbeddingSpec, ModelSpec
+from txexport.spec.serialization import from_dict
+
+LENGTH = 512
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's float32."""
+
+    checkpoint: dict[str, int] | None
+    bundle: int
+
+
+@dataclass(frozen=True)
+class BundleFacts:
+    """What only a bundle has: the kind of its cache, its graphs by role, bytes of its files, versions.
+
+    `proof` is what verify last found, None before; `changed` are files that are no longer those that it
+    tried, new and missing ones included.
+    """
+
+    cache: str | None
+    opset: int
+    graphs: dict[str, GraphFacts]
+    files: dict[str, int]
+    versions: dict[str, str]
+    source: str
+    proof: Proof | None
+    changed: list[str]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model, and its costs for `batch` rows of `length` tokens.
+
+    `architecture` is a line for each stack. `prefill`, of each stack that reads whole rows, `step`, `cache`
+    and `scores_bytes` are as the functions of those names in `flops` say; `step` and `cache` are None where
+    nothing decodes. `bundle` is None for a checkpoint.
+    """
+
+    path: str
+    model_type: str
+    task: str
+    architecture: dict[str, str]
+    length: int
+    batch: int
+    parameters: Parameters
+    prefill: dict[str, Pass]
+    step: Pass | None
+    cache: CacheBytes | None
+    scores_bytes: int
+    weights: WeightBytes
+    bundle: BundleFacts | None
+    spec: ModelSpec
+
+    def to_dict(self) -> dict:
+        """The whole tree as plain JSON values."""
+        return dataclasses.asdict(self)
+
+
+@checked
+def inspect(
+    path: str | Path, *, task: str | None = None, length: int | None = None, batch: int = 1
+) -> Inspection:
+    """What the checkpoint or bundle folder `path` holds, and what it costs.
+
+    `task` is as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or the longest
+    sequence of the model where that is less. Raises CheckpointError, UnsupportedError, BundleError,
+    InputError.
+    """
+    folder = Path(path)
+    if batch < 1:
+        raise InputError(f"batch is {batch}, expected 1 or more")
+    if bundle.is_bundle(folder):
+        if task is not None:
+            raise InputError(f"{folder} is a bundle and has its task; --task is for checkpoints")
+        return _of_bundle(folder, length, batch)
+    return _of_checkpoint(folder, task, length, batch)
+
+
+def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: int) -> Inspection:
+    checkpoint = Checkpoint(folder)
+    resolved = families.understand(checkpoint, task)
+    first: dict[tuple, str] = {}
+    for name, weight in resolved.weights.items():
+        first.setdefault(weight.key, name)
+    stored: Counter[str] = Counter()
+    for tensor in checkpoint.tensors.values():
+        stored[tensor.dtype] += tensor.nbytes
+    parameters = parameter_count.count(resolved.spec, set(first.values()))
+    weights = WeightBytes(dict(stored), flops.FLOAT * (parameters.total + parameters.fixed))
+    return _inspection(
+        folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
+    )
+
+
+def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
+    manifest = bundle.read(folder)
+    spec = from_dict(ModelSpec, manifest.spec)
+    tensors = read_header(folder / WEIGHTS)
+    facts = BundleFacts(
+        cache=manifest.cache,
+        opset=manifest.opset,
+        graphs={role: read_graph(folder / graph.file) for role, graph in manifest.graphs.items()},
+        files={name: (folder / name).stat().st_size for name in manifest.files if (folder / name).is_file()},
+        versions=manifest.versions,
+        source=manifest.source.path,
+        proof=manifest.proof,
+        changed=_changed(folder, manifest),
+    )
+    weights = WeightBytes(None, sum(tensor.nbytes for tensor in tensors.values()))
+    return _inspection(
+        *(
+            folder,
+            manifest.model_type,
+            manifest.task,
+            spec,
+            parameter_count.count(spec, set(tensors)),
+            weights,
+        ),
+        *(length, batch, facts),
+    )
+
+
+def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:
+    """The files that differ from those of the proof, or that only one side has; all are read."""
+    if manifest.proof is None:
+        return []
+    proved, now = manifest.proof.sha256, bundle.files_sha256(folder)
+    return [name for name in sorted(proved | now) if proved.get(name) != now.get(name)]
+
+
+def _inspection(
+    folder: Path,
+    model_type: str,
+    task: str,
+    spec: ModelSpec,
+    parameters: Parameters,
+    weights: WeightBytes,
+    length: int | None,
+    batch: int,
+    facts: BundleFacts | None = None,
+) -> Inspection:
+    length = _fitting(spec, length)
+    return Inspection(
+        path=str(folder),
+        model_type=model_type,
+        task=task,
+        architecture={name: outline(stack) for name, stack in parameter_count.stacks(spec).items()},
+        length=length,
+        batch=batch,
+        parameters=parameters,
+        prefill=flops.prefill(spec, length, batch),
+        step=flops.step(spec, length, batch),
+        cache=flops.cache(spec, length, batch),
+        scores_bytes=flops.scores_bytes(spec, length, batch),
+        weights=weights,
+        bundle=facts,
+        spec=spec,
+    )
+
+
+def _fitting(spec: ModelSpec, length: int | None) -> int:
+    """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
+    stacks = list(parameter_count.stacks(spec).values())
+    if not any(isinstance(stack.embedding, EmbeddingSpec) for stack in stacks):
+        if length is not None:
+            raise InputError("a model that reads no text has a length of its own; leave --length out")
+        return flops.tokens(stacks[0], LENGTH)
+    longest = min((stack.limit for stack in stacks if stack.limit is not None), default=None)
+    if length is None:
+        return LENGTH if longest is None else min(LENGTH, longest)
+    if length < 1 or (longest is not None and length > longest):
+        reach = "1 or more" if longest is None else f"1 to {longest}, the model's longest sequence"
+        raise InputError(f"length is {length}, expected {reach}")
+    return length

@@ -1,0 +1,115 @@
+"""How many numbers a model has learned, told from its spec, by component."""
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass
+
+from txexport.spec import (
+    EmbeddingSpec,
+    ExpertsSpec,
+    ModelSpec,
+    PositionKind,
+    SoundSpec,
+    StackSpec,
+    parameters,
+)
+
+COMPONENTS = (
+    "embedding",
+    "attention",
+    "cross_attention",
+    "feed_forward",
+    "experts",
+    "norms",
+    "pooler",
+    "head",
+)
+OWNERS = {"cross": "cross_attention", "pooler": "pooler"}  # what is no stack; all else of that kind is a head
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Learned numbers, each once however often it is used.
+
+    `components` add up to `total`. Norms and learned scales are "norms" wherever a stack has them, a relative
+    bias is "attention", a router is "experts"; a head tied to the embedding counts there, its own norm in
+    "head". `active` are those that one token uses, with the chosen experts only. `effective` counts shared
+    ones again in every layer that has them. `fixed` are numbers of tables that nothing learns, in none of the
+    others. `rule_of_thumb` is 12 d² n for n layers of width d (Kaplan et al. 2020, 2.1) summed over the
+    stacks, 4 for attention and 8 for a feed-forward network of 4 d; `share` is `without_embeddings` in units
+    of it.
+    """
+
+    components: dict[str, int]
+    total: int
+    without_embeddings: int
+    active: int
+    effective: int
+    fixed: int
+    rule_of_thumb: int
+    share: float
+
+
+def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
+    """The parameters of `spec`, of which `stored` names those that are no copy of another; None is all."""
+    components = dict.fromkeys(COMPONENTS, 0)
+    effective = idle = fixed = 0
+    for name, shape in parameters.model(spec).items():
+        size, own = math.prod(shape), stored is None or name in stored
+        if _fixed(spec, name):
+            fixed += size * own
+            continue
+        effective += size
+        components[component(spec, name)] += size * own
+        idle += size * own * (not active(spec, name))
+    total = sum(components.values())
+    inner = total - components["embedding"]
+    rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in stacks(spec).values())
+    return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
+
+
+def component(spec: ModelSpec, name: str) -> str:
+    """Which of COMPONENTS a parameter belongs to."""
+    owner, part, *rest = name.split(".")
+    if owner not in stacks(spec):
+        return OWNERS.get(owner, "head")
+    if part == "relative":
+        return "attention"
+    if part == "embedding":
+        return "norms" if rest[0] == "norm" else "embedding"
+    if part == "final_norm":
+        return "norms"
+    _, sublayer, inner, *_ = rest
+    if sublayer == "feed_forward" and inner in ("router", "experts"):
+        return "experts"
+    return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
+
+
+def stacks(spec: ModelSpec) -> dict[str, StackSpec]:
+    """The stacks that there are, by name."""
+    found = {"encoder": spec.encoder, "decoder": spec.decoder}
+    if spec.towers is not None:
+        found = {"text": spec.towers.text, "vision": spec.towers.vision}
+    return {name: stack for name, stack in found.items() if stack is not None}
+
+
+def active(spec: ModelSpec, name: str) -> bool:
+    """Whether one token uses a parameter: of equal experts, the first stand for those that are chosen."""
+    stack, _, rest = name.partition(".layers.")
+    layer, _, inner = rest.partition(".feed_forward.experts.")
+    if not inner:
+        return True
+    mixture = stacks(spec)[stack].layers[int(layer)].feed_forward
+    assert isinstance(mixture, ExpertsSpec)
+    return int(inner.split(".")[0]) < mixture.chosen
+
+
+def _fixed(spec: ModelSpec, name: str) -> bool:
+    """Whether a parameter is a table of sinusoids, which nothing learns."""
+    stack, _, rest = name.partition(".")
+    if rest != "embedding.position.weight":
+        return False
+    embedding = stacks(spec)[stack].embedding
+    if isinstance(embedding, EmbeddingSpec):
+        return embedding.position.kind == PositionKind.FIXED
+    return isinstance(embedding, SoundSpec)

@@ -1,0 +1,145 @@
+"""An inspection, for a terminal."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from txexport.bundle import Port
+from txexport.inspection.graph_stats import GraphFacts
+from txexport.inspection.inspection import BundleFacts, Inspection
+
+UNITS = ("", "k", "M", "G", "T", "P")
+
+
+def render(found: Inspection) -> Group:
+    """Architecture, parameters, costs, and for a bundle its files, graphs, operators and functions."""
+    parts: list[RenderableType] = [
+        Text.assemble((f"{found.path}: ", ""), (f"{found.model_type}, {found.task}", "bold"))
+    ]
+    parts += [Text(f"{name}: {line}") for name, line in found.architecture.items()]
+    parts += [_parameters(found), _costs(found)]
+    if found.bundle is not None:
+        parts += _bundle(found.bundle)
+    return Group(*parts)
+
+
+def scaled(number: float) -> str:
+    """A count with three digits and the letter of its thousands: 1,234,567 is 1.23M."""
+    for unit in UNITS[:-1]:
+        if number < 999.5:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}{UNITS[-1]}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    return table
+
+
+def _parameters(found: Inspection) -> Table:
+    counted = found.parameters
+    table = _table("parameters", "", "share")
+    for name, size in counted.components.items():
+        if size:
+            table.add_row(name.replace("_", " "), f"{size:,}", f"{size / counted.total:.1%}")
+    table.add_section()
+    table.add_row("total", Text(f"{counted.total:,}", "bold"))
+    rule = f"{counted.share:.0%} of 12 d² n = {counted.rule_of_thumb:,}"
+    table.add_row("without embeddings", f"{counted.without_embeddings:,}", rule)
+    if counted.active != counted.total:
+        table.add_row("active for a token", f"{counted.active:,}", f"{counted.active / counted.total:.1%}")
+    if counted.effective != counted.total:
+        table.add_row("with shared ones repeated", f"{counted.effective:,}")
+    if counted.fixed:
+        table.add_row("not learned, not in the total", f"{counted.fixed:,}")
+    return table
+
+
+def _costs(found: Inspection) -> Table:
+    table = _table(f"{found.batch} x {found.length:,} tokens", "a token", "in all")
+    passes = {f"{name} reads {work.tokens:,} tokens": work for name, work in found.prefill.items()}
+    if found.step is not None:
+        passes["next token"] = found.step
+    for name, work in passes.items():
+        table.add_row(f"{name}, operations", scaled(work.per_token), scaled(work.total))
+        for part in ("matrices", "attention", "head"):
+            share = getattr(work, part)
+            if share:
+                table.add_row(f"  {part}", scaled(share / work.tokens), scaled(share))
+    cache = found.cache
+    if cache is not None:
+        windowed = f", in all {cache.layers} layers though {cache.windowed} look at a window"
+        name = f"cache{windowed if cache.windowed else ''}"
+        table.add_row(name, decimal(cache.per_token), decimal(cache.total))
+        if cache.cross_total:
+            table.add_row("cache of the encoder", decimal(cache.cross_per_token), decimal(cache.cross_total))
+    table.add_row("scores of one layer, where written out", "", decimal(found.scores_bytes))
+    for kind, size in (found.weights.checkpoint or {}).items():
+        table.add_row(f"weights, {kind} in the checkpoint", "", decimal(size))
+    table.add_row("weights, F32 in a bundle", "", decimal(found.weights.bundle))
+    return table
+
+
+def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
+    cache = f"{facts.cache} cache, " if facts.cache else ""
+    versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
+    yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
+    yield _proof(facts)
+    files = _table("file", "")
+    for name, size in facts.files.items():
+        files.add_row(Text(name), decimal(size))
+    yield files
+    for graph in facts.graphs.values():
+        yield from _graph(graph)
+
+
+def _proof(facts: BundleFacts) -> Text:
+    """What verify last found, and whether it is about these files."""
+    proof = facts.proof
+    if proof is None:
+        return Text("not verified yet")
+    if facts.changed:
+        files = ", ".join(facts.changed)
+        return Text(f"verified on {proof.created}, and changed since: {files}; verify again", "bold red")
+    worst = "" if proof.worst_error is None else f", worst {proof.worst_error:.1e} of {proof.bound:.0e}"
+    worst += f" ({proof.worst_output})" if worst else ""
+    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+    verdict = (proof.verdict, "bold green" if proof.verdict == "equal" else "bold red")
+    failed = f", {proof.failed} failed" if proof.failed else ""
+    return Text.assemble(
+        "verified: ",
+        verdict,
+        f" {proof.scope}, {proof.cases} cases{failed}, {proof.numbers:,} numbers{worst}",
+        f", on {proof.created} by {versions}",
+    )
+
+
+def _graph(graph: GraphFacts) -> Iterator[RenderableType]:
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in graph.opsets.items())
+    yield Text(f"{graph.file}: IR version {graph.ir_version}, {opsets}, {graph.nodes:,} nodes inlined")
+    ports = Table("", "name", "type", box=box.SIMPLE_HEAD, pad_edge=False)
+    for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
+        for (name, shaped), count in Counter(map(_shaped, values)).items():
+            ports.add_row(kind if count == 1 else f"{count} {kind}s", Text(name), Text(shaped))
+    yield ports
+    yield Columns([Text(f"{count:,} {name}") for name, count in graph.operators.items()], padding=(0, 3))
+    if graph.functions:
+        functions = _table("function", "nodes", "calls")
+        for name, function in graph.functions.items():
+            functions.add_row(Text(name), f"{function.nodes:,}", f"{function.calls:,}")
+        yield functions
+
+
+def _shaped(port: Port) -> tuple[str, str]:
+    """Name and type of an input or output, the same for those of every layer."""
+    return re.sub(r"\.\d+\.", ".{i}.", port.name), f"{port.dtype} ({', '.join(map(str, port.shape))})"

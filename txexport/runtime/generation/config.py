@@ -1,0 +1,191 @@
+"""How to generate: what a checkpoint's files say of it, and what a caller puts in its place."""
+
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError, shown
+from txexport.runtime.generation.options import SEQUENCES, check_option, read_option
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every option of generation, with the name and the default it has in transformers' GenerationConfig.
+
+    Token ids below 0 count as none, as published files mean them. `ignored` names what a checkpoint's files
+    ask for in vain, as "name=value".
+    """
+
+    # length, in tokens
+    max_new_tokens: int | None = None  # goes before max_length
+    max_length: int | None = None  # with the prompt, as min_length
+    min_new_tokens: int | None = None  # goes before min_length
+    min_length: int = 0
+    stop_strings: tuple[str, ...] = ()
+    # search
+    num_beams: int = 1
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
+    early_stopping: bool | Literal["never"] = False
+    length_penalty: float = 1.0
+    num_return_sequences: int = 1
+    # sampling
+    do_sample: bool = False
+    seed: int | None = None  # ours; None for another result each time
+    temperature: float = 1.0
+    top_h: float | None = None
+    top_k: int = 50  # 0 for all
+    top_p: float = 1.0
+    min_p: float | None = None
+    typical_p: float = 1.0
+    epsilon_cutoff: float = 0.0
+    eta_cutoff: float = 0.0
+    renormalize_logits: bool = False
+    # repetition; the encoder_ options compare with the source
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    encoder_repetition_penalty: float = 1.0
+    encoder_no_repeat_ngram_size: int = 0
+    presence_penalty: float = 0.0  # this and the next as OpenAI defines them, over new tokens
+    frequency_penalty: float = 0.0
+    # tokens wanted or not
+    sequence_bias: dict[tuple[int, ...], float] = field(default_factory=dict)
+    logit_bias: dict[int, float] = field(default_factory=dict)  # ours; sequence_bias of single tokens
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+    begin_suppress_tokens: tuple[int, ...] = ()
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: tuple[int, ...] = ()
+    exponential_decay_length_penalty: tuple[int, float] | None = None  # first new token, factor
+    remove_invalid_values: bool = False
+    # special tokens
+    bos_token_id: int | None = None
+    eos_token_id: tuple[int, ...] = ()
+    pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def pad(self) -> int:
+        """The token that fills a batch: pad_token_id, or an end of sequence, or 0."""
+        return (*self.eos_token_id, 0)[0] if self.pad_token_id is None else self.pad_token_id
+
+    @property
+    def decoder_start(self) -> int | None:
+        """The first token of an encoder-decoder's decoder: decoder_start_token_id, or bos_token_id."""
+        return self.bos_token_id if self.decoder_start_token_id is None else self.decoder_start_token_id
+
+    def updated(self, **given: Any) -> "Settings":
+        """These settings with the `given` ones in their place; None turns an option off.
+
+        Warns of options that change nothing without another. Raises InputError for names that
+        are no options and for values out of range, alone or together.
+        """
+        for name in given:
+            if name not in DEFAULTS:
+                raise InputError(_unknown(name))
+        values = {k: OFF[k] if value is None else read_option(k, value) for k, value in given.items()}
+        settings = replace(self, **values)
+        _check(settings, given)
+        for names, needed, there in (
+            (SAMPLING, "do_sample=True", settings.do_sample),
+            (BEAMS, "num_beams above 1", settings.num_beams > 1),
+            (GROUPS, "num_beam_groups above 1", settings.num_beam_groups > 1),
+        ):
+            idle = [name for name, value in values.items() if name in names and value != OFF[name]]
+            if idle and not there:
+                warnings.warn(f"{', '.join(idle)} changes nothing without {needed}", stacklevel=2)
+        for name, other, unset in (
+            ("max_new_tokens", "max_length", None),
+            ("min_new_tokens", "min_length", 0),
+        ):
+            first, second = getattr(settings, name), getattr(settings, other)
+            if first is not None and second != unset:
+                warnings.warn(f"{name}={first} goes before {other}={second}, which is ignored", stacklevel=2)
+        return settings
+
+
+def read_settings(folder: Path) -> Settings:
+    """What generation_config.json says, or config.json where there is none; as transformers reads them.
+
+    Raises BundleError for a file that is damaged and for values out of range. What only sampling reads may be
+    out of range as long as do_sample is false.
+    """
+    path, config = folder / "generation_config.json", read_json(folder / "config.json", missing={})
+    found = read_json(path) if path.is_file() else config
+    values = {key: value for key, value in found.items() if value is not None}
+    if config.get("force_bos_token_to_be_generated"):  # BART's name for it in files of 2020
+        values.setdefault("forced_bos_token_id", config.get("bos_token_id", -1))
+    ignored = [f"{k}={values[k]}" for k, idle in UNSUPPORTED.items() if k in values and values[k] not in idle]
+    known = [name for name in DEFAULTS if name in values and name not in OURS]
+    try:
+        settings = Settings(**{k: read_option(k, values[k]) for k in known}, ignored=tuple(ignored))
+        _check(settings)
+    except InputError as error:
+        raise BundleError(f"{folder}: {error}") from None
+    return settings
+
+
+DEFAULTS = {name: value for name, value in vars(Settings()).items() if name != "ignored"}
+OFF = DEFAULTS | {"top_k": 0}
+OURS = {
+    "seed",
+    "logit_bias",
+    "presence_penalty",
+    "frequency_penalty",
+}  # which transformers reads from no file
+BEAMS = {"early_stopping", "length_penalty"}
+GROUPS = {"diversity_penalty"}
+SAMPLING = {"temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
+# What changes the tokens in transformers and is not done here, and the values that change nothing.
+UNSUPPORTED: dict[str, tuple] = {
+    "penalty_alpha": (0,),
+    "guidance_scale": (1,),
+    "watermarking_config": ({},),
+    "constraints": ([],),
+    "force_words_ids": ([],),
+    "forced_decoder_ids": ([],),
+    "dola_layers": (),
+    "token_healing": (False,),
+    "prompt_lookup_num_tokens": (),
+    "assistant_early_exit": (),
+    "use_mtp": (False,),
+    "max_time": (),
+}
+
+
+def _unknown(name: str) -> str:
+    if name in UNSUPPORTED:
+        return f"option '{name}' is not supported"
+    close = get_close_matches(name, DEFAULTS, n=3)
+    return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
+
+
+def _check(settings: Settings, given: Collection[str] = ()) -> None:
+    """Raises InputError for values out of range; SAMPLING counts where it is on or `given`."""
+    for name in DEFAULTS:
+        if settings.do_sample or name not in SAMPLING or name in given:
+            check_option(name, getattr(settings, name))
+    for name in ("num_beams", "num_return_sequences"):
+        if getattr(settings, name) > SEQUENCES:
+            raise InputError(f"{name} is {shown(getattr(settings, name))}, expected at most {SEQUENCES}")
+    beams, groups, several = settings.num_beams, settings.num_beam_groups, settings.num_return_sequences
+    if several > beams and not (settings.do_sample and beams == 1):
+        raise InputError(
+            f"num_return_sequences is {several}, expected at most num_beams={beams}, or do_sample=True alone"
+        )
+    if beams % groups:
+        raise InputError(f"num_beam_groups is {groups}, expected a divisor of num_beams={beams}")
+    if groups > 1 and settings.do_sample:
+        raise InputError(f"num_beam_groups is {groups}, expected 1 with do_sample=True")
+    if groups > 1 and not settings.diversity_penalty:
+        raise InputError(f"diversity_penalty is 0.0, expected a number above 0 with num_beam_groups={groups}")
+    for name in ("forced_bos_token_id", "forced_eos_token_id"):
+        forced = getattr(settings, name)
+        tokens = {forced} - {None} if not isinstance(forced, tuple) else set(forced)
+        if tokens and tokens <= set(settings.suppress_tokens):
+            raise InputError(f"{name} is {forced}, expected a token that suppress_tokens does not rule out")

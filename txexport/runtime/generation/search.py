@@ -1,0 +1,275 @@
+"""Greedy search, sampling and beam search over a decoder; every row goes to its own end and then leaves.
+
+B sources, R rows at work, V words. With beams, a source has `beams` rows, one after another.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from txexport.runtime.generation.sampling import log_softmax
+
+NEVER = np.float32(-1e9)  # a score that no hypothesis has
+BLOCKS = 256  # parts of a vocabulary whose maxima bound the search for the highest scores
+
+
+class Decoder(Protocol):
+    """What a search needs of a cache."""
+
+    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """input_ids (R,1), counts (R) -> logits (R,V)."""
+        ...
+
+    def select(self, rows: np.ndarray) -> None:
+        """Go on with these rows, in that order; a row may come more than once."""
+        ...
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """Let beams of one source trade places: row i goes on from what row rows[i] was."""
+        ...
+
+
+@dataclass
+class Generated:
+    """The new tokens of a row, an end-of-sequence token included.
+
+    `log_probs` are the tokens' under the distribution that they were chosen from. `score` is a beam's: the
+    sum of the model's log-probabilities over length ** length_penalty.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a generation may do.
+
+    `limits` are the most new tokens of each source. `shape(sources, new, scores)` changes scores (R,V) for
+    rows of those sources with those new tokens, or is None where nothing does. `stopped(source, tokens)`
+    tells of new tokens whether a stop string ends them.
+    """
+
+    limits: Sequence[int]
+    ends: frozenset[int]
+    shape: Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray] | None = None
+    stopped: Callable[[int, Sequence[int]], bool] | None = None
+
+    def ended(self, source: int, tokens: Sequence[int]) -> bool:
+        """Whether a row with these new tokens is at its end."""
+        return len(tokens) >= self.limits[source] or self.closed(source, tokens)
+
+    def closed(self, source: int, tokens: Sequence[int]) -> bool:
+        """Whether it ends by itself, with an end of sequence or a stop string."""
+        return tokens[-1] in self.ends or (self.stopped is not None and self.stopped(source, tokens))
+
+
+def sample(
+    decoder: Decoder,
+    logits: np.ndarray,
+    plan: Plan,
+    choose: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    results: Sequence[Generated],
+    *,
+    log_probs: bool = False,
+) -> Iterator[list[tuple[int, int]]]:
+    """Extend `results`, a row each, token by token; each step yields the rows that got one, and the tokens.
+
+    logits (R,V) are of the rows' prompts. `choose` takes scores (R,V) and which results they are of (R), and
+    gives tokens (R): the likeliest for greedy search.
+    """
+    going = np.arange(len(results))
+    while len(going):
+        scores = logits
+        if plan.shape is not None:
+            scores = plan.shape(going.tolist(), [results[row].tokens for row in going.tolist()], logits)
+        tokens = choose(scores, going)
+        if log_probs:
+            chosen = log_softmax(scores)[np.arange(len(going)), tokens]
+            for row, value in zip(going.tolist(), chosen.tolist(), strict=True):
+                results[row].log_probs.append(value)
+        pairs = list(zip(going.tolist(), tokens.tolist(), strict=True))
+        for row, token in pairs:
+            results[row].tokens.append(token)
+        yield pairs
+        on = np.array([not plan.ended(row, results[row].tokens) for row in going.tolist()])
+        if not on.any():
+            return
+        if not on.all():
+            decoder.select(np.flatnonzero(on))
+            going, tokens = going[on], tokens[on]
+        logits = decoder.step(tokens[:, None], np.ones(len(going), np.int64))
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """How beams are kept; names and meaning as in transformers."""
+
+    beams: int
+    length_penalty: float
+    early_stopping: bool | str
+    returned: int
+
+
+class _Beams:
+    """Hypotheses of A sources at work: those that go on, and the best of those that ended."""
+
+    def __init__(self, sources: int, settings: BeamSettings, longest: int):
+        shape = (sources, settings.beams)
+        self.sources = np.arange(sources)
+        self.tokens = np.zeros((*shape, longest), np.int64)
+        self.scores = np.zeros(shape, np.float32)
+        self.scores[:, 1:] = NEVER  # all beams begin alike, and one is enough
+        self.done_tokens = np.zeros_like(self.tokens)
+        self.done_scores = np.full(shape, NEVER)
+        self.done_lengths = np.zeros(shape, np.int64)
+        self.done = np.zeros(shape, bool)
+
+    def keep(self, on: np.ndarray) -> None:
+        """Go on with the sources where `on` (A) is true."""
+        for name, array in vars(self).items():
+            setattr(self, name, array[on])
+
+    def best(self, row: int, settings: BeamSettings) -> list[Generated]:
+        """The best ended hypotheses of a source at work."""
+        return [
+            Generated(
+                self.done_tokens[row, beam, : self.done_lengths[row, beam]].tolist(),
+                score=float(self.done_scores[row, beam]),
+            )
+            for beam in range(settings.returned)
+        ]
+
+
+def beam(
+    decoder: Decoder,
+    logits: np.ndarray,
+    plan: Plan,
+    settings: BeamSettings,
+    rngs: Sequence[np.random.Generator] | None = None,
+) -> list[list[Generated]]:
+    """The best hypotheses of every source, the best first; logits (B,V) are of the prompts.
+
+    As transformers searches: at each step the likeliest continuations over all beams are looked at, those
+    that end are kept if they are among the best, and the others go on. With `rngs`, one a source,
+    continuations are drawn instead. A source leaves when nothing that goes on can better what ended.
+    """
+    sources, beams = len(logits), settings.beams
+    results: list[list[Generated]] = [[] for _ in range(sources)]
+    decoder.select(np.repeat(np.arange(sources), beams))
+    logits = np.repeat(logits, beams, axis=0)  # (A*beams, V)
+    state, length = _Beams(sources, settings, max(plan.limits)), 0
+    while True:
+        scores = log_softmax(logits)
+        if plan.shape is not None:
+            rows = [tokens[:length].tolist() for source in state.tokens for tokens in source]
+            scores = plan.shape(np.repeat(state.sources, beams).tolist(), rows, scores)
+        scores = scores.reshape(len(state.sources), beams, -1) + state.scores[:, :, None]
+        parents, hits = _advance(state, scores, length, plan, settings, rngs)
+        length += 1
+        on = _going_on(state, length, plan, settings) & ~hits.all(axis=1)
+        for row in np.flatnonzero(~on).tolist():
+            results[state.sources[row]] = state.best(row, settings)
+        if not on.any():
+            return results
+        offsets = np.arange(len(on))[:, None] * beams
+        if on.all():
+            decoder.reorder((parents + offsets).ravel())
+        else:
+            decoder.select((parents + offsets)[on].ravel())
+            state.keep(on)
+        newest = state.tokens[:, :, length - 1].reshape(-1, 1)
+        logits = decoder.step(newest, np.ones(len(newest), np.int64))
+
+
+def _advance(
+    state: _Beams,
+    scores: np.ndarray,
+    length: int,
+    plan: Plan,
+    settings: BeamSettings,
+    rngs: Sequence[np.random.Generator] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put a token to every hypothesis, by scores (A,beams,V) of all continuations.
+
+    Gives the beams (A,beams) that the new ones come from, and which candidates (A,2*beams or more) ended.
+    """
+    beams, words = settings.beams, scores.shape[2]
+    flat, count = scores.reshape(len(scores), -1), max(2, 1 + len(plan.ends)) * beams
+    drawn = flat
+    if rngs is not None:  # without replacement
+        drawn = flat + np.stack(
+            [rngs[source].gumbel(size=flat.shape[1]) for source in state.sources.tolist()]
+        )
+    best = top(drawn, count)  # (A, count)
+    values = np.take_along_axis(flat, best, axis=1)
+    beam, token = best // words, best % words
+    tokens = np.take_along_axis(state.tokens, beam[:, :, None], axis=1)  # (A, count, longest)
+    tokens[:, :, length] = token
+    hits = np.array(
+        [
+            [plan.ended(source, row[: length + 1].tolist()) for row in rows]
+            for source, rows in zip(state.sources.tolist(), tokens, strict=True)
+        ]
+    )
+    _keep_ended(state, tokens, values, hits, length + 1, settings)
+    running = values + hits * NEVER
+    order = top(running, beams)
+    state.tokens = np.take_along_axis(tokens, order[:, :, None], axis=1)
+    state.scores = np.take_along_axis(running, order, axis=1)
+    return np.take_along_axis(beam, order, axis=1), hits
+
+
+def _keep_ended(
+    state: _Beams,
+    tokens: np.ndarray,
+    values: np.ndarray,
+    hits: np.ndarray,
+    length: int,
+    settings: BeamSettings,
+) -> None:
+    """Let candidates that end, if among the first `beams`, replace worse ones that ended before."""
+    beams = settings.beams
+    ending = hits & (np.arange(hits.shape[1]) < beams)
+    full = state.done.all(axis=1, keepdims=True) & (settings.early_stopping is True)
+    values = values / np.float32(length**settings.length_penalty) + (full + ~ending.astype(bool)) * NEVER
+    merged = np.concatenate([state.done_scores, values], axis=1)
+    order = top(merged, beams)
+    lengths = np.concatenate([state.done_lengths, np.full(values.shape, length)], axis=1)
+    state.done_scores = np.take_along_axis(merged, order, axis=1)
+    state.done_lengths = np.take_along_axis(lengths, order, axis=1)
+    state.done = np.take_along_axis(np.concatenate([state.done, ending], axis=1), order, axis=1)
+    both = np.concatenate([state.done_tokens, tokens], axis=1)
+    state.done_tokens = np.take_along_axis(both, order[:, :, None], axis=1)
+
+
+def _going_on(state: _Beams, length: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
+    """Which sources (A) may still better what ended, by transformers' guess of the score to come."""
+    reached = np.full(len(state.sources), length, np.float32)
+    if settings.early_stopping == "never" and settings.length_penalty > 0:
+        reached = np.array([plan.limits[source] for source in state.sources.tolist()], np.float32)
+    possible = state.scores[:, 0] / reached**settings.length_penalty
+    worst = np.where(state.done.all(axis=1), state.done_scores.min(axis=1), NEVER)
+    going = possible > worst
+    if settings.early_stopping is True:
+        going &= ~state.done.all(axis=1)
+    return going
+
+
+def top(values: np.ndarray, count: int) -> np.ndarray:
+    """Places (A,count) of the highest of each row, the highest first."""
+    count = min(count, values.shape[1])
+    blocks = values.shape[1] // BLOCKS
+    if blocks == 0 or count > BLOCKS:
+        return np.argsort(-values, axis=1, kind="stable")[:, :count]
+    # The count-th highest of the blocks' maxima is at most the count-th highest of all.
+    highest = values[:, : blocks * BLOCKS].reshape(len(values), BLOCKS, blocks).max(axis=2)
+    bounds = np.partition(highest, -count, axis=1)[:, -count]
+    found = np.empty((len(values), count), np.int64)
+    for row, bound in enumerate(bounds):
+        places = np.flatnonzero(values[row] >= bound)
+        found[row] = places[np.argsort(-values[row, places], kind="stable")[:count]]
+    return found

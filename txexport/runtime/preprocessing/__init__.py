@@ -1,0 +1,1 @@
+"""What stands before a graph: texts to token ids, images and sounds to numbers."""

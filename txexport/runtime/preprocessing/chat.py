@@ -1,0 +1,79 @@
+"""Conversations as the prompt that a checkpoint's chat template makes of them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError
+from txexport.runtime.session import first_line
+
+LINE = 300  # characters of what a template says of an error
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+def prompt(folder: Path, messages: Messages, **values: Any) -> str:
+    """The prompt for what has been said: messages are {"role": ..., "content": ...}.
+
+    `values` are further ones that the template may read, such as `tools`. Raises BundleError for a bundle
+    without a template, InputError for messages that the template refuses, and where Jinja2 is missing.
+    """
+    try:
+        from jinja2 import TemplateError
+
+        from txexport.runtime.preprocessing.sandbox import render
+    except ImportError:
+        raise InputError("chat templates need Jinja2; pip install 'txexport[chat]'") from None
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    template, settings = _template(folder)
+    given = {"messages": _checked(messages), "tools": None, "documents": None, "add_generation_prompt": True}
+    tokens = {
+        key: _text(value) for key, value in settings.items() if key.endswith("_token") and value is not None
+    }
+    try:
+        return render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given | values)
+    except TemplateError as error:
+        raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
+    except Exception as error:  # whatever the template's expressions raise
+        said = f"{type(error).__name__}: {first_line(error)}"[:LINE]
+        raise InputError(f"the checkpoint's chat template fails: {said}") from None
+
+
+def _checked(messages: Messages) -> list[Mapping[str, Any]]:
+    if not isinstance(messages, Sequence) or not all(isinstance(one, Mapping) for one in messages):
+        raise InputError('messages are no list of {"role": ..., "content": ...}')
+    return list(messages)
+
+
+def _template(folder: Path) -> tuple[str, dict]:
+    """The template, from a file of its own or the tokenizer's settings; and those settings."""
+    path, settings = folder / "chat_template.jinja", read_json(folder / "tokenizer_config.json", missing={})
+    if path.is_file():
+        try:
+            return path.read_text(encoding="utf-8"), settings
+        except (OSError, ValueError) as error:
+            raise BundleError(f"{path} cannot be read as text: {error}") from None
+    found = settings.get("chat_template")
+    if isinstance(found, list):  # several by name
+        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
+        found = named.get("default")
+    if not isinstance(found, str):
+        raise BundleError(f"{folder} has no chat template; give a prompt as text")
+    return found, settings
+
+
+def _text(token: Any) -> Any:
+    """A special token, which files give as text or as an object."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _now(form: str) -> str:
+    """The time of day, as the format of strftime says."""
+    if len(form) > LINE:
+        raise InputError(f"a format of {len(form):,} characters is no format of a time")
+    return datetime.now().strftime(form)

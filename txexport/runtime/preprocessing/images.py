@@ -1,0 +1,242 @@
+"""Images to pixel values, as transformers' image processors make them; H is a height, W a width."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.runtime import memory
+from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.runtime.session import first_line
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    Source: TypeAlias = str | os.PathLike[str] | Image | np.ndarray
+
+PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
+RESIZED = 2**24  # pixels of what an image is resized or cut to
+BILINEAR, BICUBIC, FILTERS = 2, 3, range(6)  # as Pillow numbers them
+
+PLAIN = {
+    "do_convert_rgb": False,
+    "do_resize": True,
+    "default_to_square": True,
+    "do_center_crop": False,
+    "crop_size": None,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "do_pad": False,
+    "use_square_size": False,
+}
+CROPPED = {"do_center_crop": True, "crop_size": {"height": 224, "width": 224}, "resample": BICUBIC}
+CLIP = CROPPED | {
+    "do_convert_rgb": True,
+    "size": {"shortest_edge": 224},
+    "default_to_square": False,
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+
+# What a processor does where its file is silent.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
+    "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
+    "BitImageProcessor": PLAIN | CLIP,
+    "CLIPImageProcessor": PLAIN | CLIP,
+}
+
+
+class Images:
+    """The image processor of a checkpoint, with Pillow and NumPy.
+
+    Its values are bit for bit those of transformers' Pillow processors. Raises BundleError for settings
+    that are missing or damaged, UnsupportedError for those that ask for another processor or another step.
+    """
+
+    def __init__(self, folder: Path):
+        settings = read_settings(folder, "image_processor")
+        given = {name: value for name, value in settings.items() if value is not None}
+        asked = _defaults(settings, folder) | given
+        for name in PLAIN:
+            if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
+                raise BundleError(f"image processor: {name} is {shown(asked[name])}, expected true or false")
+        for name in ("do_pad", "use_square_size"):
+            if asked[name]:
+                raise UnsupportedError(f"image processor: {name} is not supported; set it to false")
+        if asked["resample"] not in FILTERS:
+            raise UnsupportedError(f"image processor: resample {shown(asked['resample'])} is not supported")
+        self.on_white: bool = asked["do_convert_rgb"]
+        self.resample = int(asked["resample"])
+        self.size = _size("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
+        crop = _size("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
+        if isinstance(crop, int):
+            raise UnsupportedError("image processor: crop_size by shortest_edge is not supported")
+        self.crop = crop
+        for name, size in (("size", self.size), ("crop_size", crop)):
+            sides = (size, size) if isinstance(size, int) else size or (1, 1)
+            if sides[0] * sides[1] > RESIZED:
+                raise BundleError(
+                    f"image processor: {name} is {shown(size)}, expected at most {RESIZED:,} pixels"
+                )
+        self.levels = _levels(asked)
+
+    def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
+        """pixel_values (B,3,H,W) float32 of one image or several.
+
+        An image is a path, a PIL image, or an array (H,W,3) uint8 of red, green and blue. A file is turned
+        upright as its EXIF data say. As in transformers, a PIL image with transparency is laid on white where
+        the settings have do_convert_rgb, and the alpha channel of a file is dropped.
+        Raises InputError for what is no image, and for images that come out at different sizes.
+        """
+        if isinstance(images, str | bytes) or not isinstance(images, Sequence):
+            images = [images]
+        if not images:
+            raise InputError("no image was given")
+        first = self._row(_open(images[0], self.on_white))
+        memory.check(f"{len(images):,} images of this size", len(images) * first.nbytes)
+        rows = [first, *(self._row(_open(source, self.on_white)) for source in images[1:])]
+        shapes = sorted({row.shape[1:] for row in rows})
+        if len(shapes) > 1:
+            said = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            raise InputError(f"{said}; give them one by one (batch_size 1)")
+        return np.ascontiguousarray(np.stack(rows))
+
+    def _row(self, image: "Image") -> np.ndarray:
+        """The values (3,H,W) of an RGB image."""
+        if self.size is not None:
+            width, height = image.size
+            high, wide = _resized(height, width, self.size)
+            if high * wide > RESIZED:
+                raise InputError(
+                    f"an image of {width} x {height} would be resized to {wide} x {high}, expected at most "
+                    f"{RESIZED:,} pixels; cut it"
+                )
+            image = image.resize((wide, high), self.resample)
+        pixels = np.asarray(image)  # (H, W, 3)
+        if self.crop is not None:
+            pixels = _center_crop(pixels, *self.crop)
+        values = self.levels[pixels, np.arange(3)]  # (H, W, 3)
+        return values.transpose(2, 0, 1)
+
+
+# What files that name no processor mean, by the model's type.
+BY_MODEL = {
+    "vit": "ViTImageProcessor",
+    "deit": "DeiTImageProcessor",
+    "dinov2": "BitImageProcessor",
+    "clip": "CLIPImageProcessor",
+}
+
+
+def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
+    """The defaults of the processor that `settings` name, in its present form or that of older files."""
+    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    name = name or BY_MODEL.get(str(read_json(folder / "config.json", missing={}).get("model_type")))
+    if name is None:
+        raise BundleError("image processor: image_processor_type is missing, so nothing says which it is")
+    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    if kind not in DEFAULTS:
+        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
+    return DEFAULTS[kind]
+
+
+def _size(name: str, value: Any, square: bool) -> tuple[int, int] | int:
+    """Height and width, or the length of the shorter edge alone."""
+    if isinstance(value, int):
+        value = {"height": value, "width": value} if square else {"shortest_edge": value}
+    elif isinstance(value, list) and len(value) == 2:
+        value = {"height": value[0], "width": value[1]}
+    edges = list(value.values()) if isinstance(value, dict) else []
+    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in edges)
+    if whole and edges and value.keys() == {"height", "width"}:
+        return value["height"], value["width"]
+    if whole and edges and value.keys() == {"shortest_edge"}:
+        return value["shortest_edge"]
+    wanted = "height and width, or shortest_edge"
+    raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")
+
+
+def _levels(asked: dict[str, Any]) -> np.ndarray:
+    """What each byte becomes in each channel, (256,3) float32, rounded where transformers rounds."""
+    levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
+    try:
+        with np.errstate(all="ignore"):  # what comes of it is looked at below
+            if asked["do_rescale"]:
+                levels = levels * float(asked["rescale_factor"])
+            levels = levels.astype(np.float32)
+            if asked["do_normalize"]:
+                mean, std = (np.asarray(asked[name], np.float32) for name in ("image_mean", "image_std"))
+                levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
+        if not np.isfinite(levels).all():
+            raise ValueError
+        return np.broadcast_to(levels, (256, 3))
+    except (TypeError, ValueError, OverflowError):
+        said = ", ".join(
+            f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
+        )
+        raise BundleError(f"image processor: {said}; expected a number, and one or three each") from None
+
+
+def _open(source: "Source", on_white: bool) -> "Image":
+    """The RGB image of a path, a PIL image or an array."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise InputError("images need Pillow; install it with: pip install 'txexport[image]'") from None
+    if isinstance(source, np.ndarray):
+        if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
+            raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")
+        return Image.fromarray(source)
+    image = source
+    if not isinstance(image, str | os.PathLike | Image.Image):
+        raise InputError(f"an image is {type(source).__name__}, expected a path, a PIL image or an array")
+    try:
+        if not isinstance(image, Image.Image):
+            with Image.open(image) as file:
+                _check_pixels(source, *file.size)
+                image = ImageOps.exif_transpose(file).convert("RGB")
+        # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
+        if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
+            image = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        return image.convert("RGB")
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's decoders raise whatever the damage makes them meet
+        raise InputError(f"image {source} cannot be read: {first_line(error)}") from None
+
+
+def _check_pixels(source: "Source", width: int, height: int) -> None:
+    if width * height > PIXELS:
+        raise InputError(
+            f"image {source} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
+        )
+
+
+def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int, int]:
+    """Height and width after resizing; for a shorter edge alone, at the same aspect, rounded down."""
+    if isinstance(size, tuple):
+        return size
+    long = int(size * max(height, width) / min(height, width))
+    return (long, size) if width <= height else (size, long)
+
+
+def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The middle of pixels (H,W,3), (height,width,3); black where the image is smaller.
+
+    An odd margin is rounded down in cutting, and up in adding: floor division of a negative number.
+    """
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    part = pixels[max(top, 0) :, max(left, 0) :][:height, :width]
+    y, x = max(-top, 0), max(-left, 0)
+    whole = np.zeros((height, width, 3), np.uint8)
+    whole[y : y + part.shape[0], x : x + part.shape[1]] = part
+    return whole

@@ -1,0 +1,64 @@
+"""Languages of translators that are told theirs by a token, as mBART-50 and NLLB are."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from tokenizers import Encoding
+
+from txexport.errors import InputError, shown
+from txexport.runtime.preprocessing.text import Text
+
+
+def language_token(text: Text, language: str) -> int:
+    """The id of the token that stands for `language`, as "fr_XX" or "fra_Latn".
+
+    Raises InputError where no special token is called so, with those that are like it.
+    """
+    special = {token.content: i for i, token in _added(text).items() if token.special}
+    if not isinstance(language, str) or language not in special:
+        like = get_close_matches(language if isinstance(language, str) else "", special, n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(like)}?" if like else ""
+        raise InputError(f"the tokenizer has no token for language {shown(language)}{hint}")
+    return special[language]
+
+
+def in_language(text: Text, encodings: Sequence[Encoding], language: str) -> list[list[int]]:
+    """Rows of ids whose mark of the source language is that of `language`.
+
+    The mark is what the tokenizer adds to every text beside its own special tokens. Raises InputError where
+    it adds none, or the language is not known.
+    """
+    wanted, named = language_token(text, language), _named(text)
+    marks = [token for token in text.encode([""])[0].ids if token not in named]
+    if len(marks) != 1:
+        raise InputError(
+            f"the tokenizer marks no text with its language, so src_lang {shown(language)} has no place"
+        )
+    return [
+        [
+            wanted if token == marks[0] and added else token
+            for token, added in zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+        ]
+        for encoding in encodings
+    ]
+
+
+def _added(text: Text) -> dict:
+    return text.tokenizer.get_added_tokens_decoder()
+
+
+def _named(text: Text) -> set[int]:
+    """Ids of special tokens with a meaning of their own: those of the settings, and <s>, </s> and so on."""
+    said = [
+        text.settings.get(name) for name in ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
+    ]
+    named = [value.get("content") if isinstance(value, dict) else value for value in said]
+    spelt = {value for value in named if isinstance(value, str)}
+    spelt |= {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
+    return {i for i, token in _added(text).items() if token.content in spelt}
+
+
+def refuse_languages(*languages: str | None) -> None:
+    """Raise InputError for a language that a model of speech would not look at."""
+    if any(languages):
+        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")

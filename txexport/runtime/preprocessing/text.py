@@ -1,0 +1,217 @@
+"""Text to token ids and back, through the bundle's tokenizer.json."""
+
+import contextlib
+import operator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, shown
+from txexport.runtime.generation.options import is_whole
+from txexport.runtime.session import first_line
+
+Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
+
+LONGEST_FIRST = "longest_first"  # which text of a pair is cut, in the words of tokenizers
+# How special tokens are spelt where a checkpoint's files leave it to transformers' class.
+USUAL = {
+    "mask_token": ("[MASK]", "<mask>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+}
+# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
+SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+@contextlib.contextmanager
+def tokenizing(
+    kind: type[TxexportError] = LibraryError, failure: str = "the tokenizer does not read this text"
+) -> Iterator[None]:
+    """Raise `kind` for plain exceptions of the library of tokenizers, and LibraryError for its panics."""
+    try:
+        with crashes():
+            yield
+    except (TxexportError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{failure}: {first_line(error)}") from None
+
+
+class Text:
+    """A tokenizer that neither pads nor cuts: lengths are the caller's to decide."""
+
+    def __init__(self, folder: Path):
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise BundleError(
+                f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
+            )
+        with tokenizing(BundleError, f"{path} cannot be read"):
+            self.tokenizer = Tokenizer.from_file(str(path))
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        named = read_json(folder / "special_tokens_map.json", missing={})
+        self.settings = named | read_json(folder / "tokenizer_config.json", missing={})
+        words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
+        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
+
+    def encode(
+        self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
+    ) -> list[Encoding]:
+        """One encoding a text or pair, with the special tokens that the tokenizer adds.
+
+        `limit` cuts to so many tokens, special ones included, which stay; of a pair as `windows`.
+        """
+        if limit is None:
+            with tokenizing():
+                return self.tokenizer.encode_batch(list(texts))
+        return self.windows(texts, limit, strategy=strategy)
+
+    def windows(
+        self, texts: Sequence[Item], size: int, overlap: int = 0, strategy: str = LONGEST_FIRST
+    ) -> list[Encoding]:
+        """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
+
+        A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
+        cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
+        """
+        if not is_whole(overlap, 0):
+            raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
+        with tokenizing():
+            found = self.tokenizer.encode_batch(list(texts))
+        long = [i for i, encoding in enumerate(found) if len(encoding) > size]
+        if not long:
+            return found
+        for i in long:
+            kept = {"only_first": 1, "only_second": 0}.get(strategy)
+            fixed = 0 if kept is None else found[i].sequence_ids.count(kept)
+            room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
+            if room <= overlap:
+                raise InputError(
+                    f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "
+                    f"more than their overlap of {overlap}; shorten what they repeat, or the overlap"
+                )
+        cutter = Tokenizer.from_str(self.tokenizer.to_str())  # settings of a tokenizer hold for all threads
+        cutter.enable_truncation(size, stride=overlap, strategy=strategy)
+        with tokenizing():
+            cut = cutter.encode_batch([texts[i] for i in long])
+        for i, encoding in zip(long, cut, strict=True):
+            found[i] = encoding
+        return found
+
+    def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:
+        """One text a row of ids, without special tokens unless `special`."""
+        with tokenizing():
+            texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
+        if self.tidy:
+            for spaced in SPACES:
+                texts = [text.replace(spaced, spaced.strip()) for text in texts]
+        return texts
+
+    def join(self, tokens: list[str]) -> str:
+        """Tokens as the text that the tokenizer makes of them."""
+        decoder = self.tokenizer.decoder
+        if decoder is None:
+            return " ".join(tokens)
+        with tokenizing():
+            return decoder.decode(tokens)
+
+    def special(self, name: str) -> tuple[str, int] | None:
+        """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
+        value: Any = self.settings.get(name)
+        given = value.get("content") if isinstance(value, dict) else value
+        for token in [given, *USUAL[name]]:
+            if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
+                return token, number
+        return None
+
+
+class Pieces:
+    """Tokens that come one by one as text that never splits a character."""
+
+    def __init__(self, text: Text):
+        self.text = text
+        self.tokens: list[int] = []
+        self.known = self.read = 0  # tokens before `read` are out; those from `known` on decode what follows
+
+    def add(self, token: int) -> str:
+        """The text that `token` completes; empty while a character is in parts."""
+        self.tokens.append(token)
+        return self._more(complete=False)
+
+    def rest(self) -> str:
+        """What is left in the end, a broken character included."""
+        return self._more(complete=True)
+
+    def _more(self, complete: bool) -> str:
+        before, after = self.text.decode([self.tokens[self.known : self.read], self.tokens[self.known :]])
+        if len(after) <= len(before) or (after.endswith("\ufffd") and not complete):
+            return ""
+        self.known, self.read = self.read, len(self.tokens)
+        return after[len(before) :]
+
+
+def as_texts(texts: str | Sequence[str]) -> list[str]:
+    """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
+    found = as_list(texts)
+    for text in found:
+        _check(text)
+    return found
+
+
+def as_list(values: Any) -> list:
+    """Several values as a list; one, which may be text, alone in it."""
+    try:
+        return [values] if isinstance(values, str) else list(values)
+    except TypeError:  # what cannot be iterated; whether one will do is seen where it is read
+        return [values]
+
+
+def as_items(items: str | Sequence[Item]) -> list[Item]:
+    """One text or several texts and pairs of texts as a list. Raises InputError as `as_texts`."""
+    return [_pair(item) if isinstance(item, list | tuple) else _check(item) for item in as_list(items)]
+
+
+def _pair(item: Sequence[str]) -> tuple[str, str]:
+    if len(item) != 2:
+        raise InputError(f"a pair is {len(item)} texts, expected 2")
+    return _check(item[0]), _check(item[1])
+
+
+def _check(text: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"a text is {type(text).__name__}, expected str")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"a text is not valid Unicode: {text[:40]!r}") from None
+    return text
+
+
+def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list[list[int]]:
+    """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
+    try:
+        found = [[operator.index(token) for token in row] for row in rows]
+    except (TypeError, ValueError):  # of an object's own, as of arrays of arrays
+        raise InputError("token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]]") from None
+    for row in found:
+        if not row:
+            raise InputError("a row has no tokens; every row needs at least one")
+        if min(row) < 0 or max(row) >= vocab_size:
+            raise InputError(f"token ids run from {min(row)} to {max(row)}, expected 0 to {vocab_size - 1}")
+    return found
+
+
+def pad(rows: Sequence[Sequence[int]], value: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids, padded on the right with `value` -> ids and mask, both (B,S) int64."""
+    width = max(len(row) for row in rows)
+    ids = np.full((len(rows), width), value, np.int64)
+    mask = np.zeros((len(rows), width), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = 1
+    return ids, mask

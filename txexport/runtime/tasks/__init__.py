@@ -1,0 +1,1 @@
+"""What bundles are for: a file a task, or a kind of tasks."""

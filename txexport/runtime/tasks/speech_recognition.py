@@ -1,0 +1,149 @@
+"""Speech written down: what Whisper's decoder begins with (Radford et al. 2022, 2.3), and what follows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, InputError, shown
+from txexport.runtime.batches import Progress
+from txexport.runtime.generation import generation, requests
+from txexport.runtime.generation.config import Settings
+from txexport.runtime.preprocessing.text import as_list
+
+if TYPE_CHECKING:
+    from txexport.runtime.model import Model
+
+
+class Speech:
+    """The special tokens of a model of speech, as its generation_config.json has them."""
+
+    def __init__(self, folder: Path):
+        values = read_json(folder / "generation_config.json", missing={})
+        self.languages: dict[str, int] = _ids(values, "lang_to_id")
+        self.tasks: dict[str, int] = _ids(values, "task_to_id")
+        self.no_times: int | None = _own(values, "no_timestamps_token_id", int)
+        self.own_language: str | None = _own(values, "language", str)
+        self.own_task: str = _own(values, "task", str) or "transcribe"
+
+    def begin(self, start: int, task: str, language: int | None) -> list[int]:
+        """The first tokens: start, language and task of a model of many languages, and that no times follow.
+
+        Raises InputError for a task that the model does not know.
+        """
+        tokens = [start]
+        if self.languages:
+            if task not in self.tasks:
+                raise InputError(f"task '{task}' is not known; expected one of {', '.join(self.tasks)}")
+            assert language is not None
+            tokens += [language, self.tasks[task]]
+        elif task != "transcribe":
+            raise InputError(f"task '{task}' needs a model of many languages")
+        return tokens if self.no_times is None else [*tokens, self.no_times]
+
+    def language(self, name: str) -> int:
+        """The token of a language by its code, as "fr". Raises InputError for one that the model lacks."""
+        token = name if name in self.languages else f"<|{name.lower()}|>"
+        if token not in self.languages:
+            known = ", ".join(code.strip("<|>") for code in sorted(self.languages))
+            raise InputError(f"language '{name}' is not known; expected one of {known}")
+        return self.languages[token]
+
+    def check(self, words: int) -> None:
+        """Raise BundleError for a special token that a model of so many words does not know."""
+        tokens = [*self.languages.values(), *self.tasks.values(), self.no_times or 0]
+        if not all(0 <= token < words for token in tokens):
+            raise BundleError(
+                f"generation_config.json: special tokens run from {min(tokens)} to {max(tokens)}, "
+                f"expected 0 to {words - 1}"
+            )
+
+    def likeliest(self, logits: np.ndarray) -> list[int]:
+        """The languages' tokens that logits (B,V) after the start find likeliest."""
+        tokens = np.array(sorted(self.languages.values()))
+        return tokens[logits[:, tokens].argmax(axis=1)].tolist()
+
+
+def transcribe(
+    model: "Model",
+    sounds: Any,
+    *,
+    batch_tokens: int = requests.CACHE_TOKENS,
+    progress: Progress | None = None,
+    **options: Any,
+) -> str | list[str]:
+    """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
+
+    A sound is as `model.audio` takes it, at most as long as the model hears at once. `options` are `task`,
+    `language`, a code as "fr", where None is what the checkpoint says or else lets the model tell, and those
+    of `generate`, but that max_length counts new tokens alone, as transformers counts for speech. Sounds are
+    read batch by batch, each as many tokens as the encoder makes of it. Raises InputError for a task, a
+    language or a sound that cannot be.
+    """
+    single = isinstance(sounds, str | Path | np.ndarray)
+    asked = request(model, [sounds] if single else as_list(sounds), **options)
+    found = requests.finished(requests.run(model, asked, batch_tokens, progress))
+    texts = model.text.decode([result.tokens for result in found])
+    return texts[0] if single else texts
+
+
+def request(
+    model: "Model",
+    sounds: Sequence,
+    *,
+    language: str | None = None,
+    task: str | None = None,
+    adjust: generation.Adjust | None = None,
+    **options: Any,
+) -> requests.Request:
+    """Sounds to write down, with what their texts begin with. Errors as `transcribe`."""
+    if not model.hears:
+        raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
+    settings = replace(model.settings, ignored=_left_out(model.folder)).updated(**options)
+    if settings.num_return_sequences > 1:
+        raise InputError("a sound has one text; num_return_sequences must be 1")
+    speech = Speech(model.folder)
+    for name, value in (("language", language), ("task", task)):
+        if not isinstance(value, str | None):
+            raise InputError(f"{name} is {shown(value)}, expected a text or None")
+    language, asked = language or speech.own_language, task or speech.own_task
+    spoken = None if language is None else speech.language(language)
+    first = speech.begin(0, asked, spoken or 0)
+    if settings.max_length is not None:
+        settings = replace(settings, max_length=settings.max_length + len(first))
+
+    def begin(job: generation.Job, settings: Settings) -> generation.Job:
+        tokens: list[int | None] = [spoken] * len(job.prompts)
+        if spoken is None and speech.languages:
+            tokens = [*speech.likeliest(generation.prefill(job, settings, [1] * len(tokens))[1])]
+        start = job.prompts[0][0]
+        return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
+
+    words = model.sessions["decoder_model"].outputs["logits"].shape[-1]
+    speech.check(words)
+
+    strict = "max_new_tokens" in options
+    return requests.Request(sounds, settings, strict, adjust, read=model.audio.features, begin=begin)
+
+
+def _left_out(folder: Path) -> tuple[str, ...]:
+    """What a checkpoint asks of speech in vain; the tokens that it forces first are given here."""
+    times = read_json(folder / "generation_config.json", missing={}).get("return_timestamps")
+    return ("return_timestamps=True",) if times else ()
+
+
+def _own(values: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = values.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise BundleError(f"generation_config.json: {key} is {shown(value)}, expected {kind.__name__}")
+    return value
+
+
+def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
+    found = values.get(key) or {}
+    if not isinstance(found, dict) or not all(isinstance(token, int) for token in found.values()):
+        raise BundleError(f"generation_config.json: {key} is {shown(found)}, expected token ids by name")
+    return found

@@ -1,0 +1,67 @@
+"""What a Transformer is made of: every architectural switch, and nothing else.
+
+Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
+contradict each other. It knows nothing of checkpoints, weights or graphs.
+"""
+
+from txexport.spec.attention import (
+    AttentionSpec,
+    Factored,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    RotarySpec,
+    Sharing,
+    SparseAttentionSpec,
+    StridedAttentionSpec,
+)
+from txexport.spec.embedding import (
+    LONGEST_DISTANCE,
+    AlibiSpec,
+    EmbeddingSpec,
+    PatchSpec,
+    PositionSpec,
+    RelativeSpec,
+    SoundSpec,
+)
+from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
+from txexport.spec.head import HeadSpec
+from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.model import ModelSpec, StackSpec, TowersSpec
+from txexport.spec.norm import NormSpec
+
+__all__ = [
+    "LONGEST_DISTANCE",
+    "Activation",
+    "AlibiSpec",
+    "AttentionSpec",
+    "BlockSpec",
+    "Cache",
+    "EmbeddingSpec",
+    "ExpertsSpec",
+    "Factored",
+    "FeedForwardSpec",
+    "HeadKind",
+    "HeadSpec",
+    "LinformerAttentionSpec",
+    "LocalAttentionSpec",
+    "LongformerAttentionSpec",
+    "LowRankAttentionSpec",
+    "ModelSpec",
+    "NormKind",
+    "NormPlacement",
+    "NormSpec",
+    "PatchSpec",
+    "Pick",
+    "PositionKind",
+    "PositionSpec",
+    "RelativeSpec",
+    "RotarySpec",
+    "Sharing",
+    "SoundSpec",
+    "SparseAttentionSpec",
+    "StackSpec",
+    "StridedAttentionSpec",
+    "TowersSpec",
+]

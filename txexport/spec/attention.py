@@ -1,0 +1,233 @@
+"""Attention, and what costs less than it: fewer pairs of tokens, or narrower projections.
+
+Each of the latter has `num_heads` heads of `head_dim` numbers over vectors of `hidden_size`, and `bias` says
+whether its projections have one. A spec checks itself when it is made. `token_masks` are the inputs (B,S) of
+a model that its attention reads, which takes no mask of pairs. The other constants answer what generic code
+asks of any attention.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from txexport.errors import SpecError, positive
+from txexport.spec.norm import NormSpec
+
+
+@dataclass(frozen=True)
+class RotarySpec:
+    """Rotation of queries and keys by their positions (Su et al. 2021, 3.4.2).
+
+    Pair j of a head's first 2 * len(frequencies) numbers turns by position * frequencies[j] radians; the
+    others stay. A pair is (j, j + len(frequencies)), or (2j, 2j + 1) where `interleaved`. `scale` multiplies
+    the rotated numbers.
+    """
+
+    frequencies: tuple[float, ...]
+    interleaved: bool = False
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.frequencies:
+            raise SpecError("RotarySpec: no frequencies, so nothing is rotated")
+        if not all(map(math.isfinite, self.frequencies)):
+            raise SpecError("RotarySpec: a frequency is not finite")
+        positive(self, "scale")
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """Multi-head attention: `num_heads` query heads share `num_kv_heads` key and value heads.
+
+    `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
+    scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
+    after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
+    before it is rotated. Scores s become softcap * tanh(s / softcap). Where `biased`, the mask is numbers to
+    add to the scores; where attention is `whole`, every query sees every key and there is no mask.
+    """
+
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    causal: bool
+    bias: bool = True
+    output_bias: bool = True
+    scale: float | None = None
+    rotary: RotarySpec | None = None
+    window: int | None = None
+    head_norm: NormSpec | None = None
+    biased: bool = False
+    softcap: float | None = None
+    whole: bool = False
+
+    token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
+        if self.whole and not (self.by_length and not self.causal):
+            raise SpecError("AttentionSpec: what sees everything has no window, no cap and no bias")
+        if self.window is not None:
+            positive(self, "window")
+        if self.softcap is not None:
+            positive(self, "softcap")
+            if self.biased:
+                raise SpecError("AttentionSpec: no architecture caps scores and adds a bias to them")
+        if self.biased and self.num_kv_heads != self.num_heads:
+            raise SpecError("AttentionSpec: a bias is of a query head, so every one needs keys of its own")
+        if self.rotary is not None and 2 * len(self.rotary.frequencies) > self.head_dim:
+            raise SpecError(
+                f"AttentionSpec: {len(self.rotary.frequencies)} pairs exceed a head of {self.head_dim}"
+            )
+        if self.head_norm is not None and self.head_norm.size != self.head_dim:
+            raise SpecError(f"AttentionSpec: head norm is {self.head_norm.size} wide, a head {self.head_dim}")
+        if self.num_heads % self.num_kv_heads:
+            raise SpecError(
+                f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
+                "key/value heads evenly"
+            )
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
+        return self.window is None and self.softcap is None and not self.biased
+
+
+class Sharing(StrEnum):
+    """Which of a layer's heads share a projection along the length (Wang et al. 2020, 4)."""
+
+    NONE = "none"  # every head has its own two
+    HEADS = "heads"  # one for all keys, one for all values
+    KEY_VALUE = "kv"  # one for both
+
+
+class Factored(StrEnum):
+    """Which projections are a product of two narrow matrices."""
+
+    VALUE = "value"
+    INPUTS = "inputs"  # query, key and value
+    ALL = "all"  # the output's too
+
+
+@dataclass(frozen=True)
+class LocalAttentionSpec:
+    """A query sees its own block of `block_size` tokens, the one before it, and the one after it.
+
+    Where `causal` there is none after it, and of its own block it sees the tokens up to itself.
+    """
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    block_size: int
+    causal: bool = False
+    bias: bool = True
+
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "block_size")
+
+
+@dataclass(frozen=True)
+class StridedAttentionSpec:
+    """Half of the heads see a token and the `stride` before it, the others it and every stride-th before."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    stride: int
+    bias: bool = True
+
+    causal: ClassVar[bool] = True
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "stride")
+        if self.num_heads % 2:
+            raise SpecError(f"StridedAttentionSpec: {self.num_heads} heads cannot be halved evenly")
+
+
+@dataclass(frozen=True)
+class LongformerAttentionSpec:
+    """A query sees the `window` // 2 tokens on either side of it, and every global token.
+
+    A global token sees all tokens, through projections of its own.
+    """
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    window: int
+    bias: bool = True
+
+    causal: ClassVar[bool] = False
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask", "global_attention_mask")
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "window")
+        if self.window % 2:
+            raise SpecError(f"LongformerAttentionSpec: a window of {self.window} has no two equal sides")
+
+
+@dataclass(frozen=True)
+class LinformerAttentionSpec:
+    """Keys and values of up to `max_length` tokens become `projected_length` sums of them."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    max_length: int
+    projected_length: int
+    sharing: Sharing = Sharing.HEADS
+    bias: bool = True
+
+    causal: ClassVar[bool] = False
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "max_length", "projected_length")
+        if self.projected_length > self.max_length:
+            raise SpecError(
+                f"LinformerAttentionSpec: {self.projected_length} sums of {self.max_length} tokens"
+            )
+
+
+@dataclass(frozen=True)
+class LowRankAttentionSpec:
+    """Every query sees every key; the `factored` projections go through `rank` numbers."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    rank: int
+    factored: Factored = Factored.ALL
+    causal: bool = False
+    bias: bool = True
+
+    window: ClassVar[None] = None
+    biased: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "rank")
+        full = min(self.hidden_size, self.num_heads * self.head_dim)
+        if self.rank > full:
+            raise SpecError(f"LowRankAttentionSpec: rank is {self.rank}, and a matrix has {full} at most")
+
+
+SparseAttentionSpec = (
+    LocalAttentionSpec
+    | StridedAttentionSpec
+    | LongformerAttentionSpec
+    | LinformerAttentionSpec
+    | LowRankAttentionSpec
+)

@@ -1,0 +1,197 @@
+"""What goes into a stack: words, positions, and how far apart tokens are."""
+
+import math
+from dataclasses import dataclass
+
+from txexport.errors import SpecError, positive
+from txexport.spec.enums import Activation, PositionKind
+from txexport.spec.norm import NormSpec
+
+LONGEST_DISTANCE = 2**20  # of a relative bias, which has a number for each
+
+
+@dataclass(frozen=True)
+class PositionSpec:
+    """Positions added to the embedding: a table of `size` rows, read at position + `offset`.
+
+    Where there is none, `size` is the longest sequence that the model was made for, or 0 for no limit.
+    Tokens of the id `padding` are not counted and take the row `offset`; the first other takes the next.
+    """
+
+    kind: PositionKind
+    size: int = 0
+    offset: int = 0
+    padding: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == PositionKind.NONE:
+            if self.offset or self.padding is not None or self.size < 0:
+                raise SpecError("PositionSpec: without a table there is no offset and no padding to skip")
+        elif self.offset < 0 or self.size <= self.offset:
+            raise SpecError(
+                f"PositionSpec: a table of {self.size} rows read at offset {self.offset} holds no position"
+            )
+
+    @property
+    def table(self) -> bool:
+        """Whether there is a table."""
+        return self.kind != PositionKind.NONE
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence, in tokens; None where there is no limit."""
+        if not self.table:
+            return self.size or None
+        return self.size - self.offset - (self.padding is not None)
+
+
+@dataclass(frozen=True)
+class EmbeddingSpec:
+    """Word vectors times `scale`, plus positions, plus one of `segments` vectors, then a norm.
+
+    The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a
+    `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
+    make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    position: PositionSpec
+    segments: int = 0
+    norm: NormSpec | None = None
+    scale: float = 1.0
+    factored_size: int | None = None
+    dropped: int | None = None
+    masked: bool = False
+
+    @property
+    def table_size(self) -> int:
+        """Width of the tables."""
+        return self.hidden_size if self.factored_size is None else self.factored_size
+
+    def __post_init__(self) -> None:
+        positive(self, "vocab_size", "hidden_size", "scale", "table_size")
+        if self.segments < 0:
+            raise SpecError(f"EmbeddingSpec: segments is {self.segments}, expected 0 or more")
+        if self.norm is not None and self.norm.size != self.table_size:
+            raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
+
+
+@dataclass(frozen=True)
+class RelativeSpec:
+    """A learned bias on attention's scores for each head and bucket of distance (Raffel et al. 2020, 2.1).
+
+    Half of the buckets of a direction are single distances, the others grow logarithmically and the last
+    one begins before `max_distance`. `bidirectional` has buckets of their own for keys after the query.
+    """
+
+    buckets: int
+    max_distance: int
+    bidirectional: bool
+
+    def __post_init__(self) -> None:
+        exact = self.directed // 2
+        if exact < 1 or not exact < self.max_distance <= LONGEST_DISTANCE:
+            raise SpecError(
+                f"RelativeSpec: {self.buckets} buckets do not fit distances up to {self.max_distance}"
+            )
+
+    @property
+    def directed(self) -> int:
+        """Buckets of one direction."""
+        return self.buckets // 2 if self.bidirectional else self.buckets
+
+    def bucket_of_distance(self) -> list[int]:
+        """The bucket of each distance from 0 to max_distance; those beyond have the last one's."""
+        exact = self.directed // 2
+        grown = self.directed - exact
+        found = list(range(exact))
+        for distance in range(exact, self.max_distance + 1):
+            step = math.log(distance / exact) / math.log(self.max_distance / exact) * grown
+            found.append(min(exact + int(step + 1e-6), self.directed - 1))
+        return found
+
+
+@dataclass(frozen=True)
+class AlibiSpec:
+    """A bias that falls with distance, by `slopes[n]` a token for head n (Press et al. 2022, 3)."""
+
+    slopes: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.slopes:
+            raise SpecError("AlibiSpec: no slopes, so nothing is biased")
+
+
+@dataclass(frozen=True)
+class PatchSpec:
+    """Images in squares of `patch_size` pixels, each projected to a vector (Dosovitskiy et al. 2021, 3.1).
+
+    `tokens` learned vectors stand before them, then a table of positions is added, then a norm follows where
+    there is one. `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`,
+    images may have other sizes: positions of as many patches are interpolated from the table's.
+    """
+
+    hidden_size: int
+    image_size: tuple[int, int]
+    patch_size: int
+    channels: int = 3
+    tokens: int = 1
+    bias: bool = True
+    norm: NormSpec | None = None
+    any_size: bool = False
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "patch_size", "channels")
+        if self.tokens not in (0, 1, 2):
+            raise SpecError(f"PatchSpec: tokens is {self.tokens}, expected 0, 1 or 2")
+        if min(self.image_size) < self.patch_size:
+            raise SpecError(f"PatchSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches stand above and beside one another."""
+        height, width = self.image_size
+        return height // self.patch_size, width // self.patch_size
+
+    @property
+    def length(self) -> int:
+        """How many vectors come out of an image of `image_size`."""
+        rows, columns = self.grid
+        return self.tokens + rows * columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image of `image_size`."""
+        return self.channels, *self.image_size
+
+    @property
+    def input(self) -> tuple[str, tuple[int | str, ...]]:
+        """Name and shape, without the batch, of what a graph takes."""
+        return "pixel_values", (self.channels, "height", "width") if self.any_size else self.shape
+
+
+@dataclass(frozen=True)
+class SoundSpec:
+    """`length` * 2 frames of a spectrogram of `bands`, through two convolutions (Radford et al. 2022, 2.2).
+
+    The second one halves the frames; then a table of positions is added.
+    """
+
+    hidden_size: int
+    bands: int
+    length: int
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "bands", "length")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Bands and frames of a spectrogram."""
+        return self.bands, 2 * self.length
+
+    @property
+    def input(self) -> tuple[str, tuple[int, ...]]:
+        """Name and shape, without the batch, of what a graph takes."""
+        return "input_features", self.shape

@@ -1,0 +1,304 @@
+"""Names and shapes of a spec's parameters, in the order in which the components declare them.
+
+This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in), as PyTorch keeps it.
+A tied or shared matrix appears once, under the name of its first owner.
+"""
+
+from collections.abc import Callable
+
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    ModelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PatchSpec,
+    Pick,
+    RelativeSpec,
+    SoundSpec,
+    StackSpec,
+    TowersSpec,
+)
+from txexport.spec.attention import (
+    Factored,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    Sharing,
+    StridedAttentionSpec,
+)
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def under(name: str, shapes: Shapes) -> Shapes:
+    """`shapes` with every name put under `name`."""
+    return {f"{name}.{key}": shape for key, shape in shapes.items()}
+
+
+def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
+    """A projection from `inputs` to `outputs` numbers."""
+    return {"weight": (outputs, inputs)} | ({"bias": (outputs,)} if bias else {})
+
+
+def norm(spec: NormSpec) -> Shapes:
+    """Scale, and shift where the kind has one."""
+    scale: Shapes = {"weight": (spec.size,)}
+    return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER and spec.bias else {})
+
+
+def attention(spec: AttentionSpec) -> Shapes:
+    """Query, key, value and output projections, and the norms of query and key heads."""
+    queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    shapes = {
+        **under("q", linear(spec.hidden_size, queries, spec.bias)),
+        **under("k", linear(spec.hidden_size, keys, spec.bias)),
+        **under("v", linear(spec.hidden_size, keys, spec.bias)),
+        **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
+    }
+    if spec.head_norm is not None:
+        shapes |= under("q_norm", norm(spec.head_norm)) | under("k_norm", norm(spec.head_norm))
+    return shapes
+
+
+def local_attention(spec: LocalAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def strided_attention(spec: StridedAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def longformer_attention(spec: LongformerAttentionSpec) -> Shapes:
+    """As dense attention's, and query, key and value projections of global tokens."""
+    inputs = linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+    return (
+        _projections(spec) | under("q_global", inputs) | under("k_global", inputs) | under("v_global", inputs)
+    )
+
+
+def linformer_attention(spec: LinformerAttentionSpec) -> Shapes:
+    """As dense attention's, and the projections of keys and values along the length."""
+    heads = (spec.num_heads,) if spec.sharing == Sharing.NONE else ()
+    along: Shapes = {"weight": (*heads, spec.projected_length, spec.max_length)}
+    shapes = _projections(spec) | under("e", along)
+    return shapes if spec.sharing == Sharing.KEY_VALUE else shapes | under("f", along)
+
+
+def _projections(
+    spec: LocalAttentionSpec | StridedAttentionSpec | LongformerAttentionSpec | LinformerAttentionSpec,
+) -> Shapes:
+    """Query, key, value and output projections."""
+    inner = spec.num_heads * spec.head_dim
+    inputs = linear(spec.hidden_size, inner, spec.bias)
+    output = linear(inner, spec.hidden_size, spec.bias)
+    return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
+
+
+def low_rank_linear(inputs: int, outputs: int, rank: int, bias: bool) -> Shapes:
+    """A projection down to `rank` numbers, then up."""
+    return linear(rank, outputs, bias) | under("inner", linear(inputs, rank, False))
+
+
+def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
+    """Query, key, value and output projections, each whole or in two factors."""
+    inner, rank = spec.num_heads * spec.head_dim, spec.rank
+    factored = {Factored.VALUE: "v", Factored.INPUTS: "qkv", Factored.ALL: "qkvo"}[spec.factored]
+    shapes: Shapes = {}
+    for name in "qkvo":
+        ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
+        if name in factored:
+            shapes |= under(name, low_rank_linear(*ends, rank, spec.bias))
+        else:
+            shapes |= under(name, linear(*ends, spec.bias))
+    return shapes
+
+
+ATTENTIONS: dict[type, Callable[..., Shapes]] = {
+    AttentionSpec: attention,
+    LocalAttentionSpec: local_attention,
+    StridedAttentionSpec: strided_attention,
+    LongformerAttentionSpec: longformer_attention,
+    LinformerAttentionSpec: linformer_attention,
+    LowRankAttentionSpec: low_rank_attention,
+}
+
+
+def cross_key_value(spec: AttentionSpec) -> Shapes:
+    """Key and value projections of the encoder's output, which are computed once for all steps."""
+    return {name: shape for name, shape in attention(spec).items() if name.startswith(("k.", "v."))}
+
+
+def cross_attention(spec: AttentionSpec) -> Shapes:
+    """Query and output projections, which every step computes."""
+    return {name: shape for name, shape in attention(spec).items() if name.startswith(("q.", "o."))}
+
+
+def feed_forward(spec: FeedForwardSpec) -> Shapes:
+    """The projections up and down, and the gate's."""
+    up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+    down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
+    return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
+
+
+def experts(spec: ExpertsSpec) -> Shapes:
+    """The router, and every expert."""
+    shapes = under("router", linear(spec.hidden_size, spec.count, False))
+    for number in range(spec.count):
+        shapes |= under(f"experts.{number}", feed_forward(spec.expert))
+    return shapes
+
+
+def block(spec: BlockSpec) -> Shapes:
+    """One layer: each sublayer with its norms and its scale."""
+    sandwich = spec.placement == NormPlacement.SANDWICH
+    scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
+    shapes = under("attention", ATTENTIONS[type(spec.attention)](spec.attention))
+    if not spec.bare:
+        shapes |= under("attention_norm", norm(spec.norm))
+    if sandwich:
+        shapes |= under("attention_post_norm", norm(spec.norm))
+    shapes |= under("attention_scale", scale)
+    if spec.cross_attention is not None:
+        shapes |= under("cross_attention", cross_attention(spec.cross_attention))
+        shapes |= under("cross_attention_norm", norm(spec.norm))
+    if isinstance(spec.feed_forward, ExpertsSpec):
+        shapes |= under("feed_forward", experts(spec.feed_forward))
+    else:
+        shapes |= under("feed_forward", feed_forward(spec.feed_forward))
+    shapes |= under("feed_forward_norm", norm(spec.norm))
+    if sandwich:
+        shapes |= under("feed_forward_post_norm", norm(spec.norm))
+    shapes |= under("feed_forward_scale", scale)
+    return shapes
+
+
+def embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> Shapes:
+    """What comes before a stack's first layer."""
+    if isinstance(spec, PatchSpec):
+        return patches(spec)
+    if isinstance(spec, SoundSpec):
+        return sound(spec)
+    return words(spec)
+
+
+def patches(spec: PatchSpec) -> Shapes:
+    """The learned tokens, the table of positions, the projection of patches, and the norm."""
+    width, size = spec.hidden_size, spec.patch_size
+    shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(spec.tokens)}
+    shapes["position.weight"] = (spec.length, width)
+    shapes["project.weight"] = (width, spec.channels, size, size)
+    if spec.bias:
+        shapes["project.bias"] = (width,)
+    return shapes | (under("norm", norm(spec.norm)) if spec.norm is not None else {})
+
+
+def sound(spec: SoundSpec) -> Shapes:
+    """Two convolutions over time, and the table of positions."""
+    width = spec.hidden_size
+    return {
+        "first.weight": (width, spec.bands, 3),
+        "first.bias": (width,),
+        "second.weight": (width, width, 3),
+        "second.bias": (width,),
+        "position.weight": (spec.length, width),
+    }
+
+
+def words(spec: EmbeddingSpec) -> Shapes:
+    """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
+    size = spec.table_size
+    shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
+    if spec.position.table:
+        shapes["position.weight"] = (spec.position.size, size)
+    if spec.segments:
+        shapes["segment.weight"] = (spec.segments, size)
+    if spec.norm is not None:
+        shapes |= under("norm", norm(spec.norm))
+    if spec.factored_size is not None:
+        shapes |= under("project", linear(size, spec.hidden_size, True))
+    return shapes
+
+
+def stack(spec: StackSpec) -> Shapes:
+    """Embedding, relative bias, layers, final norm."""
+    shapes = under("embedding", embedding(spec.embedding))
+    if isinstance(spec.relative, RelativeSpec):
+        shapes["relative.weight"] = (spec.relative.buckets, spec.blocks[0].attention.num_heads)
+    for layer, kind in enumerate(spec.layers):
+        shapes |= under(f"layers.{layer}", block(kind))
+    if spec.final_norm is not None:
+        shapes |= under("final_norm", norm(spec.final_norm))
+    return shapes
+
+
+def pooler(hidden_size: int) -> Shapes:
+    """The dense layer over the first token."""
+    return under("dense", linear(hidden_size, hidden_size, True))
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+    """Transform and projection to the vocabulary or the labels; a tied projection adds nothing."""
+    shapes: Shapes = {}
+    if spec.kind == HeadKind.NONE:
+        return shapes
+    outputs, inner = spec.labels or vocab_size, spec.norm.size if spec.norm else hidden_size
+    if spec.pick == Pick.FIRST_AND_MEAN:
+        inner *= 2
+    if not spec.tied:
+        shapes["weight"] = (outputs, inner)
+    if spec.bias:
+        shapes["bias"] = (outputs,)
+    if spec.activation is not None:
+        shapes |= under("dense", linear(hidden_size, inner, spec.dense_bias))
+    if spec.norm is not None:
+        shapes |= under("norm", norm(spec.norm))
+    return shapes
+
+
+def model(spec: ModelSpec) -> Shapes:
+    """Every parameter of a model, each tied one once."""
+    shapes: Shapes = {}
+    if spec.towers is not None:
+        return towers(spec.towers)
+    if spec.encoder is not None:
+        shapes |= under("encoder", stack(spec.encoder))
+    if spec.decoder is not None:
+        for layer, kind in enumerate(spec.decoder.layers):
+            if kind.cross_attention is not None:
+                shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))
+        shapes |= under("decoder", stack(spec.decoder))
+        if spec.shared_embedding:
+            del shapes["decoder.embedding.word.weight"]
+    if spec.pooler:
+        shapes |= under("pooler", pooler(spec.stack.hidden_size))
+    size = 0 if spec.head.kind == HeadKind.NONE or spec.head.labels else spec.stack.words.vocab_size
+    shapes |= under("head", head(spec.head, spec.stack.hidden_size, size))
+    if spec.next_sentence is not None:
+        shapes |= under("next_sentence", head(spec.next_sentence, spec.stack.hidden_size, size))
+    if spec.distilled:
+        shapes |= under("distilled", head(spec.head, spec.stack.hidden_size, size))
+    return shapes
+
+
+def towers(spec: TowersSpec) -> Shapes:
+    """Both encoders with their projections, and the scale of their products."""
+    shapes: Shapes = {}
+    for name, tower in (("text", spec.text), ("vision", spec.vision)):
+        shapes |= under(name, stack(tower))
+        shapes |= under(f"{name}_projection", linear(tower.hidden_size, spec.size, False))
+    return shapes | {"similarity.scale": (1,)}
+
+
+def word_matrix(spec: ModelSpec, stack_name: str) -> str:
+    """Name of the word matrix that `stack_name` ("encoder" or "decoder") reads."""
+    return f"{'encoder' if spec.shared_embedding else stack_name}.embedding.word.weight"

@@ -1,0 +1,24 @@
+"""Proof that a bundle computes what its PyTorch original computes: whole tensors, every output.
+
+`verify` and `compare` are imported when they are used: reports are read and written without PyTorch and ONNX
+Runtime.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from txexport.verification.result import CaseReport, Report, TensorCheck
+
+if TYPE_CHECKING:
+    from txexport.verification.compare.comparison import compare
+    from txexport.verification.verifier import verify
+
+__all__ = ["CaseReport", "Report", "TensorCheck", "compare", "verify"]
+
+_HOMES = {"compare": "txexport.verification.compare.comparison", "verify": "txexport.verification.verifier"}
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'txexport.verification' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

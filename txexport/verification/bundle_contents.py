@@ -1,0 +1,200 @@
+"""What lies in a bundle against what its checkpoint says it must hold: no model is run."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx
+from onnx.external_data_helper import ExternalDataInfo
+
+from txexport import bundle
+from txexport.bundle import MANIFEST, WEIGHTS, Manifest
+from txexport.checkpoints.checkpoint import Checkpoint, read_header, sha256
+from txexport.checkpoints.tokenizer_conversion import TOKENIZER
+from txexport.exporter.exporter import companions, limits, versions
+from txexport.exporter.weight_file import WeightFile
+from txexport.families import Resolved
+from txexport.paths import stays_inside
+from txexport.spec import ModelSpec
+from txexport.spec.serialization import from_dict
+from txexport.verification.identity import check_graphs
+from txexport.verification.result import IDENTITY, TensorCheck, compare
+from txexport.verification.runtimes.runtime import ports
+
+
+def check_weights(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
+) -> list[TensorCheck]:
+    """Every number of the weights file, and of what a graph points to elsewhere, against the checkpoint.
+
+    They must be equal, and all bytes those that export writes. Cases of tokens read few rows of a large
+    table, so they cannot prove the others.
+    """
+    expected = WeightFile(checkpoint, resolved.weights)
+    with (folder / WEIGHTS).open("rb") as file:
+        _check_header(folder, file.read(len(expected.header)), expected)
+        unlike: list[str] = []
+        checked = {
+            (name, WEIGHTS, offset): compare(name, _pairs(file, offset, expected, name, unlike), 0.0)
+            for name, offset in expected.offsets.items()
+        }
+    held = set()
+    for graph in manifest.graphs.values():
+        for tensor in _pointers(folder / graph.file, resolved):
+            place = ExternalDataInfo(tensor)
+            if not stays_inside(place.location):
+                raise AssertionError(
+                    f"{graph.file}: {tensor.name} lies outside the bundle, in {place.location}"
+                )
+            held.add(resolved.weights[tensor.name].key)
+            key = (tensor.name, place.location, place.offset or 0)
+            if key not in checked:
+                with (folder / place.location).open("rb") as file:
+                    pairs = _pairs(file, place.offset or 0, expected, tensor.name, unlike)
+                    checked[key] = compare(tensor.name, pairs, 0.0)
+    missing = [name for name, weight in resolved.weights.items() if weight.key not in held]
+    if missing:
+        raise AssertionError(f"no graph holds {', '.join(missing)}")
+    if unlike and all(check.ok for check in checked.values()):
+        raise AssertionError(f"{WEIGHTS}: the bytes of {unlike[0]} are not those that export writes")
+    return list(checked.values())
+
+
+def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
+    """Raise AssertionError unless the file begins as it should, and is as long."""
+    if header != expected.header:
+        found = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
+        wrong = [name for name in expected.offsets | found if expected.offsets.get(name) != found.get(name)]
+        said = f": {wrong[0]} does not lie where it should" if wrong else ""
+        raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{said}")
+    size = (folder / WEIGHTS).stat().st_size
+    if size != expected.size:
+        raise AssertionError(f"{WEIGHTS} is {size:,} bytes, expected {expected.size:,}")
+
+
+def _pairs(
+    file: BinaryIO, offset: int, expected: WeightFile, name: str, unlike: list[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
+    file.seek(offset)
+    for rows in expected.rows(name):
+        found = np.fromfile(file, "<f4", rows.size)
+        if found.tobytes() != rows.tobytes():
+            unlike.append(name)
+        yield found.reshape(rows.shape) if found.size == rows.size else found, rows
+
+
+def _pointers(path: Path, resolved: Resolved) -> Iterator[onnx.TensorProto]:
+    """The initialisers of a graph that lie outside it. Raises AssertionError for any but used weights."""
+    proto = onnx.load(path, load_external_data=False)
+    consumed = {name for node in proto.graph.node for name in node.input}
+    for tensor in proto.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            if tensor.data_type != onnx.TensorProto.INT64:
+                raise AssertionError(f"{path.name} holds weights of its own: {tensor.name}")
+            continue
+        if tensor.name not in consumed:
+            raise AssertionError(f"{path.name} does not use {tensor.name}")
+        if tensor.name not in resolved.weights:
+            raise AssertionError(f"{path.name} points to {tensor.name}, which is no weight")
+        weight = resolved.weights[tensor.name]
+        if tuple(tensor.dims) != weight.shape:
+            raise AssertionError(f"{tensor.name} is {tuple(tensor.dims)}, expected {weight.shape}")
+        yield tensor
+
+
+def check_manifest(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
+) -> list[TensorCheck]:
+    """Raise AssertionError where txexport.json, the graphs, the copied files and the checkpoint disagree."""
+    for said in _contradictions(folder, manifest, checkpoint, resolved):
+        raise AssertionError(said)
+    return [TensorCheck(MANIFEST, 1, 0.0, 0.0)]
+
+
+def _contradictions(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
+) -> Iterator[str]:
+    if from_dict(ModelSpec, manifest.spec) != resolved.spec:
+        yield "txexport.json: spec is not that of the checkpoint"
+    if (manifest.model_type, manifest.task) != (resolved.model_type, resolved.task):
+        yield "txexport.json: model_type or task is not that of the checkpoint"
+    if (manifest.cache is None) == resolved.spec.generates:
+        yield f"txexport.json: cache is {manifest.cache}, which this task has not"
+    if sha256(folder / WEIGHTS) != manifest.weights_sha256:
+        yield f"{WEIGHTS} is not the file that was exported"
+    if (folder / WEIGHTS).stat().st_size != manifest.weights_bytes:
+        yield f"txexport.json: weights_bytes are {manifest.weights_bytes:,}, which {WEIGHTS} is not"
+    if manifest.limits != limits(resolved.spec):
+        yield f"txexport.json: limits are {manifest.limits}, expected {limits(resolved.spec)}"
+    for role, graph in manifest.graphs.items():
+        proto = onnx.load(folder / graph.file, load_external_data=False)
+        if graph.inputs != ports(proto.graph.input):
+            yield f"txexport.json: inputs of {role} are not those of the graph"
+        if graph.outputs != ports(proto.graph.output):
+            yield f"txexport.json: outputs of {role} are not those of the graph"
+        if manifest.opset not in [entry.version for entry in proto.opset_import if not entry.domain]:
+            yield f"txexport.json: opset {manifest.opset} is not that of {role}"
+    yield from _strays(folder, manifest)
+    yield from _wrong_companions(folder, manifest, checkpoint)
+
+
+def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Files of the folder that are not the bundle's, and the other way round."""
+    found = bundle.present(folder)
+    for name in found:
+        if name not in manifest.files:
+            yield f"{name} is in the folder, and no export wrote it"
+    for name in manifest.files:
+        if name not in found:
+            yield f"{name} is missing"
+
+
+def _wrong_companions(folder: Path, manifest: Manifest, checkpoint: Checkpoint) -> Iterator[str]:
+    """Files that are not those that export would put beside the graphs now."""
+    with warnings.catch_warnings(action="ignore"):  # export has told what it could not make
+        expected = dict(companions(checkpoint, bundle.reads_tokens(manifest.graphs)))
+    made = isinstance(expected.get(TOKENIZER), bytes)
+    if made and TOKENIZER not in manifest.companions and "transformers" not in manifest.versions:
+        del expected[TOKENIZER]  # export did not have what makes it
+    for name, content in expected.items():
+        if name not in manifest.companions:
+            yield f"txexport.json: {name} is not listed, though export writes it"
+            continue
+        copy = folder / name
+        if isinstance(content, Path):
+            if not copy.is_file() or sha256(copy) != sha256(content):
+                yield f"{name} is not the checkpoint's"
+        elif not copy.is_file() or not _same(name, copy.read_bytes(), content, manifest):
+            yield f"{name} is not the file that export makes of the checkpoint"
+    for name, digest in manifest.companions.items():
+        if name not in expected:
+            lacking = " (transformers is not installed)" * (find_spec("transformers") is None)
+            again = f", and cannot be made of it here{lacking}" * (name == TOKENIZER)
+            yield f"{name} is not the checkpoint's{again}"
+        elif sha256(folder / name) != digest:
+            yield f"txexport.json: sha256 of {name} is not that of the file"
+
+
+def _same(name: str, found: bytes, made: bytes, manifest: Manifest) -> bool:
+    """Whether a made file is what export makes; other versions may write a tokenizer in another way."""
+    if found == made or name != TOKENIZER:
+        return found == made
+    here = versions()
+    if all(manifest.versions.get(library) == here.get(library) for library in ("tokenizers", "transformers")):
+        return False
+    try:
+        return json.dumps(json.loads(found)) == json.dumps(json.loads(made))  # true is not 1 there, nor 1.0
+    except ValueError:
+        return False
+
+
+CHECKS = {
+    IDENTITY: check_graphs,
+    "every weight": check_weights,
+    "manifest and copied files": check_manifest,
+}

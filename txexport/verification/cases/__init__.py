@@ -1,0 +1,1 @@
+"""What a bundle is tried with, and how."""

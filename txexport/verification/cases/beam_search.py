@@ -1,0 +1,89 @@
+"""Beam search in the bundle's runtime against a plain one over the reference, which has no cache."""
+
+import numpy as np
+
+from txexport.runtime import Model
+from txexport.runtime.generation.config import Settings
+from txexport.verification.agreement import Behaviour
+from txexport.verification.cases.runs import Outcome
+from txexport.verification.cases.seeded import GreedyCase
+from txexport.verification.references.originals import Reference, Source
+
+BEAMS = 4
+ROUNDING = 1e-7  # of a mean of log-probabilities, at least: what float32 stores of it
+
+
+def run_beams(model: Model, reference: Reference, case: GreedyCase) -> list[Outcome]:
+    """The scores that the runtime gives its beams, and their tokens against the reference's own beams.
+
+    Another token is no failure where the reference's search met two candidates nearer to each other than
+    twice what the scores are off by: either could have been kept, and other beams follow from it.
+    """
+    own = model.settings
+    start = [] if "encoder_model" not in model.sessions else [own.decoder_start or 0]
+    model.settings = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    try:
+        found = model.search(
+            case.rows, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens
+        )
+    finally:
+        model.settings = own
+    scores, tokens, counts = [], [], [0, 0]
+    for row, source in enumerate(case.rows):
+        prompt: list[int] = start or list(source)
+        search = _Search(reference, prompt, source if start else None)
+        nearest = search.run(case.new_tokens)
+        ours = found[row * BEAMS : (row + 1) * BEAMS]
+        true = [search.score(beam.tokens) / case.new_tokens for beam in ours]
+        given = [np.nan if beam.score is None else beam.score for beam in ours]
+        scores.append((np.array(given), np.array(true)))
+        off = max(ROUNDING, float(np.abs(np.subtract(given, true)).max()))
+        for beam, score, best in zip(ours, true, search.beams, strict=True):
+            expected = search.scores[tuple(best)] / case.new_tokens
+            equal = beam.tokens == best
+            tie = not equal and min(nearest / case.new_tokens, abs(score - expected)) <= 2 * off
+            counts[0] += equal
+            counts[1] += tie
+            tokens.append((np.array([float(equal or tie)]), np.ones(1)))
+    said = Behaviour(len(tokens), *counts)
+    return [Outcome("beam scores", scores), Outcome("beam tokens", tokens, lambda *_: said)]
+
+
+class _Search:
+    """Beams over one prompt, with the log-probabilities of all that was tried."""
+
+    def __init__(self, reference: Reference, prompt: list[int], source: Source):
+        self.reference, self.prompt, self.source = reference, prompt, source
+        self.beams: list[list[int]] = [[]]
+        self.scores: dict[tuple[int, ...], float] = {(): 0.0}
+
+    def run(self, steps: int) -> float:
+        """Extend the beams; how near two candidates came of which one went before the other."""
+        nearest = np.inf
+        for _ in range(steps):
+            candidates = []
+            for beam in self.beams:
+                logs = _log_softmax(self._logits(beam)[-1]) + self.scores[tuple(beam)]
+                candidates += [(logs[token], [*beam, int(token)]) for token in np.argsort(-logs)[: BEAMS + 1]]
+            candidates.sort(key=lambda pair: -pair[0])
+            order = np.array([score for score, _ in candidates[: BEAMS + 1]])
+            nearest = min(nearest, float(-np.diff(order).max(initial=-np.inf)))
+            kept = candidates[:BEAMS]
+            self.beams = [beam for _, beam in kept]
+            self.scores |= {tuple(beam): float(score) for score, beam in kept}
+        return nearest
+
+    def score(self, tokens: list[int]) -> float:
+        """The sum of log-probabilities of tokens after the prompt."""
+        logs = _log_softmax(self._logits(tokens[:-1]))
+        return float(logs[np.arange(len(tokens)), tokens].sum())
+
+    def _logits(self, tokens: list[int]) -> np.ndarray:
+        """Of the prompt's last token and of those after it (1 + tokens, V), in float64."""
+        logits = self.reference.decode(self.prompt + tokens, self.source)["logits"]
+        return logits[len(self.prompt) - 1 :].astype(np.float64)
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    top = logits.max(axis=-1, keepdims=True)
+    return logits - top - np.log(np.exp(logits - top).sum(axis=-1, keepdims=True))

@@ -1,0 +1,199 @@
+"""Which cases apply to a bundle, and which of them are wanted."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from math import ceil, log
+from typing import Any
+
+from txexport.errors import InputError
+from txexport.inspection import flops
+from txexport.spec import EmbeddingSpec, ExpertsSpec, HeadKind, ModelSpec, StackSpec
+from txexport.verification.bundle_contents import CHECKS
+from txexport.verification.cases import runs, seeded
+from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.result import Reach
+
+# What one pass of the longest case may cost; two cores take half a minute for it.
+OPERATIONS = 5e12
+SCORES = 2 << 30  # bytes
+
+# A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
+# cached steps, and so every output. The longest sequences are left to the full run.
+QUICK = frozenset(
+    {
+        *CHECKS,
+        "one token",
+        "one token, then steps",
+        "three ragged rows, right padding",
+        "three rows, scattered padding",
+        "two equal rows, several tokens a step",
+        "three ragged rows in chunks",
+        "three ragged rows, left padding",
+        "greedy, three ragged rows",
+        "beams, two rows",
+        "three",
+        "two of 3 by 2 patches",
+        "three ragged texts, two images",
+        "sentences",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case and the function of `runs` that tries it, or, where it does not apply, why."""
+
+    name: str
+    case: Any = None
+    run: Callable[..., list[runs.Outcome]] | None = None
+    skipped: str | None = None
+
+
+def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
+    """Every case for a model of that spec, with a static cache or not, in the order of a report."""
+    if spec.towers is not None:
+        longest = _longest(spec, spec.towers.text)
+        return [
+            Planned(case.name, case, runs.run_towers) for case in seeded.tower_cases(spec.towers, longest)
+        ]
+    if spec.decoder is None or not spec.generates:
+        assert spec.encoder is not None
+        return list(_of_encoder(spec, spec.encoder))
+    return list(_of_decoder(static, spec, spec.decoder))
+
+
+def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
+    if not isinstance(encoder.embedding, EmbeddingSpec):
+        for signals in seeded.signal_cases(encoder.embedding):
+            yield Planned(signals.name, signals, runs.run_signals)
+        return
+    words, run = encoder.words, runs.run_encoder
+    if spec.head.kind == HeadKind.CHOICES:
+        run = runs.run_choices
+    for batch in seeded.encoder_cases(
+        words.vocab_size,
+        words.segments,
+        _longest(spec, encoder),
+        spec.head.padding,
+        words.dropped,
+        spec.head.mark,
+    ):
+        yield Planned(batch.name, batch, run)
+
+
+def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[Planned]:
+    words, source = decoder.words.vocab_size, spec.encoder
+    crossed = source is not None
+    reads = source is not None and isinstance(source.embedding, EmbeddingSpec)
+    for rows in seeded.decoder_cases(
+        words,
+        _longest(spec, decoder),
+        ragged=static or not crossed,
+        left=not static and not crossed,
+        experts=_tokens_for_experts(decoder),
+        source=source,
+        source_longest=_longest(spec, source) if source is not None and reads else 0,
+    ):
+        yield Planned(rows.name, rows, runs.run_decoder)
+    for prompts in seeded.greedy_cases(words, decoder.limit, source):
+        yield Planned(prompts.name, prompts, runs.run_greedy)
+        beams = replace(
+            prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=min(8, prompts.new_tokens)
+        )
+        yield Planned(beams.name, beams, run_beams)
+    if static:
+        yield Planned("left padding", skipped="a static cache pads on the right")
+    elif crossed:
+        yield Planned(
+            "ragged decoder rows", skipped="the dynamic encoder-decoder contract has no decoder mask"
+        )
+
+
+def _longest(spec: ModelSpec, stack: StackSpec) -> int:
+    """Tokens of the longest case: the model's limit, or what of it a machine computes in reasonable time.
+
+    In any case beyond a window, so that it is seen to hide something.
+    """
+    windows = [block.attention.window for block in stack.blocks if block.attention.window is not None]
+    least = max(seeded.LONGEST, max(windows, default=0) + 2)
+    if stack.limit is None or stack.limit <= least:
+        return stack.limit or least
+    length = stack.limit
+    while length > least and not _affordable(spec, length):
+        length //= 2
+    return max(least, length)
+
+
+def _affordable(spec: ModelSpec, length: int) -> bool:
+    """Whether one pass over that many tokens, with all its scores written out, is a matter of seconds."""
+    operations = sum(one.total for one in flops.prefill(spec, length).values())
+    return operations <= OPERATIONS and flops.scores_bytes(spec, length) <= SCORES
+
+
+def _tokens_for_experts(stack: StackSpec) -> int:
+    """Random tokens of which each expert of every layer gets one, but for one run in a thousand; 0 without.
+
+    Three times as many as with equal chances, which routers do not give; a report says how many were reached.
+    """
+    kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
+    tokens = (3 * kind.count / kind.chosen * log(1000 * kind.count * len(kinds)) for kind in kinds)
+    return ceil(max(tokens, default=0))
+
+
+def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
+    """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
+    limits: dict[str, int | None] = {}
+    if spec.towers is not None:
+        limits["tokens"] = spec.towers.text.limit
+    elif spec.decoder is None or not spec.generates:
+        limits["tokens"] = None if spec.encoder is None else spec.encoder.limit
+    else:
+        limits["tokens"] = spec.decoder.limit
+        limits["source tokens"] = None if spec.encoder is None else spec.encoder.limit
+    found: dict[str, int] = {}
+    for case in planned:
+        for name, number in _sizes(case.case).items():
+            found[name] = max(number, found.get(name, 0))
+    return {name: (number, limits.get(name)) for name, number in found.items()}
+
+
+def _sizes(case: Any) -> dict[str, int]:
+    if isinstance(case, seeded.SignalCase):
+        return {"rows": len(case.signals)}
+    if isinstance(case, seeded.EncoderCase | seeded.TowerCase):
+        rows, tokens = case.input_ids.shape
+        return {"rows": rows, "tokens": tokens}
+    if not isinstance(case, seeded.DecoderCase | seeded.GreedyCase):
+        return {}
+    sources = (case.sources or []) if isinstance(case, seeded.DecoderCase) else []
+    read = {"source tokens": max(map(len, sources))} if sources and isinstance(sources[0], list) else {}
+    tokens = {"tokens": max(map(len, case.rows))} if isinstance(case, seeded.DecoderCase) else {}
+    return {"rows": len(case.rows)} | tokens | read
+
+
+def select(planned: Sequence[Planned], wanted: str | Sequence[str]) -> set[str]:
+    """The names that `wanted` means: "full", "quick", or names themselves.
+
+    Raises InputError for a name that no case has, with those that are like it, and where none of the named
+    cases applies.
+    """
+    known = dict.fromkeys(CHECKS) | {case.name: case.skipped for case in planned}
+    if wanted == "full":
+        return set(known)
+    if wanted == "quick":
+        return set(QUICK & known.keys())
+    if isinstance(wanted, str) or not wanted:
+        raise InputError(f"cases are {wanted!r}, expected 'quick', 'full' or a list of names")
+    for name in wanted:
+        if name not in known:
+            like = get_close_matches(name, known, n=3, cutoff=0.4)
+            hint = f"did you mean {_quoted(like)}?" if like else f"expected some of {_quoted(list(known))}"
+            raise InputError(f"this bundle has no case '{name}'; {hint}")
+    if all(known[name] is not None for name in wanted):
+        raise InputError(f"case '{wanted[0]}' does not apply: {known[wanted[0]]}")
+    return set(wanted)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " or ".join(f"'{name}'" for name in names)

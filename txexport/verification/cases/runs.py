@@ -1,0 +1,314 @@
+"""One case at a time: the bundle's outputs and the reference's, paired without padding."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from txexport.runtime import Model
+from txexport.runtime.generation.config import Settings
+from txexport.runtime.preprocessing.text import pad
+from txexport.verification import bounds
+from txexport.verification.agreement import Behaviour
+from txexport.verification.cases.seeded import (
+    DecoderCase,
+    EncoderCase,
+    GreedyCase,
+    SignalCase,
+    Sources,
+    TowerCase,
+)
+from txexport.verification.references.originals import Arrays, Reference, Source
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+SPARE = 3  # slots of a static cache beyond those that a case fills
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One output over one case: (found, expected), padding left out.
+
+    `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
+    """
+
+    output: str
+    pairs: Pairs
+    says: Callable[[Pairs, float], Behaviour] | None = None
+
+
+def run_encoder(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
+    """Every output of an encoder-only graph over a padded batch."""
+    graph, inputs = model.manifest.graphs["model"], _inputs(model, case)
+    found = model.run(**inputs)
+    _check_declared(model, found)
+    by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
+
+    def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
+        """One row's numbers, without those of padding where an output has a number of its own a token."""
+        return {name: array[row][mask] if name in by_token else array[row] for name, array in outputs.items()}
+
+    pairs: dict[str, Pairs] = {name: [] for name in found}
+    whole = None if case.alone else reference.encode(inputs)
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        if whole is None:
+            alone = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
+            expected = {name: array[0] for name, array in alone.items()}
+        else:
+            expected = real(whole, row, mask)
+        _check_owed(found, expected)
+        for name, array in real(found, row, mask).items():
+            pairs[name].append((array, expected[name]))
+    return [Outcome(name, pairs[name]) for name in pairs]
+
+
+def run_choices(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
+    """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
+    inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(model, case).items()}
+    found = model.run(**inputs)["logits"]  # (2, B)
+    if not case.alone:
+        return [Outcome("logits", [(found, reference.encode(inputs)["logits"])])]
+    expected = np.zeros(found.shape)
+    for item, choice in np.ndindex(found.shape):
+        mask = inputs["attention_mask"][item, choice].astype(bool)
+        alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
+        expected[item, choice] = reference.encode(alone)["logits"].item()
+    return [Outcome("logits", [(found, expected)])]
+
+
+def run_signals(model: Model, reference: Reference, case: SignalCase) -> list[Outcome]:
+    """Every output of an encoder of images or sounds."""
+    name = model.manifest.graphs["model"].inputs[0].name
+    found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
+    _check_owed(found, expected)
+    _check_declared(model, found)
+    return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
+
+
+def run_towers(model: Model, reference: Reference, case: TowerCase) -> list[Outcome]:
+    """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
+    texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
+    found = model.run("text_model", **texts) | model.run("vision_model", pixel_values=case.pixel_values)
+    found |= model.run("similarity_model", **found)
+    pairs: dict[str, Pairs] = {}
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
+        expected = reference.encode(alone | {"pixel_values": case.pixel_values})
+        own = {
+            "text_embeds": found["text_embeds"][row : row + 1],
+            "image_embeds": found["image_embeds"],
+            "logits_per_text": found["logits_per_text"][row : row + 1],
+            "logits_per_image": found["logits_per_image"][:, row : row + 1].T,  # one vector, of all images
+        }
+        expected["logits_per_image"] = expected["logits_per_image"].T
+        for name, array in own.items():
+            pairs.setdefault(name, []).append((array, expected[name]))
+    return [Outcome(name, pairs[name]) for name in pairs]
+
+
+def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
+    """What the graph takes of the case."""
+    inputs = {
+        "input_ids": case.input_ids,
+        "attention_mask": case.attention_mask,
+        "token_type_ids": case.token_type_ids,
+        "global_attention_mask": case.global_attention_mask,
+    }
+    return {port.name: inputs[port.name] for port in model.manifest.graphs["model"].inputs}
+
+
+def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
+    """Raise AssertionError for an output that the reference gives and the graph does not."""
+    missing = set(expected) - set(found)
+    if missing:
+        raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
+
+
+def _check_declared(model: Model, found: Arrays) -> None:
+    """Raise AssertionError for an output of another shape than the bundle declares."""
+    for port in model.manifest.graphs["model"].outputs:
+        shape = found[port.name].shape
+        fits = len(shape) == len(port.shape) and all(
+            isinstance(dim, str) or dim == size for dim, size in zip(port.shape, shape, strict=True)
+        )
+        if not fits:
+            raise AssertionError(f"{port.name} is {shape}, declared ({', '.join(map(str, port.shape))})")
+
+
+def run_decoder(model: Model, reference: Reference, case: DecoderCase) -> list[Outcome]:
+    """Logits of every token and the cache in the end, step by step against one pass a row."""
+    pairs: dict[str, Pairs] = {}
+    expected = [
+        reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
+    ]
+    cross = _run_source(model, case.sources, expected, pairs) if case.sources else {}
+    static = model.manifest.cache == "static"
+    steps = StaticSteps(model, case, cross) if static else DynamicSteps(model, case, cross)
+    logits: list[list[np.ndarray]] = [[] for _ in case.rows]
+    for counts in case.steps:
+        taken = [len(parts) for parts in logits]
+        new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
+        for parts, found in zip(logits, steps.run(new), strict=True):
+            parts.extend(found)
+    _check_owed([*pairs, *steps.present, "logits"], expected[0])
+    for row, truth in enumerate(expected):
+        pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
+        for name, cache in steps.present.items() if reference.caches else ():
+            pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
+    return [Outcome(name, pairs[name]) for name in pairs]
+
+
+def _run_source(
+    model: Model, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
+) -> dict[str, np.ndarray]:
+    """Run and pair the encoder; what it leaves for the decoder."""
+    port, rest = model.manifest.graphs["encoder_model"].inputs[0].name, {}
+    if port == "input_ids":
+        ids, mask = pad([list(source) for source in sources], 0)
+        found = model.run("encoder_model", input_ids=ids, attention_mask=mask)
+        rest = {"encoder_attention_mask": mask}
+    else:
+        found = model.run("encoder_model", **{port: np.stack(sources)})
+    for name, array in found.items():
+        per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
+        for row, source in enumerate(sources):
+            truth = expected[row][name]
+            truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
+            length = len(source) if rest else len(truth)
+            pairs.setdefault(name, []).append((per_row[row, :length], truth))
+    cross = {
+        name.replace("present", "past_key_values", 1): array
+        for name, array in found.items()
+        if name != "last_hidden_state"
+    }
+    return {**rest, **cross}
+
+
+class Steps:
+    """A decoder graph run step by step; `present` are its caches after the last one."""
+
+    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
+        self.model, self.case, self.cross = model, case, cross
+        self.role = "decoder_model" if case.sources else "model"
+        self.ports = {port.name: port for port in model.manifest.graphs[self.role].inputs}
+        self.lengths = np.zeros(len(case.rows), np.int64)
+        self.past = {
+            name: self.first_past(len(case.rows), port.shape[1], port.shape[3])
+            for name, port in self.ports.items()
+            if name.startswith("past_key_values.") and ".encoder." not in name
+        }
+
+    def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
+        """A cache of nothing."""
+        raise NotImplementedError
+
+    @property
+    def present(self) -> dict[str, np.ndarray]:
+        """The caches by output name."""
+        return {name.replace("past_key_values", "present", 1): array for name, array in self.past.items()}
+
+    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
+        """One run; keeps the caches, returns the logits."""
+        found = self.model.run(self.role, **feeds, **self.cross, **self.past)
+        self.past = {name: found[name.replace("past_key_values", "present", 1)] for name in self.past}
+        return found["logits"]
+
+
+class StaticSteps(Steps):
+    """Over buffers with spare slots, whose unfilled part holds numbers that would show if they were read."""
+
+    def first_past(self, batch, heads, size):
+        """A cache of nothing, full of noise."""
+        widest = max(int(step.max()) for step in self.case.steps)
+        capacity = int(self.case.steps.sum(axis=0).max()) + widest + SPARE
+        return np.random.default_rng(1).normal(5, 5, (batch, heads, capacity, size)).astype(np.float32)
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row; asked for in reverse, so that the indices must be used."""
+        counts = np.array([len(row) for row in new])
+        ids, _ = pad([row or [0] for row in new], 0)
+        backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
+        logits = self.advance({"input_ids": ids, "cache_lengths": self.lengths, "logits_indices": backwards})[
+            :, ::-1
+        ]
+        self.lengths = self.lengths + counts
+        return [logits[row, :n] for row, n in enumerate(counts)]
+
+    def filled(self, row: int) -> np.ndarray:
+        """The slots that a row has filled."""
+        return np.arange(self.lengths[row])
+
+
+class DynamicSteps(Steps):
+    """Over a cache that grows, padding included."""
+
+    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
+        super().__init__(model, case, cross)
+        self.mask = np.zeros((len(case.rows), 0), np.int64)
+
+    def first_past(self, batch, heads, size):
+        """A cache of length 0."""
+        return np.zeros((batch, heads, 0, size), np.float32)
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row."""
+        ids, real = pad([row or [0] for row in new], 0)
+        real[[not row for row in new]] = 0
+        if self.case.left:
+            ids, real = _to_left(ids, real)
+        self.mask = np.concatenate([self.mask, real], axis=1)
+        feeds = {"input_ids": ids}
+        if "attention_mask" in self.ports:
+            feeds["attention_mask"] = self.mask
+            feeds["position_ids"] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
+        logits = self.advance(feeds)
+        self.lengths = self.lengths + real.sum(axis=1)
+        return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
+
+    def filled(self, row: int) -> np.ndarray:
+        """The slots that a row has filled."""
+        return np.flatnonzero(self.mask[row])
+
+
+def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Right padding moved to the left."""
+    shifts = real.shape[1] - real.sum(axis=1)
+    rolled = [np.roll(np.stack([i, r]), shift, axis=1) for i, r, shift in zip(ids, real, shifts, strict=True)]
+    both = np.stack(rolled)
+    return both[:, 0], both[:, 1]
+
+
+def run_greedy(model: Model, reference: Reference, case: GreedyCase) -> list[Outcome]:
+    """Tokens that the runtime chose: how far each falls short of the reference's best, which is 0 if equal.
+
+    The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
+    the tolerance of each other does not fail all those after it.
+    """
+    own = model.settings
+    plain = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    model.settings = plain
+    try:
+        chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
+    finally:
+        model.settings = own
+    pairs = []
+    prompt: list[int]
+    source: Source
+    for row, tokens in zip(case.rows, chosen, strict=True):
+        if "encoder_model" in model.sessions:
+            prompt, source = [plain.decoder_start or 0], row
+        else:
+            prompt, source = list(row), None
+        logits = reference.decode(prompt + tokens[:-1], source)["logits"][len(prompt) - 1 :]
+        if len(logits) != case.new_tokens:
+            raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
+        pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
+    return [Outcome("tokens", pairs, _choices)]
+
+
+def _choices(pairs: Pairs, bound: float) -> Behaviour:
+    """Rows of (reached, best) scores: how many choices are the best, or as good within the bound."""
+    said = Behaviour()
+    for reached, best in pairs:
+        equal, near = reached == best, best - reached <= bound * bounds.size(best)
+        said = said.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
+    return said

@@ -1,0 +1,155 @@
+"""Real inputs: texts through the bundle's own tokenizer, as cases beside the seeded ones."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from txexport.errors import BundleError, InputError
+from txexport.runtime import Model
+from txexport.runtime.batches import check_marks, global_tokens, text_limit
+from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
+from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
+from txexport.verification.cases import runs
+from txexport.verification.cases.plan import Planned
+from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, TowerCase
+
+SENTENCES = (
+    "The cat sat on the mat, and the dog lay on the rug.",
+    "Where was Ada Lovelace born?",
+    "In 1843 she wrote about 25 notes; a café in Zürich sells them for €3.50!",
+    "yes",
+)
+BUILT_IN = "sentences"
+BATCH = 8  # texts of one case
+NEW_TOKENS = 12
+IMAGES = 2  # seeded ones, beside the texts of towers
+
+
+def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[Planned]:
+    """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
+
+    A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
+    which are then skipped; one that cannot be read is. Raises BundleError for it where `file` needs it,
+    InputError where `file` cannot serve as texts, OSError where it cannot be read.
+    """
+    stack = spec.towers.text if spec.towers is not None else spec.encoder or spec.decoder
+    reads = isinstance(stack and stack.embedding, EmbeddingSpec)
+    if not reads:
+        if file is not None:
+            raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
+        return []
+    if (model.folder / "tokenizer.json").exists():
+        try:
+            _ = model.text
+        except BundleError as error:
+            if file is not None:
+                raise
+            return [Planned(BUILT_IN, run=partial(_unreadable, error))]
+    try:
+        planned = list(_cases(model, spec, as_items(SENTENCES), BUILT_IN))
+    except (InputError, BundleError) as error:
+        planned = [Planned(BUILT_IN, skipped=str(error))]
+    if file is None:
+        return planned
+    lines = _lines(Path(file))
+    for first in range(0, len(lines), BATCH):
+        part = lines[first : first + BATCH]
+        planned += _cases(model, spec, part, f"{Path(file).name}, texts {first + 1} to {first + len(part)}")
+    return planned
+
+
+def _unreadable(error: BundleError, *_: object) -> list[runs.Outcome]:
+    raise error
+
+
+def _lines(file: Path) -> list[Item]:
+    """A text a line, or two with a tab between them; empty lines are none. Raises InputError."""
+    try:
+        texts = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: byte {error.start}") from None
+    parts = [line.split("\t") for line in texts.splitlines() if line.strip()]
+    if not parts:
+        raise InputError(f"{file} has no texts; expected one a line")
+    for row in parts:
+        if len(row) > 2:
+            raise InputError(f"{row[0][:40]!r} is one of {len(row)} parts, expected a text, or two and a tab")
+    return as_items([row[0] if len(row) == 1 else (row[0], row[1]) for row in parts])
+
+
+def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Iterator[Planned]:
+    if spec.decoder is None or not spec.generates:
+        yield _of_encoder(model, spec, items, name)
+        return
+    if spec.encoder is None:
+        if any(not isinstance(item, str) for item in items):
+            raise InputError("a decoder takes one text a line, without tabs")
+        rows, source = _ids(model, items, spec.decoder), None
+        prompts = rows
+    else:
+        prompts, source = _sources(model, spec, items)
+        rows = source
+    case = _steps(model, spec, name, rows, prompts if source is not None else None)
+    yield Planned(name, case, runs.run_decoder)
+    room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
+    if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
+        greedy = GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS))
+        yield Planned(greedy.name, greedy, runs.run_greedy)
+
+
+def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Planned:
+    stack = spec.towers.text if spec.towers is not None else spec.encoder
+    assert stack is not None
+    encodings = model.text.encode(items, text_limit(model))
+    _known([encoding.ids for encoding in encodings], stack)
+    check_marks(model, encodings)
+    padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
+    ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
+    if spec.towers is not None:
+        assert isinstance(spec.towers.vision.embedding, PatchSpec)
+        shape = (IMAGES, *spec.towers.vision.embedding.shape)
+        pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
+        return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
+    types, _ = pad([encoding.type_ids for encoding in encodings], 0)
+    marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
+    case = EncoderCase(name, ids, mask, types, marks, alone=True)
+    return Planned(name, case, runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder)
+
+
+def _ids(model: Model, items: Sequence[Item], stack: StackSpec) -> list[list[int]]:
+    """Rows of ids, cut to what the stack reads."""
+    rows = [encoding.ids for encoding in model.text.encode(items, stack.limit)]
+    _known(rows, stack)
+    return rows
+
+
+def _known(rows: Sequence[Sequence[int]], stack: StackSpec) -> None:
+    """Raise InputError for a row without tokens, or with ids that the model does not know."""
+    as_rows(rows, stack.words.vocab_size)
+
+
+def _sources(model: Model, spec: ModelSpec, items: Sequence[Item]) -> tuple[list[list[int]], list[list[int]]]:
+    """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
+    assert spec.encoder is not None
+    assert spec.decoder is not None
+    pairs = [(item, item) if isinstance(item, str) else item for item in items]
+    sources = _ids(model, [first for first, _ in pairs], spec.encoder)
+    targets = _ids(model, [second for _, second in pairs], spec.decoder)
+    unread, start = spec.encoder.words.position.padding, model.settings.decoder_start or 0
+    rows = [[start, *(token for token in row if token != unread)][: spec.decoder.limit] for row in targets]
+    return sources, rows
+
+
+def _steps(
+    model: Model, spec: ModelSpec, name: str, rows: list[list[int]], sources: list[list[int]] | None
+) -> DecoderCase:
+    """All but the last two tokens of a row at once, then one by one."""
+    if sources is not None and model.manifest.cache == "dynamic":  # whose contract has no ragged rows
+        shortest = min(map(len, rows))
+        rows = [row[:shortest] for row in rows]
+    lengths = np.array([len(row) for row in rows])
+    first = np.maximum(1, lengths - 2)
+    steps = np.stack([first, np.minimum(1, lengths - first), np.maximum(0, lengths - first - 1)])
+    return DecoderCase(name, rows, steps[steps.any(axis=1)], sources=sources)

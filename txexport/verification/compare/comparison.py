@@ -1,0 +1,219 @@
+"""`compare`: two models over the same inputs, whatever made them."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport import bundle
+from txexport.arguments import checked
+from txexport.errors import InputError
+from txexport.verification import environment
+from txexport.verification.compare import pairs
+from txexport.verification.compare.inputs import Choices
+from txexport.verification.compare.models import Graph, Module, Renamed, Side, module_of, one_sided
+from txexport.verification.result import Reach, Report, TensorCheck, tolerance
+from txexport.verification.verifier import Progress, attempt
+
+Given = Any  # a path, "package.module:function", or a torch.nn.Module
+Run = Callable[[], list[TensorCheck]]
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How two models are compared; see `compare`."""
+
+    inputs: Sequence[str | Path | Mapping[str, np.ndarray]] = ()
+    match: Mapping[str, str] = field(default_factory=dict)
+    outputs: Sequence[str] = ()
+    choices: Choices = field(default_factory=Choices)
+    tolerance: float | None = None
+    cases: str | Sequence[str] = "full"
+    device: str = "cpu"
+
+
+@checked
+def compare(
+    a: Given,
+    b: Given,
+    *,
+    inputs: Sequence[str | Path | Mapping[str, Any]] = (),
+    match: Mapping[str, str] | None = None,
+    outputs: Sequence[str] = (),
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    lengths: Sequence[int] = (),
+    tolerance: float | None = None,
+    cases: str | Sequence[str] = "full",
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Report:
+    """Hold two models against each other: whole tensors, every output, by names that both have.
+
+    Each is an ONNX file, a bundle, a folder of another tool's export, "package.module:function" that returns
+    a torch.nn.Module, or such a module. A bundle is tried by the cases of `verify`, where the other one, by
+    the names of the ecosystem's contract, is the reference. Else both read the same `inputs`, .npz files or
+    arrays by name; without these, seeded ones made from what the graphs declare: batches of 1, 2, 3 and
+    9, padding right and left, lengths of the past, rows of 384 tokens or as many as they take, and further
+    `lengths`. `ranges` are of integers (low, high excluded) where no embedding tells them, `dims` sizes of
+    symbolic dimensions. `match` are names of `a` and what `b` calls them. An output that only one of them has
+    is a failure, unless `outputs` are named, which alone are compared then. `tolerance` is the bound, by
+    default that of float32 for the model's size.
+    Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
+    """
+    choices = Choices(ranges or {}, dims or {}, lengths)
+    wanted = Wanted(inputs, match or {}, outputs, choices, tolerance, cases, device)
+    kinds = [_kind(given) for given in (a, b)]
+    reach: Reach = {}
+    if "bundle" in kinds and "module" not in kinds:
+        from txexport.verification.compare.against_bundle import by_contract  # which needs PyTorch
+
+        _refuse(wanted)
+        report = by_contract(Path(a), Path(b), wanted, progress)
+    elif kinds == ["folder", "folder"]:
+        report = _report(a, b, _of_folders(Path(a), Path(b), wanted, reach), wanted, reach, progress)
+    elif "folder" in kinds:
+        raise InputError(
+            f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
+        )
+    else:
+        sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
+        report = _report(a, b, _of_sides(sides[0], sides[1], wanted, reach), wanted, reach, progress)
+    return replace(report, command=_command(a, b, wanted))
+
+
+def _kind(given: Given) -> str:
+    """In a word: module, file, folder or bundle."""
+    if not isinstance(given, str | Path):
+        if not hasattr(given, "forward"):
+            raise InputError(
+                f"a {type(given).__name__} is not compared; expected a path or a torch.nn.Module"
+            )
+        return "module"
+    path = Path(given)
+    if bundle.is_bundle(path):
+        return "bundle"
+    if path.is_dir():
+        return "folder"
+    if path.is_file():
+        return "file"
+    if FUNCTION.fullmatch(str(given)):
+        return "module"
+    raise InputError(f"{given} is neither a file nor a folder, nor a function as package.module:function")
+
+
+def _side(given: Given, kind: str, device: str) -> Side:
+    if kind == "module":
+        return module_of(given) if isinstance(given, str) else Module(given, type(given).__name__)
+    if kind == "file":
+        return Graph(given, device)
+    graphs = list(bundle.read(given).graphs.values())
+    if len(graphs) > 1:
+        files = " or ".join(str(Path(given) / graph.file) for graph in graphs)
+        raise InputError(f"{given} has several graphs; name one of them: {files}")
+    return Graph(Path(given) / graphs[0].file, device)
+
+
+def _refuse(wanted: Wanted) -> None:
+    """Raise InputError for what a comparison by a bundle's own cases has no use for."""
+    if wanted.inputs or wanted.match or wanted.choices != Choices():
+        raise InputError(
+            "a bundle has its own cases; name its .onnx file to give inputs, names, ranges, sizes or lengths"
+        )
+
+
+def _of_sides(a: Side, b: Side, wanted: Wanted, reach: Reach) -> dict[str, Run]:
+    """The cases of two sides by name, which tell `reach` how far they look."""
+    if isinstance(a, Module) and isinstance(b, Module):
+        raise InputError("two PyTorch modules declare no inputs; one of the two must be an ONNX file")
+    pairs.check_names(a, b, wanted.match, wanted.outputs)
+    b = Renamed(b, {theirs: ours for ours, theirs in wanted.match.items()}) if wanted.match else b
+    bound = tolerance(pairs.parameters(a, b)) if wanted.tolerance is None else wanted.tolerance
+    feeds = pairs.feeds(a, b, wanted.inputs, wanted.choices)
+    return dict(pairs.Pair(a, b, wanted.outputs, bound, reach).runs(feeds))
+
+
+def _of_folders(a: Path, b: Path, wanted: Wanted, reach: Reach) -> dict[str, Run]:
+    """The cases of every graph that both folders have, and one that tells which only one has."""
+    ours, theirs = ({file.name for file in folder.glob("*.onnx")} for folder in (a, b))
+    if not ours & theirs:
+        raise InputError(f"{a} and {b} have no .onnx file of the same name")
+    found: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}
+    for name in sorted(ours & theirs):
+        sides = [Graph(folder / name, wanted.device) for folder in (a, b)]
+        runs = _of_sides(sides[0], sides[1], wanted, reach)
+        found |= {f"{name}: {case}": run for case, run in runs.items()}
+    return found
+
+
+def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorCheck]:
+    """Raise AssertionError for a file that only one folder has."""
+    said = one_sided(str(a), ours, str(b), theirs)
+    if said:
+        raise AssertionError(said)
+    return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(ours)]
+
+
+def _report(
+    a: Given, b: Given, runs: dict[str, Run], wanted: Wanted, reach: Reach, progress: Progress | None
+) -> Report:
+    """What every case that is wanted comes to."""
+    name, other = label(a), label(b)
+    cases = []
+    for case in _selected(runs, wanted.cases):
+        if progress is not None:
+            progress(case)
+        cases.append(attempt(case, other, runs[case]))
+    return Report(
+        bundle=name,
+        model_type="onnx",
+        task="comparison",
+        runtime=f"onnxruntime {wanted.device}",
+        versions=environment.versions(),
+        cases=cases,
+        environment=environment.environment(),
+        selection=wanted.cases if isinstance(wanted.cases, str) else list(wanted.cases),
+        device=wanted.device,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        reach=reach,
+    )
+
+
+def _selected(runs: Mapping[str, Run], cases: str | Sequence[str]) -> list[str]:
+    if cases in ("full", "quick"):
+        return list(runs)
+    if isinstance(cases, str) or not cases:
+        raise InputError(f"cases are {cases!r}, expected 'quick', 'full' or a list of names")
+    unknown = [case for case in cases if case not in runs]
+    if unknown:
+        known = ", ".join(f"'{case}'" for case in runs)
+        raise InputError(f"this comparison has no case '{unknown[0]}'; expected some of {known}")
+    return [case for case in runs if case in cases]
+
+
+def label(given: Given) -> str:
+    """What a report calls one of the two."""
+    return str(given) if isinstance(given, str | Path) else type(given).__name__
+
+
+def _command(a: Given, b: Given, wanted: Wanted) -> list[str]:
+    """The words that repeat the comparison in a shell."""
+    words = ["txexport", "compare", label(a), label(b)]
+    for file in wanted.inputs:
+        words += ["--inputs", str(file)] if not isinstance(file, Mapping) else []
+    for option, named in (("--match", wanted.match), ("--dim", wanted.choices.dims)):
+        for name, value in named.items():
+            words += [option, f"{name}={value}"]
+    for name, (low, high) in wanted.choices.ranges.items():
+        words += ["--range", f"{name}={low}:{high}"]
+    for option, values in (("--output", wanted.outputs), ("--length", wanted.choices.lengths)):
+        for value in values:
+            words += [option, str(value)]
+    words += ["--tolerance", f"{wanted.tolerance:g}"] if wanted.tolerance is not None else []
+    return words + (["--device", wanted.device] if wanted.device != "cpu" else [])

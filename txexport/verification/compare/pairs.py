@@ -1,0 +1,225 @@
+"""Two sides over the same inputs, case by case: names matched, padding left out, every number compared."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from txexport.errors import InputError
+from txexport.runtime.arrays import KINDS, read_npz
+from txexport.verification.compare.inputs import IDS, MASK, Choices, Feed, make
+from txexport.verification.compare.models import Arrays, Graph, Module, Port, Renamed, Side, one_sided
+from txexport.verification.compare.ranges import index_limits
+from txexport.verification.result import Reach, TensorCheck
+from txexport.verification.result import compare as check
+
+CACHE = re.compile(r"present\..*\.(key|value)")
+NAMES = "inputs and outputs"  # the case of what only one side has
+
+
+def merged(a: Side, b: Side) -> dict[str, Port]:
+    """The inputs that both must be given, as they declare them together.
+
+    Raises InputError for an input that only one side knows, or of which the two say different things.
+    """
+    ours = {name for name in a.inputs if not b.takes(name)}
+    theirs = {name for name in b.inputs if not a.takes(name)}
+    alone = one_sided(a.name, ours, b.name, theirs, "takes")
+    if alone:
+        raise InputError(f"the inputs do not match: {alone}; --match A_NAME=B_NAME matches two")
+    found = {}
+    for name in [*a.inputs, *(name for name in b.inputs if name not in a.inputs)]:
+        ports = [port for port in (a.inputs.get(name), b.inputs.get(name)) if port is not None]
+        assert ports, "a graph declares all that it takes"
+        found[name] = ports[0] if len(ports) == 1 else _joined(a.name, b.name, *ports)
+    return found
+
+
+def _joined(a: str, b: str, one: Port, other: Port) -> Port:
+    same = len(one.shape) == len(other.shape) and (one.dtype.kind == "f") == (other.dtype.kind == "f")
+    pairs = list(zip(one.shape, other.shape, strict=False))
+    if not same or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
+        raise InputError(
+            f"input '{one.name}' is {one.dtype} {one.shape} in {a}, {other.dtype} {other.shape} in {b}"
+        )
+    shape = tuple(y if isinstance(y, int) else x for x, y in pairs)
+    return Port(one.name, one.dtype, shape)
+
+
+def feeds(
+    a: Side, b: Side, files: Sequence[str | Path | Mapping[str, np.ndarray]], choices: Choices
+) -> list[Feed]:
+    """The given inputs, or inputs made from what the graphs declare. Raises InputError."""
+    ports = merged(a, b)
+    if not files:
+        return make(ports, choices, _limits([a, b]))
+    found = []
+    for place, file in enumerate(files, 1):
+        if isinstance(file, Mapping):
+            feed = Feed(f"inputs {place}", {name: _numbers(name, array) for name, array in file.items()})
+        else:
+            feed = Feed(str(file), read_npz(file, InputError))
+        missing, unknown = ports.keys() - feed.inputs.keys(), feed.inputs.keys() - ports.keys()
+        unknown = {name for name in unknown if not (a.takes(name) and b.takes(name))}
+        if missing or unknown:
+            said = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
+            said += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
+            raise InputError(f"{feed.name} {' and '.join(said)}")
+        found.append(feed)
+    return found
+
+
+def _numbers(name: str, array: object) -> np.ndarray:
+    try:
+        found = np.asarray(array)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in KINDS:
+        raise InputError(f"input '{name}' is {found.dtype}, expected an array of numbers")
+    return found
+
+
+def _limits(sides: Sequence[Side]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for side in sides:
+        names = side.names if isinstance(side, Renamed) else {}
+        graph = side.side if isinstance(side, Renamed) else side
+        for own, rows in index_limits(graph.path).items() if isinstance(graph, Graph) else ():
+            name = names.get(own, own)
+            found[name] = min(rows, found.get(name, rows))
+    return found
+
+
+class Pair:
+    """Two sides and what is compared of them."""
+
+    def __init__(self, a: Side, b: Side, wanted: Sequence[str], bound: float, reach: Reach):
+        self.a, self.b, self.wanted, self.bound = a, b, wanted, bound
+        self.reach = reach  # how far the cases that ran have looked; filled here
+
+    def names(self, feed: Feed) -> list[TensorCheck]:
+        """Raise AssertionError for an output that only one side has, unless others are wanted."""
+        ours, theirs = self._run(feed)
+        alone = one_sided(self.a.name, ours, self.b.name, theirs)
+        if alone and not self.wanted:
+            raise AssertionError(alone)
+        return [TensorCheck(name, 1, 0.0, 0.0) for name in self._common(ours, theirs)]
+
+    def case(self, feed: Feed) -> list[TensorCheck]:
+        """Every output that both have and that is wanted; those without numbers are equal by their shape.
+
+        What neither side takes is made shorter; what only one takes is a failure.
+        """
+        while feed.shorter is not None and not any(_takes(side, feed) for side in (self.a, self.b)):
+            feed = feed.shorter()
+        ours, theirs = self._run(feed)
+        found = [(name, ours[name], theirs[name]) for name in self._common(ours, theirs)]
+        return [
+            self._check(name, array, expected, feed)
+            for name, array, expected in found
+            if array.size or array.shape != expected.shape
+        ]
+
+    def runs(self, made: Sequence[Feed]) -> dict[str, partial[list[TensorCheck]]]:
+        """The cases by name, that of the names first."""
+        return {NAMES: partial(self.names, made[0])} | {feed.name: partial(self.case, feed) for feed in made}
+
+    def _common(self, ours: Arrays, theirs: Arrays) -> list[str]:
+        for name in self.wanted:
+            for side, found in ((self.a, ours), (self.b, theirs)):
+                if name not in found:
+                    raise AssertionError(f"{side.name} has no output {name}; it has {', '.join(found)}")
+        return [name for name in self.wanted or ours if name in theirs]
+
+    def _run(self, feed: Feed) -> tuple[Arrays, Arrays]:
+        ours, theirs = self.a.run(feed.inputs), self.b.run(feed.inputs)
+        for name, size in _dynamic(merged(self.a, self.b), feed.inputs):
+            self.reach[name] = max(size, self.reach.get(name, (0,))[0]), None
+        return _by_place(ours, theirs), _by_place(theirs, ours)
+
+    def _check(self, name: str, found: np.ndarray, expected: np.ndarray, feed: Feed) -> TensorCheck:
+        if found.shape == expected.shape:
+            ports = [port for side in (self.a, self.b) if (port := side.outputs.get(name)) is not None]
+            kept = real(name, found.shape, ports, feed.inputs)
+            found, expected = found[kept], expected[kept]
+        return check(name, [(found, expected)], self.bound)
+
+
+def _takes(side: Side, feed: Feed) -> bool:
+    try:
+        side.run(feed.inputs)
+    except MemoryError:
+        raise
+    except Exception:  # of either runtime, for whatever is beyond its tables
+        return False
+    return True
+
+
+def _dynamic(ports: Mapping[str, Port], inputs: Arrays) -> Iterator[tuple[str, int]]:
+    """The dimensions that a graph leaves open, by name, and their sizes here; that of a batch is "rows"."""
+    for name, port in ports.items():
+        for axis, (dim, size) in enumerate(zip(port.shape, inputs[name].shape, strict=False)):
+            if isinstance(dim, int) or (dim or "").isdigit() or "+" in (dim or ""):
+                continue
+            rows = "batch" in (dim or "") or (dim is None and axis == 0)
+            yield "rows" if rows else dim or f"{name}[{axis}]", size
+
+
+def _by_place(found: Arrays, other: Arrays) -> Arrays:
+    """Outputs without names by those of the other side, in order, where there are as many."""
+    unnamed = all(name.replace(".", "").isdigit() for name in found)
+    return dict(zip(other, found.values(), strict=True)) if unnamed and len(found) == len(other) else found
+
+
+def real(
+    name: str, shape: tuple[int, ...], ports: Sequence[Port], inputs: Mapping[str, np.ndarray]
+) -> np.ndarray | tuple:
+    """Where an output's numbers are not of padding: of each token, or of each slot of a cache.
+
+    As verify, which leaves out the padding positions of a row and nothing else.
+    """
+    everything: tuple = ()
+    if CACHE.fullmatch(name) and len(shape) == 4:
+        mask = inputs.get(f"encoder_{MASK}" if ".encoder." in name else MASK)
+        if mask is None and ".encoder." in name:
+            mask = inputs.get(MASK)
+        slots = None if mask is None or mask.ndim != 2 else mask.astype(bool)
+        if slots is None or slots.shape != (shape[0], shape[2]):
+            return everything
+        return np.broadcast_to(slots[:, None, :, None], shape)
+    mask = inputs.get(MASK)
+    ids = next((inputs[known] for known in IDS if known in inputs), mask)
+    if mask is None or ids is None or mask.ndim != 2 or ids.ndim < 2 or mask.shape[0] != ids.shape[0]:
+        return everything
+    tokens = mask[:, mask.shape[1] - ids.shape[1] :].astype(bool)
+    declared = [port.shape[1] for port in ports if len(port.shape) > 1]
+    per_token = shape[:2] == tokens.shape and not any(_is_size(dim) for dim in declared)
+    return tokens if per_token else everything
+
+
+def _is_size(dim: int | str | None) -> bool:
+    """Whether a dimension is declared as something else than tokens: a number, or a batch."""
+    return isinstance(dim, int) or "batch" in (dim or "") or "choices" in (dim or "")
+
+
+def parameters(*sides: Side) -> int:
+    """Numbers of the weights of the first of the sides that is a graph."""
+    plain = [side.side if isinstance(side, Renamed) else side for side in sides]
+    return next((side.parameters for side in plain if isinstance(side, Graph)), 0)
+
+
+def check_names(a: Side, b: Side, match: Mapping[str, str], outputs: Sequence[str]) -> None:
+    """Raise InputError for a name that is matched or wanted and that a graph does not have."""
+    theirs = [match.get(name, name) for name in outputs]
+    for side, names, wanted in ((a, match.keys(), outputs), (b, match.values(), theirs)):
+        if isinstance(side, Module):
+            continue
+        known = side.inputs.keys() | side.outputs.keys()
+        for option, lost in (
+            ("--match", [name for name in names if name not in known]),
+            ("--output", [name for name in wanted if name not in side.outputs]),
+        ):
+            if lost:
+                raise InputError(f"{option} names {', '.join(lost)}, which {side.name} does not have")

@@ -1,0 +1,70 @@
+"""A case tried: the bundle's numbers held against the reference's, within what float32 can promise."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from math import isfinite
+from typing import Any
+
+from txexport.runtime import Model
+from txexport.verification.agreement import behaviour
+from txexport.verification.bounds import MOST, bound, is_scalar, largest_error
+from txexport.verification.cases.runs import Outcome
+from txexport.verification.references.originals import Double, Reference
+from txexport.verification.result import TensorCheck, compare
+
+Run = Callable[[Model, Reference, Any], list[Outcome]]
+
+
+def judge(run: Run, model: Model, reference: Reference, case: Any, relative: float) -> list[TensorCheck]:
+    """What a case comes to: every output's error, and the bound that it is held to.
+
+    The reference is computed in float64 too where a bound of `relative` does not suffice, and then the bound
+    follows the rounding that this shows; Double is always held against in float64.
+    """
+    outcomes = run(model, reference, case)
+    if isinstance(reference, Double):
+        exact = _in_double(run, model, reference, case)
+        return [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
+    checks = [_check(outcome, relative, None) for outcome in outcomes]
+    failed = [outcome for outcome, check in zip(outcomes, checks, strict=True) if not check.ok]
+    if not failed or not hasattr(reference, "in_double") or not all(map(_excusable, failed)):
+        return checks
+    try:
+        exact = _in_double(run, model, reference, case)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
+        return checks
+    return [_check(one, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
+
+
+def _excusable(outcome: Outcome) -> bool:
+    """Whether rounding could account for an output's error, whatever it is measured to be."""
+    worst = max((largest_error(*pair) for pair in outcome.pairs), default=0.0)
+    return worst <= MOST or (isfinite(worst) and _scalar(outcome))
+
+
+def _scalar(outcome: Outcome) -> bool:
+    return all(is_scalar(expected) for _, expected in outcome.pairs)
+
+
+def _both(outcomes: list[Outcome], exact: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
+    return zip(outcomes, exact, strict=True)
+
+
+def _in_double(run: Run, model: Model, reference: Any, case: Any) -> list[Outcome]:
+    with reference.in_double():
+        return run(model, reference, case)
+
+
+def _rounding(single: Outcome, double: Outcome) -> float:
+    """What the reference's float32 is off by from its float64."""
+    pairs = zip(single.pairs, double.pairs, strict=True)
+    return max((largest_error(ours, exact) for (_, ours), (_, exact) in pairs), default=0.0)
+
+
+def _check(outcome: Outcome, relative: float, rounding: float | None) -> TensorCheck:
+    allowed = bound(relative, rounding, _scalar(outcome))
+    check = compare(outcome.output, outcome.pairs, allowed)
+    says = outcome.says or partial(behaviour, outcome.output)
+    said = says(outcome.pairs, allowed)
+    return replace(check, rounding=rounding, behaviour=said)

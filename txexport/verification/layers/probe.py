@@ -1,0 +1,133 @@
+"""Which component is wrong: every one held against its module while the cases run."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from txexport.errors import UnsupportedError
+from txexport.runtime import Model
+from txexport.spec import ModelSpec
+from txexport.verification.cases.plan import Planned
+from txexport.verification.cases.runs import Outcome
+from txexport.verification.layers.expand import Place, Point
+from txexport.verification.layers.result import ComponentCheck, LayerReport, merge
+from txexport.verification.layers.sessions import Components, expected
+from txexport.verification.layers.trace import Trace, Traced
+from txexport.verification.references.originals import Arrays, Reference, Twin
+from txexport.verification.result import TensorCheck, compare
+
+
+class Overheard(Model):
+    """A model whose graphs' inputs are kept: `runs` are role and inputs of every run."""
+
+    def __init__(self, model: Model):
+        self.__dict__.update(model.__dict__)
+        self.runs: list[tuple[str, Arrays]] = []
+
+    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+        """See Model."""
+        self.runs.append((graph or next(iter(self.sessions)), inputs))
+        return super().run(graph, **inputs)
+
+
+class Probe:
+    """Components compared over all cases that run through it."""
+
+    def __init__(self, model: Model, twin: Twin, spec: ModelSpec, bound: float):
+        self.model, self.bound = model, bound
+        self.trace = Trace(twin, spec, model.manifest.cache)
+        self.graphs: dict[str, Components] = {}
+        self.refused: list[str] = []
+        for role, graph in model.manifest.graphs.items():
+            try:
+                file = model.folder / graph.file
+                self.graphs[role] = Components(file, self.trace.modules, model.device)
+            except UnsupportedError as error:
+                self.refused.append(str(error))
+        self.found: list[ComponentCheck] = []
+        self.probed: set[str] = set()
+
+    def through(self, planned: Sequence[Planned]) -> list[Planned]:
+        """The cases, each of which is probed once it has run."""
+        return [
+            case
+            if case.run is None
+            else dataclasses.replace(case, run=partial(self._run, case.name, case.run))
+            for case in planned
+        ]
+
+    def report(self) -> LayerReport:
+        """What was found, graph by graph."""
+        order = {role: place for place, role in enumerate(self.model.manifest.graphs)}
+        found = sorted(merge(self.found), key=lambda check: order[check.graph])
+        return LayerReport(found, "; ".join(self.refused) or None)
+
+    def _run(
+        self, name: str, run: Callable[..., list[Outcome]], model: Model, reference: Reference, case: object
+    ) -> list[Outcome]:
+        heard = Overheard(model)
+        outcomes = run(heard, reference, case)
+        again = name in self.probed  # in float64, where the case needs that
+        for role, feeds in heard.runs if not again else ():
+            if role in self.graphs:
+                self.found += self._compare(name, role, feeds)
+        self.probed.add(name)
+        return outcomes
+
+    def _compare(self, case: str, role: str, feeds: Arrays) -> list[ComponentCheck]:
+        """One run of one graph."""
+        graph, traced = self.graphs[role], self.trace.run(role, feeds)
+        together = graph.run(feeds, traced, cut=False)
+        drifts = {
+            _key(point): compare("", [(together[point.source], truth)], self.bound).error
+            for point in graph.together.points
+            if point.kind == "output" and (truth := expected(traced, point)) is not None
+        }
+        alone = graph.run(feeds, traced, cut=True)
+        found = []
+        points = graph.alone.points
+        errors = [_error(point, alone, traced, self.bound) for point in points]
+        blamed = _makers(points, errors, self.bound)
+        for point, check, maker in zip(points, errors, blamed, strict=True):
+            component, kind, value = maker or (point.component, point.kind, point.name)
+            drift = drifts.get(_key(point)) if point.kind == "output" else None
+            found.append(
+                ComponentCheck(
+                    role, component, kind, value, check.elements, check.error, drift, self.bound, case
+                )
+            )
+        return merge(found)
+
+
+def _key(point: Point) -> Place | str:
+    """What an output has in common in both expansions."""
+    return point.place or point.name
+
+
+def _error(point: Point, found: Arrays, traced: Traced, bound: float) -> TensorCheck:
+    truth = expected(traced, point)
+    if truth is None:  # the graph brings something where the module takes nothing
+        return TensorCheck(point.name, 0, math.inf, bound)
+    return compare(point.name, [(found[point.source], truth)], bound)
+
+
+def _makers(
+    points: Sequence[Point], checks: Sequence[TensorCheck], bound: float
+) -> list[tuple[str, str, str] | None]:
+    """Component, kind and value that an arriving value is laid to, where not to what it arrives at.
+
+    A value that is wrong wherever it arrives was made wrong; if it is right somewhere, a wrong one was taken.
+    """
+    right = {p.source for p, check in zip(points, checks, strict=True) if check.error <= bound}
+    found: list[tuple[str, str, str] | None] = []
+    for point, check in zip(points, checks, strict=True):
+        taken = check.error > bound and point.source in right
+        if point.kind != "input" or point.maker is None or taken:
+            found.append(None)
+            continue
+        component, name = point.maker
+        found.append((component, "inside" if point.component.startswith(f"{component}.") else "output", name))
+    return found

@@ -1,0 +1,115 @@
+"""What every module of the twin takes and gives while it runs on a graph's inputs."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from txmodels.model import Model
+from txmodels.towers import Towers
+
+from txexport.spec import Cache, ModelSpec
+from txexport.verification.references.originals import Arrays, Twin
+
+Values = list[np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One call of a module: forward's arguments in order, None where absent, and what it returned."""
+
+    arguments: Values
+    outputs: Values
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One run of the twin: the calls of each module by its name, and the outputs by a graph's names."""
+
+    calls: dict[str, list[Seen]]
+    outputs: Arrays
+
+
+class Trace:
+    """The twin with the bundle's kind of cache, so that its modules take what the graph's functions take."""
+
+    def __init__(self, twin: Twin, spec: ModelSpec, cache: str | None):
+        self.model: Model | Towers = twin.model
+        if cache == Cache.STATIC:
+            with torch.device("meta"):  # the parameters are the twin's own, held once
+                self.model = Model(spec, Cache.STATIC)
+            self.model.load_state_dict(twin.model.state_dict(), assign=True)
+            self.model.eval()
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """Every module by its name."""
+        return {name: module for name, module in self.model.named_modules() if name}
+
+    @torch.inference_mode()
+    def run(self, role: str, feeds: Mapping[str, np.ndarray]) -> Traced:
+        """The twin on what the graph `role` was fed, by the graph's names of inputs."""
+        given = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in feeds.items()}
+        with self._heard() as calls:
+            outputs = self._forward(role, given)
+        return Traced(calls, {name: value.numpy() for name, value in outputs.items()})
+
+    @contextmanager
+    def _heard(self) -> Iterator[dict[str, list[Seen]]]:
+        calls: dict[str, list[Seen]] = {}
+        hooks = []
+        for name, module in self.modules.items():
+
+            def hear(module, arguments, named, output, name=name):
+                bound = inspect.signature(module.forward).bind(*arguments, **named)
+                bound.apply_defaults()
+                results = output if isinstance(output, tuple) else (output,)
+                calls.setdefault(name, []).append(Seen(_arrays(bound.args), _arrays(results)))
+
+            hooks.append(module.register_forward_hook(hear, with_kwargs=True))
+        try:
+            yield calls
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _forward(self, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+        if isinstance(self.model, Towers):
+            return self._tower(self.model, role, given)
+        if "past_key_values" in " ".join(given):
+            return self._decode(self.model, given)
+        if "input_ids" in given:
+            return self.model.encode(**given)
+        return self.model.encode_signal(*given.values())
+
+    def _tower(self, towers: Towers, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+        if role == "text_model":
+            return {"text_embeds": towers.texts(**given)}
+        if role == "vision_model":
+            return {"image_embeds": towers.images(**given)}
+        per_text, per_image = towers.similarity(given["text_embeds"], given["image_embeds"])
+        return {"logits_per_text": per_text, "logits_per_image": per_image}
+
+    def _decode(self, model: Model, given: dict[str, Tensor]) -> dict[str, Tensor]:
+        caches = {name: value for name, value in given.items() if name.startswith("past_key_values.")}
+        inputs = {name: value for name, value in given.items() if name not in caches}
+        own = ".decoder" if any(".encoder." in name for name in caches) else ""
+        layers = range(model.decoder.spec.num_layers)
+
+        def pairs(part: str) -> list[tuple[Tensor, Tensor]]:
+            names = [f"past_key_values.{layer}{part}" for layer in layers]
+            return [(caches[f"{name}.key"], caches[f"{name}.value"]) for name in names]
+
+        cross = pairs(".encoder") if own else None
+        logits, present = model.decode(past=pairs(own), cross=cross, **inputs)
+        outputs = {"logits": logits}
+        for layer, (key, value) in enumerate(present):
+            outputs |= {f"present.{layer}{own}.key": key, f"present.{layer}{own}.value": value}
+        return outputs
+
+
+def _arrays(values) -> Values:
+    return [value.numpy() if isinstance(value, Tensor) else None for value in values]

@@ -1,0 +1,1 @@
+"""The originals that a bundle is held against."""

@@ -1,0 +1,248 @@
+"""The originals that a bundle is held against."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from txmodels.model import Model
+from txmodels.towers import Towers
+from txmodels.training.checkpoints import build
+
+from txexport.checkpoints import transformers_loading
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import UnsupportedError
+from txexport.families import Resolved
+
+Arrays = dict[str, np.ndarray]
+Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
+
+
+class Reference(Protocol):
+    """A model in PyTorch, float32, that knows nothing of the bundle.
+
+    One that has `in_double()` computes in float64 within it, which tells what its float32 is off by.
+    """
+
+    name: str
+    caches: bool  # whether `decode` gives keys and values
+
+    def encode(self, inputs: Arrays) -> Arrays:
+        """A padded batch -> outputs by the names of an encoder graph."""
+        ...
+
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
+        """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
+
+        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches.
+        """
+        ...
+
+
+class Twin:
+    """The PyTorch components of txmodels, filled from the checkpoint."""
+
+    name = "twin"
+    caches = True
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+        self.model = build(checkpoint, resolved).eval()
+
+    @contextmanager
+    def in_double(self) -> Iterator[None]:
+        """Compute in float64 meanwhile."""
+        with in_double(self.model):
+            yield
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        outputs = read(self.model, **tensors(inputs))
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    @torch.inference_mode()
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
+        """See Reference."""
+        assert isinstance(self.model, Model)
+        found = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
+        return {name: value[0].numpy() for name, value in found.items()}
+
+
+class Double(Twin):
+    """The twin as a reference in float64.
+
+    What both bundle and float32 are off by is float32's own rounding; what the bundle alone is off by is an
+    error.
+    """
+
+    name = "float64"
+
+
+@contextmanager
+def in_double(module: nn.Module) -> Iterator[None]:
+    """A module in float64, and the numbers that it makes itself, as rotations are; then as it was."""
+    before = torch.get_default_dtype()
+    module.double()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+        module.float()  # exact: the numbers were float32
+
+
+def tensors(arrays: Arrays) -> dict[str, Tensor]:
+    """Arrays as tensors; floating-point ones of the type that is computed in."""
+    found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {
+        name: value.to(torch.get_default_dtype()) if value.is_floating_point() else value
+        for name, value in found.items()
+    }
+
+
+def source_tensors(source: Source) -> dict[str, Tensor]:
+    """What an encoder reads of a source, as a batch of one by input names; nothing where there is none."""
+    if source is None:
+        return {}
+    if isinstance(source, np.ndarray):
+        return tensors({"input_features": source[None]})
+    ids = torch.tensor([source])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def read(model: Model | Towers, **inputs: Tensor) -> dict[str, Tensor]:
+    """What an encoder or two towers put out, by the names of their graphs."""
+    if isinstance(model, Towers):
+        return model.compare(**inputs)
+    return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
+
+
+def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+    """decoder_input_ids (1,T) and what an encoder reads -> as `Reference.decode`, with a batch axis."""
+    inputs: dict = {}
+    found, own = {}, ""
+    if source:
+        found = read(model, **source)
+        if "attention_mask" in source:
+            inputs["encoder_attention_mask"] = source["attention_mask"]
+        inputs["cross"] = [
+            (found[f"present.{i}.encoder.key"], found[f"present.{i}.encoder.value"])
+            for i in range(len(model.cross))
+        ]
+        own = ".decoder"
+    logits, present = model.decode(decoder_input_ids, model.empty_past(1), **inputs)
+    caches = {
+        f"present.{i}{own}.{kind}": tensor
+        for i, pair in enumerate(present)
+        for kind, tensor in zip(("key", "value"), pair, strict=True)
+    }
+    return found | caches | {"logits": logits}
+
+
+AUTO_CLASSES = {
+    "feature-extraction": "AutoModel",
+    "fill-mask": "AutoModelForMaskedLM",
+    "pretraining": "AutoModelForPreTraining",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "next-sentence-prediction": "AutoModelForNextSentencePrediction",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "image-feature-extraction": "AutoModel",
+    "image-classification": "AutoModelForImageClassification",
+    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
+    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
+    "text-generation": "AutoModelForCausalLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+}
+
+
+ENCODERS_ALONE = ("t5", "mt5")  # of encoder-decoders, which AutoModel would load whole
+
+
+class Transformers:
+    """The unpatched original in the transformers library."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+        try:
+            import transformers
+        except ImportError:
+            raise UnsupportedError(
+                "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
+            ) from None
+        self.pooler = resolved.spec.pooler
+        decoder = resolved.spec.decoder
+        self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
+        self.new_cache = transformers.DynamicCache
+        name = AUTO_CLASSES[resolved.task]
+        if resolved.task == "feature-extraction" and resolved.model_type in ENCODERS_ALONE:
+            name = "AutoModelForTextEncoding"
+        self.model = transformers_loading.model_from_pretrained(
+            name, checkpoint.folder, dtype=torch.float32
+        ).eval()
+        self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
+
+    @contextmanager
+    def in_double(self) -> Iterator[None]:
+        """Compute in float64 meanwhile, but for what the library itself narrows to float32."""
+        with in_double(self.model):
+            yield
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        outputs = self.model(**tensors(inputs))
+        named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
+        if not self.pooler:
+            named.pop("pooler_output", None)  # a layer that the checkpoint lacks, made up by the library
+        return {name: value.numpy() for name, value in named.items()}
+
+    @torch.inference_mode()
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
+        """See Reference."""
+        ids = torch.tensor([tokens])
+        if source is None:
+            # A cache made without the config keeps every token, where a window would drop the older ones.
+            cached = {"past_key_values": self.new_cache(), "use_cache": True}
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            outputs = self.model(**inputs, **(cached if self.caches else {}))
+            past = self._own_heads(_cache(outputs.past_key_values, "")) if self.caches else {}
+            return {"logits": outputs.logits[0].numpy(), **past}
+        outputs = self.model(**source_tensors(source), decoder_input_ids=ids, use_cache=True)
+        cache = outputs.past_key_values
+        return {
+            "logits": outputs.logits[0].numpy(),
+            "last_hidden_state": outputs.encoder_last_hidden_state[0].numpy(),
+            **_cache(cache.self_attention_cache, ".decoder"),
+            **_cache(cache.cross_attention_cache, ".encoder"),
+        }
+
+    def _own_heads(self, caches: Arrays) -> Arrays:
+        """Caches (K,T,H) without the copies of key heads that some models make before they store them."""
+        own = {}
+        for name, array in caches.items():
+            heads = self.kv_heads[int(name.split(".")[1])]
+            own[name] = array[:: len(array) // heads]
+        return own
+
+
+def _cache(cache, part: str) -> Arrays:
+    """A transformers cache as arrays (K,T,H) by output name, in its present form and that of version 4."""
+    if hasattr(cache, "layers"):
+        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+    else:
+        pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
+    return {
+        f"present.{i}{part}.{kind}": tensor[0].numpy()
+        for i, pair in enumerate(pairs)
+        for kind, tensor in zip(("key", "value"), pair, strict=True)
+    }
+
+
+REFERENCES = {"twin": Twin, "transformers": Transformers}

@@ -1,0 +1,145 @@
+"""A third opinion: PyTorch's own exporter makes a graph of the twin, which shares nothing with ours."""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import onnxruntime as ort
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+from txmodels.model import Model
+from txmodels.towers import Towers
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import UnsupportedError
+from txexport.families import Resolved
+from txexport.runtime.session import FATAL_ONLY
+from txexport.spec import EmbeddingSpec, HeadKind, StackSpec
+from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
+
+BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
+Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and which of their axes are free
+
+
+class _Traced(nn.Module):
+    """What the exporter follows: `call`, which uses `model`. `outputs` are named once it has run."""
+
+    def __init__(self, model: nn.Module, call: Callable[..., dict[str, Tensor]], inputs: list[str]):
+        super().__init__()
+        self.model, self.call, self.inputs = model, call, inputs
+        self.outputs: list[str] = []
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Inputs in the order of `inputs`."""
+        found = self.call(self.model, **dict(zip(self.inputs, values, strict=True)))
+        self.outputs = list(found)
+        return tuple(found.values())
+
+
+class Third:
+    """The twin as torch.onnx.export writes it, in ONNX Runtime.
+
+    An encoder, or two towers, with all their outputs; a decoder in one pass from an empty cache, with its
+    encoder in the same graph where it has one. Raises UnsupportedError with the exporter's reason where it
+    cannot.
+    """
+
+    name = "torch.onnx"
+    caches = True
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+        model = Twin(checkpoint, resolved).model
+        call, examples = _traced(model)
+        self._traced = _Traced(model, call, list(examples)).eval()
+        values = tuple(value for value, _ in examples.values())
+        with torch.inference_mode():
+            self._traced(*values)  # which tells the outputs' names; the exporter traces a copy
+        self._session = _exported(self._traced, values, (tuple(axes for _, axes in examples.values()),))
+
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        ports = [port.name for port in self._session.get_inputs()]
+        values = [inputs[name] for name in self._traced.inputs]
+        found = self._session.run(None, dict(zip(ports, values, strict=True)))
+        return dict(zip(self._traced.outputs, found, strict=True))
+
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
+        """See Reference."""
+        given = {name: value.numpy() for name, value in source_tensors(source).items()}
+        found = self.encode(given | {"decoder_input_ids": np.array([tokens])})
+        return {name: array[0] for name, array in found.items()}
+
+
+def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
+    """What of the model is exported, and from which inputs."""
+    if isinstance(model, Towers):
+        return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
+    spec = model.spec
+    if not spec.generates:
+        assert spec.encoder is not None
+        if not model.reads_tokens:
+            return read, _signal(spec.encoder, BATCH)
+        return read, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
+    examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
+    if spec.encoder is not None:
+        ids = torch.full((1, TOKENS + 2), 5)
+        if model.reads_tokens:
+            axes = {1: Dim.DYNAMIC}
+            examples |= {"input_ids": (ids, axes), "attention_mask": (torch.ones_like(ids), axes)}
+        else:
+            examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+    return one_pass, examples
+
+
+def _texts(stack: StackSpec, choices: bool = False) -> Examples:
+    """A batch of texts, or of several for each row."""
+    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.words.segments > 1)
+    names += ["global_attention_mask"] * stack.global_tokens
+    size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
+    axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
+    return {name: (torch.ones(size, dtype=torch.long), axes) for name in names}
+
+
+def _signal(stack: StackSpec, batch: int) -> Examples:
+    """A batch of images or sounds."""
+    embedding = stack.embedding
+    assert not isinstance(embedding, EmbeddingSpec)
+    name, sizes = embedding.input
+    axes = {axis: Dim.DYNAMIC for axis, size in enumerate(("batch", *sizes)) if isinstance(size, str)}
+    return {name: (torch.ones(batch, *embedding.shape), axes)}
+
+
+def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:
+    """The exporter's graph in a session, and its chatter nowhere."""
+    before, nowhere = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)  # several of PyTorch's loggers tell a failure, and at length
+    try:
+        with (
+            warnings.catch_warnings(action="ignore"),
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+            torch.inference_mode(),
+        ):
+            program = torch.onnx.export(module, example, dynamo=True, dynamic_shapes=shapes, verbose=False)
+        assert program is not None
+        options = ort.SessionOptions()
+        options.log_severity_level = FATAL_ONLY
+        return ort.InferenceSession(
+            program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # whatever the exporter or the runtime says of what it cannot do
+        raise UnsupportedError(f"torch.onnx.export cannot: {_reason(error)}") from error
+    finally:
+        logging.disable(before)
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause's first line."""
+    while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"[:300]

@@ -1,0 +1,37 @@
+"""Reports as files: JSON, Markdown, JUnit and HTML."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from txexport.errors import InputError
+from txexport.verification.reports import html_page, json_text, junit, markdown
+from txexport.verification.result import Report
+
+FORMS: dict[str, Callable[[Report | Sequence[Report]], str]] = {
+    ".json": json_text.render,
+    ".md": markdown.render,
+    ".xml": junit.render,
+    ".html": html_page.render,
+}
+
+
+def check(path: str | Path, form: str | None = None) -> str:
+    """The form, a key of FORMS, of a report at `path`: that of its suffix unless given.
+
+    Raises InputError where the suffix means no form, or where no file can be.
+    """
+    path = Path(path)
+    form = path.suffix.lower() if form is None else form
+    if form not in FORMS:
+        raise InputError(f"report '{path}' ends in '{path.suffix}', expected one of {', '.join(FORMS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, so the report cannot be written there")
+    return form
+
+
+def write(reports: Report | Sequence[Report], path: str | Path, form: str | None = None) -> None:
+    """Write one report, or several as one file. Raises as `check`, and OSError."""
+    text = FORMS[check(path, form)](reports)
+    Path(path).write_text(text, encoding="utf-8")

@@ -1,0 +1,137 @@
+"""A report as one page of its own: no script, no other file, light and dark, for a desk or a phone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from txexport.printable import clean
+from txexport.verification.reports import layer_plot, plot
+from txexport.verification.reports.common import facts, hashes, listed, number, outcome
+from txexport.verification.result import CHECKPOINT, CaseReport, Report, TensorCheck
+
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+def render(reports: Report | Sequence[Report]) -> str:
+    """The page: for several reports a table of them first."""
+    found = listed(reports)
+    ok = bool(found) and all(report.ok for report in found)
+    verdict = ("equal" if ok else "NOT EQUAL") if found else "nothing was compared"
+    about = text(found[0].bundle) if len(found) == 1 else f"{len(found)} bundles"
+    body = [_overview(found)] if len(found) > 1 else []
+    body += ["\n".join(_section(place, report)) for place, report in enumerate(found, 1)]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{about}: {verdict}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+{plot.SHAPES}
+<main>
+<h1 class="{"pass" if ok else "fail"}">{about}: {verdict}</h1>
+{"".join(body)}
+</main>
+</body>
+</html>
+"""
+
+
+def text(value: str) -> str:
+    """Text that is no markup."""
+    return escape(clean(value))
+
+
+def _overview(reports: Sequence[Report]) -> str:
+    rows = [
+        [
+            f'<a href="#report-{place}">{text(report.bundle)}</a>',
+            text(report.model_type),
+            _badge(report.verdict, report.ok),
+        ]
+        for place, report in enumerate(reports, 1)
+    ]
+    return _table(["bundle", "model", ""], rows)
+
+
+def _section(place: int, report: Report) -> Iterator[str]:
+    yield f'<section id="report-{place}">'
+    yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
+    yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
+    if report.failed:
+        commands = "\n".join(report.repeat(case) for case in report.failed)
+        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
+    if report.runtimes[1:]:
+        yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
+    for runtime in report.runtimes:
+        yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
+        yield plot.render(report, runtime)
+    if report.behaviours():
+        rows = [[text(name), text(said.summary)] for name, said in report.behaviours().items()]
+        yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
+    if report.layers is not None:
+        yield "<h3>Errors by layer</h3>"
+        yield layer_plot.render(report.layers)
+    details = [_case(case, report.against(case), report.rounded) for case in report.cases]
+    yield f"<h3>Cases and tensors</h3>{''.join(details)}"
+    rows = [[text(name), text(value)] for name, value in facts(report).items()]
+    yield f"<h3>Versions and environment</h3>{_table([], rows)}"
+    if hashes(report):
+        rows = [[where, text(file), f"<code>{text(digest)}</code>"] for where, file, digest in hashes(report)]
+        yield f"<h3>SHA-256, as txexport.json has them</h3>{_table(['', 'file', 'hash'], rows)}"
+    yield "</section>"
+
+
+def _grid(report: Report) -> str:
+    """A line a case, and a column a runtime."""
+    rows = [
+        [text(name), text(reference), *(_error(found.get(runtime)) for runtime in report.runtimes)]
+        for (name, reference), found in report.rows().items()
+        if reference != CHECKPOINT
+    ]
+    return _table(["case", "against", *map(text, report.runtimes)], rows)
+
+
+def _error(case: CaseReport | None) -> str:
+    if case is None or case.skipped is not None or case.worst is None:
+        return "" if case is None else _badge(outcome(case), case.ok)
+    return number(case.worst.error) if case.ok else f'<b class="fail">{number(case.worst.error)}</b>'
+
+
+def _case(case: CaseReport, against: str, rounded: bool) -> str:
+    word, worst = outcome(case), case.worst
+    error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
+    title = f"{error}{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>"
+    start = f"<details{' open' if word == 'FAILED' else ''}>"
+    if worst is None:
+        inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
+    else:
+        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
+        failed_first = sorted(case.checks, key=lambda check: check.ok)
+        inside = _table(heads, (_check(check, rounded) for check in failed_first), "checks")
+    return f"{start}<summary>{title}</summary>{inside}</details>\n"
+
+
+def _check(check: TensorCheck, rounded: bool) -> list[str]:
+    error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
+    said = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
+    cells = [text(check.output) + said, f"{check.elements:,}", error, number(check.tolerance)]
+    if rounded:
+        cells.append("" if check.rounding is None else number(check.rounding))
+    return cells
+
+
+def _badge(word: str, ok: bool) -> str:
+    kind = "none" if word == "skipped" else "pass" if ok else "fail"
+    return f'<span class="badge {kind}">{text(word)}</span>'
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "texts") -> str:
+    """A table of cells that are HTML already; without heads, of rows only."""
+    head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f'<div class="wide"><table class="{kind}">{head}{body}</table></div>\n'

@@ -1,0 +1,67 @@
+"""A report for CI servers: JUnit's XML, a testcase for each case, reference and runtime."""
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from txexport.printable import clean
+from txexport.verification.reports.common import facts, hashes, listed, number, outcome
+from txexport.verification.result import RUNTIME, CaseReport, Report
+
+
+def render(reports: Report | Sequence[Report]) -> str:
+    """A testsuite a report; a case that raised is a failure too."""
+    suites = [_suite(report) for report in listed(reports)]
+    counts = ("tests", "failures", "errors", "skipped")
+    totals = {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in counts}
+    root = Element("testsuites", {"name": "txexport verify", **totals})
+    root.extend(suites)
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(report: Report) -> Element:
+    words = [outcome(case) for case in report.cases]
+    suite = Element(
+        "testsuite",
+        {
+            "name": clean(report.bundle),
+            "tests": str(len(words)),
+            "failures": str(words.count("FAILED")),
+            "errors": "0",
+            "skipped": str(words.count("skipped")),
+            "time": f"{sum(case.seconds for case in report.cases):.3f}",
+            **({"timestamp": report.created} if report.created else {}),
+        },
+    )
+    properties = SubElement(suite, "properties")
+    said = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    if report.layers is not None:
+        said["layers"] = report.layers.summary
+    said |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
+    for name, value in said.items():
+        SubElement(properties, "property", {"name": clean(name), "value": clean(value)})
+    for case in report.cases:
+        suite.append(_testcase(report, case))
+    return suite
+
+
+def _testcase(report: Report, case: CaseReport) -> Element:
+    parts = ["txexport", report.model_type, report.task, case.reference]
+    if case.runtime not in (None, RUNTIME):
+        parts.append(str(case.runtime))
+    name = ".".join(parts)
+    values = {"classname": clean(name), "name": clean(case.name), "time": f"{case.seconds:.3f}"}
+    element = Element("testcase", values)
+    if case.skipped is not None:
+        SubElement(element, "skipped", {"message": clean(case.skipped)})
+    elif not case.ok:
+        failure = SubElement(element, "failure", {"message": clean(case.summary), "type": "NotEqual"})
+        lines = [
+            f"{check.output}: error {number(check.error)}, bound {number(check.tolerance)},"
+            f" {check.elements:,} numbers"
+            for check in case.checks
+            if not check.ok
+        ]
+        said = [case.exception] if case.exception is not None else lines
+        failure.text = clean("\n".join([*said, f"repeat: {report.repeat(case)}"]))
+    return element

@@ -1,0 +1,61 @@
+"""Errors by layer as an inline SVG: a track a layer in the order of computing, a mark a component."""
+
+from collections.abc import Sequence
+from html import escape
+
+from txexport.printable import clean
+from txexport.verification.layers.result import ComponentCheck, LayerReport
+from txexport.verification.reports.common import number
+from txexport.verification.reports.plot import HEAD, TRACK, across, axis, decades, mark
+
+
+def render(layers: LayerReport) -> str:
+    """What the components say in words, and the plot with its legend."""
+    said = f"<p>{escape(clean(layers.summary))}.</p>"
+    if layers.checks and layers.skipped is not None:
+        said += f"<p>{escape(clean(layers.skipped))}.</p>"
+    rows = layers.rows()
+    if not rows:
+        return said
+    numbers = [n for c in layers.checks for n in (c.error, c.accumulated or 0.0, c.tolerance)]
+    first, last = decades(numbers)
+    height = HEAD + TRACK * len(rows)
+    label = f"errors of {len(rows)} layers on a logarithmic axis, with the bound"
+    parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
+    parts += axis(first, last, height)
+    for bound in sorted({check.tolerance for check in layers.checks}):
+        x = across(bound, first, last)
+        parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
+    for row, (name, checks) in enumerate(rows.items()):
+        y = HEAD + TRACK * row
+        parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
+        parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
+        parts += _marks(checks, y + 26, first, last)
+    return "\n".join([said, *parts, "</svg>", LEGEND])
+
+
+def _marks(checks: Sequence[ComponentCheck], y: int, first: int, last: int) -> list[str]:
+    """A mark a component's own error, what failed on top, and one for what has come together by its end."""
+    found = []
+    drifts = [check for check in checks if check.accumulated is not None]
+    for check in drifts[-1:]:
+        assert check.accumulated is not None
+        said = f"in the whole graph: {check.component}, {check.value}, {number(check.accumulated)}"
+        found.append(mark("accumulated", check.accumulated, said, y, first, last))
+    for check in sorted(checks, key=lambda check: not check.ok):
+        said = f"{check.component}, {check.what}: error {number(check.error)} of {number(check.tolerance)}"
+        found.append(mark("twin" if check.ok else "failed", check.error, said, y, first, last))
+    return found
+
+
+def _sign(kind: str, said: str) -> str:
+    shape = f'<use href="#{kind}" class="{kind}" x="7" y="7"/>'
+    return f'<span><svg width="14" height="14">{shape}</svg>{said}</span>'
+
+
+SIGNS = {
+    "twin": "a component alone, on the twin's numbers",
+    "failed": "beyond its budget",
+    "accumulated": "the end of a layer in the whole graph",
+}
+LEGEND = f'<p class="legend">{"".join(_sign(*pair) for pair in SIGNS.items())}</p>'

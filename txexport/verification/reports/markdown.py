@@ -1,0 +1,108 @@
+"""A report for a pull request: short, with what failed and how to repeat it."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from txexport.printable import clean
+from txexport.verification.reports.common import facts, hashes, listed, number
+from txexport.verification.result import EVERY, Report, TensorCheck
+
+MOST = 10  # failed cases written out
+
+
+def render(reports: Report | Sequence[Report]) -> str:
+    """A section a report, in GitHub's Markdown."""
+    sections = ["\n".join(_section(report)) for report in listed(reports)]
+    return "\n\n".join(sections or ["No bundle was compared."]) + "\n"
+
+
+def _section(report: Report) -> Iterator[str]:
+    yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
+    said = "; ".join(f"{name}: {found.summary}" for name, found in report.behaviours().items())
+    about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
+    yield f"\n{about}.{f' {_code(said)}' if said else ''}"
+    yield from _outputs(report)
+    yield from _failed(report)
+    if report.layers is not None:
+        yield f"\n**By layer**: {_code(report.layers.summary)}"
+    yield from _untried(report)
+    yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
+    for name, value in facts(report).items():
+        yield f"| {_cell(name)} | {_cell(value)} |"
+    for place, file, digest in hashes(report):
+        yield f"| {_cell(f'{place} {file}')} | {_cell(digest)} |"
+    yield "\n</details>"
+
+
+def _outputs(report: Report) -> Iterator[str]:
+    """The worst errors: a line an output, and a column a runtime where there are several."""
+    several = report.runtimes[1:] != []
+    columns = (
+        [report.worst_outputs(name) for name in report.runtimes] if several else [report.worst_outputs()]
+    )
+    outputs = {output: check for column in reversed(columns) for output, check in column.items()}
+    if outputs:
+        heads = [_cell(name) for name in report.runtimes] if several else ["worst error"]
+        heads += ["bound", *(["PyTorch in float32"] * report.rounded)]
+        yield f"\n| output | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}"
+    for output, check in outputs.items():
+        errors = [_error(column.get(output)) for column in columns]
+        yield f"| {_cell(output)} | {' | '.join(errors)} | {number(check.tolerance)} |" + _rounding(
+            report, check
+        )
+
+
+def _error(check: TensorCheck | None) -> str:
+    return "" if check is None else number(check.error) + ("" if check.ok else " ❌")
+
+
+def _untried(report: Report) -> Iterator[str]:
+    """Which of several runtimes did not run, and why."""
+    found = {
+        case.runtime: case.skipped for case in report.cases if case.name == EVERY and case.skipped is not None
+    }
+    for runtime, why in found.items():
+        if runtime is not None:
+            yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
+
+
+def _rounding(report: Report, check: TensorCheck) -> str:
+    if not report.rounded:
+        return ""
+    return f" {'' if check.rounding is None else number(check.rounding)} |"
+
+
+def _failed(report: Report) -> Iterator[str]:
+    failed = report.failed
+    if not failed:
+        tried = sum(case.skipped is None for case in report.cases)
+        yield f"\n{tried} cases passed, {len(report.cases) - tried} skipped."
+        return
+    yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n\n| case | against | |\n|---|---|---|"
+    for case in failed[:MOST]:
+        yield f"| {_cell(case.name)} | {_cell(report.against(case))} | {_cell(case.summary)} |"
+    if len(failed) > MOST:
+        yield f"\nand {len(failed) - MOST} more."
+    commands = clean("\n".join(report.repeat(case) for case in failed[:MOST]))
+    fence = "`" * max(3, _ticks(commands) + 1)
+    yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
+
+
+def _ticks(text: str) -> int:
+    """The longest run of backticks."""
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _code(text: str) -> str:
+    """Text that is read literally: no markup, no mention, no link."""
+    line = " ".join(clean(text).split()) or " "
+    fence = "`" * (_ticks(line) + 1)
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
+
+
+def _cell(text: str) -> str:
+    """The same in a table, where a bar after a backslash ends the cell, escaped or not, but as a number."""
+    line = " ".join(clean(text).split())
+    if "\\|" not in line:
+        return _code(line).replace("|", "\\|")
+    return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in line)}</code>"

@@ -1,0 +1,111 @@
+"""Errors by case as an inline SVG: a track a case, a mark a tensor, a logarithmic axis with the bound.
+
+Positions across are percentages, so that the plot fits any width and its letters stay as large as the page's.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from txexport.printable import clean
+from txexport.verification.reports.common import number
+from txexport.verification.result import CaseReport, Report, TensorCheck
+
+LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
+HEAD, TRACK = 34, 38  # pixels
+
+# One mark a reference, by shape and colour, and one for what failed.
+SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
+<circle id="twin" r="4"/>
+<path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
+<path id="other" d="M-4-4H4V4H-4Z"/>
+<path id="float64" d="M0 5 5-4-5-4Z"/>
+<path id="torch.onnx" d="M-5 3 0-5 5 3Z"/>
+<path id="failed" d="M-4-4 4 4M4-4-4 4"/>
+<path id="accumulated" d="M0-5 5 4-5 4Z"/>
+</defs></svg>"""
+
+
+def render(report: Report, runtime: str) -> str:
+    """The plot of one runtime and its legend."""
+    cases = [case for case in report.cases if case.runtime == runtime and case.skipped is None]
+    names = list(dict.fromkeys(case.name for case in cases))
+    if not names:
+        return "<p>No case ran.</p>"
+    first, last = decades(
+        n for case in cases for check in case.checks for n in (check.error, check.tolerance)
+    )
+    height = HEAD + TRACK * len(names)
+    label = f"errors of {len(names)} cases on a logarithmic axis, with the bound"
+    parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
+    parts += axis(first, last, height)
+    for bound in sorted({check.tolerance for case in cases for check in case.checks}):
+        x = across(bound, first, last)
+        parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
+    for row, name in enumerate(names):
+        y = HEAD + TRACK * row
+        parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
+        parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
+        for case in cases:
+            parts += _marks(case, y + 26, first, last) if case.name == name else ()
+    return "\n".join([*parts, "</svg>", _legend(cases)])
+
+
+def decades(numbers: Iterable[float]) -> tuple[int, int]:
+    """The powers of ten that hold every error and bound."""
+    known = [number for number in numbers if 0 < number < math.inf]
+    if not known:
+        return -8, -4
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    return first, max(last, first + 1)
+
+
+def across(error: float, first: int, last: int) -> str:
+    """Where an error is: zero on the left, what is not finite on the right."""
+    if not math.isfinite(error):
+        return f"{RIGHT}%"
+    if error == 0:
+        return f"{LEFT}%"
+    return f"{FIRST + (LAST - FIRST) * (math.log10(error) - first) / (last - first):.2f}%"
+
+
+def axis(first: int, last: int, height: int) -> Iterator[str]:
+    """The lines and labels of the decades."""
+    step = 1 + (last - first) // 7
+    ticks = {f"1e{power}": across(10.0**power, first, last) for power in range(first, last + 1, step)}
+    for label, x in ({"0": across(0, first, last)} | ticks | {"∞": across(math.inf, first, last)}).items():
+        yield f'<line class="tick" x1="{x}" x2="{x}" y1="{HEAD - 16}" y2="{height}"/>'
+        yield f'<text class="tick" x="{x}" y="12">{label}</text>'
+
+
+def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:
+    """A mark a tensor, the failed ones on top; of a case that raised, one."""
+    if not case.checks:
+        yield mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
+    for check in sorted(case.checks, key=lambda check: not check.ok):
+        kind = _kind(case.reference) if check.ok else "failed"
+        yield mark(kind, check.error, _said(case, check), y, first, last)
+
+
+def mark(kind: str, error: float, said: str, y: int, first: int, last: int) -> str:
+    """One mark, which says what it is where it is pointed at."""
+    x = across(error, first, last)
+    return f'<use href="#{kind}" class="{kind}" x="{x}" y="{y}"><title>{escape(clean(said))}</title></use>'
+
+
+def _said(case: CaseReport, check: TensorCheck) -> str:
+    return f"{case.reference}: {check.output}, error {number(check.error)} of {number(check.tolerance)}"
+
+
+def _kind(reference: str) -> str:
+    """The mark of a reference; what a comparison was with has any name."""
+    return reference if reference in ("twin", "transformers", "float64") else "other"
+
+
+def _legend(cases: list[CaseReport]) -> str:
+    kinds = {escape(clean(case.reference)): _kind(case.reference) for case in cases}
+    kinds |= {"failed": "failed"} if any(not case.ok for case in cases) else {}
+    signs = {name: f'<use href="#{kind}" class="{kind}" x="7" y="7"/>' for name, kind in kinds.items()}
+    signs["bound"] = '<line class="bound" x1="7" x2="7" y1="0" y2="14"/>'
+    marks = [f'<span><svg width="14" height="14">{sign}</svg>{name}</span>' for name, sign in signs.items()]
+    return f'<p class="legend">{"".join(marks)}</p>'

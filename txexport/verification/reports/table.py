@@ -1,0 +1,95 @@
+"""A report, for a terminal."""
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from txexport.printable import line
+from txexport.verification.layers import table as layer_table
+from txexport.verification.result import CaseReport, Report
+
+OK, FAILED, SKIPPED = Text("ok", "green"), Text("FAILED", "red"), Text("not tried", "dim")
+
+
+def render(report: Report, cases: bool = True) -> Group:
+    """A verdict, then, with `cases`, one line a case: with the output that came out worst, or, where there
+    are several runtimes, with the worst error in each."""
+    verdict = (report.verdict, "bold green" if report.ok else "bold red")
+    title = Text.assemble(line(f"{report.bundle}: "), verdict, line(f" {report.scope}"))
+    facts = Text(line(report.facts))
+    layers = [] if report.layers is None else [layer_table.render(report.layers, cases)]
+    if not cases:
+        return Group(title, facts, *layers)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    if len(report.runtimes) > 1:
+        return Group(title, facts, _fill(table, report), *_notes(report))
+    table.add_column("case", no_wrap=True)
+    table.add_column("against", no_wrap=True)
+    table.add_column("worst output")
+    table.add_column("error", justify="right")
+    if report.rounded:
+        table.add_column("in float32", justify="right", no_wrap=True)
+    table.add_column("")
+    for case in report.cases:
+        *cells, last = _cells(case)
+        table.add_row(*cells, *([_rounding(case)] if report.rounded else []), last)
+    return Group(title, facts, table, *_behaviours(report), *layers)
+
+
+def _behaviours(report: Report) -> list[Text]:
+    """What the outputs say, a line each."""
+    return [Text(line(f"{output}: {said.summary}")) for output, said in report.behaviours().items()]
+
+
+def _rounding(case: CaseReport) -> Text:
+    """What float32 alone is off by, in the output that came out worst."""
+    worst = case.worst
+    return Text() if worst is None or worst.rounding is None else Text(f"{worst.rounding:.0e}")
+
+
+def _cells(case: CaseReport) -> list[Text]:
+    start = [Text(line(case.name)), Text(line(case.reference))]
+    if case.skipped is not None:
+        return [*start, Text(line(case.skipped)), Text(), SKIPPED]
+    worst = case.worst
+    if case.exception is not None or worst is None:
+        return [*start, Text(line(case.summary)), Text(), FAILED]
+    return [*start, Text(line(worst.output)), Text(f"{worst.error:.0e}"), OK if case.ok else FAILED]
+
+
+def _fill(table: Table, report: Report) -> Table:
+    """A column a runtime, and a last one for the line."""
+    table.add_column("case")
+    table.add_column("against", no_wrap=True)
+    for runtime in report.runtimes:
+        title = Text(line(runtime).replace("-", "-\n"))
+        table.add_column(title, justify="right", overflow="fold", min_width=9)
+    table.add_column("")
+    for (name, reference), found in report.rows().items():
+        errors = [_error(found.get(runtime)) for runtime in report.runtimes]
+        tried = [case for case in found.values() if case.skipped is None]
+        verdict = (OK if all(case.ok for case in tried) else FAILED) if tried else SKIPPED
+        table.add_row(Text(line(name)), Text(line(reference)), *errors, verdict)
+    return table
+
+
+def _error(case: CaseReport | None) -> Text:
+    """The worst error of a case in one runtime, in its place among the others."""
+    if case is None:
+        return Text()
+    if case.skipped is not None:
+        return SKIPPED
+    if case.exception is not None or case.worst is None:
+        return FAILED
+    return Text(f"{case.worst.error:.0e}", "" if case.ok else "red")
+
+
+def _notes(report: Report) -> list[Text]:
+    """What the errors leave out: why something was not tried, or what ended it."""
+    said = {
+        (case.runtime, case.summary): None
+        for case in report.cases
+        if case.skipped is not None or case.exception is not None
+    }
+    return [Text(line(f"{runtime}: {summary}" if runtime else summary)) for runtime, summary in said]

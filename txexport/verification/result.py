@@ -1,0 +1,316 @@
+"""What verify found, and how near is near enough."""
+
+import dataclasses
+import math
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from txexport.verification.agreement import Behaviour
+from txexport.verification.bounds import RELATIVE, largest_error
+from txexport.verification.layers.result import LayerReport
+
+TINY_PARAMETERS = 1_000_000
+REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
+
+CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
+RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
+IDENTITY = "exported graphs"  # the check that graphs are those that export writes
+EVERY = "all cases"  # in place of a case's name, where none could be tried
+Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
+FORMAT = 1  # of a report as JSON; schema.json says what is in it
+
+
+def tolerance(parameters: int) -> float:
+    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
+    return RELATIVE if parameters < TINY_PARAMETERS else REAL
+
+
+class SkipError(Exception):
+    """A check that is not to be made after all; its text says why."""
+
+
+@dataclass(frozen=True)
+class TensorCheck:
+    """One output over one case: the largest error of `elements` numbers, all those that are not padding.
+
+    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what the
+    reference in float32 is off by from itself in float64, None where that was not measured.
+    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
+    """
+
+    output: str
+    elements: int
+    error: float
+    tolerance: float
+    rounding: float | None = None
+    behaviour: Behaviour | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every number is within tolerance, and every choice equal or a tie; none compared is not."""
+        return (
+            self.elements > 0
+            and self.error <= self.tolerance
+            and (self.behaviour is None or self.behaviour.ok)
+        )
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
+
+    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
+    what ran the graphs, None where nothing did. `seconds` is how long it took.
+    """
+
+    name: str
+    reference: str
+    checks: list[TensorCheck] = field(default_factory=list)
+    exception: str | None = None
+    skipped: str | None = None
+    runtime: str | None = None
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed; a case without checks passes only if it says why."""
+        if self.skipped is not None:
+            return True
+        return self.exception is None and bool(self.checks) and all(check.ok for check in self.checks)
+
+    @property
+    def worst(self) -> TensorCheck | None:
+        """The check with the largest error, of those that failed where any did."""
+        return max(self.checks, key=lambda check: (not check.ok, check.error), default=None)
+
+    @property
+    def summary(self) -> str:
+        """What came out, in a line."""
+        if self.skipped is not None:
+            return self.skipped
+        if self.exception is not None or self.worst is None:
+            return " ".join((self.exception or "nothing was compared").split())
+        said = self.worst.behaviour
+        if said is not None and not said.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {said.summary}"
+        return f"{self.worst.output} is off by {self.worst.error:.0e}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All cases of one bundle in each runtime, and what it was that ran them.
+
+    `runtime` names the runtimes that ran, with their devices; `device` is ONNX Runtime's. `versions` are
+    those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
+    name, those of the bundle as its files were read. `cases` are the chosen ones: `selection` is "full",
+    "quick", or the names that were asked for. `source` is the checkpoint where one was given. `command` are
+    the words that began it, where that was not verify. `layers` say which component is wrong, where that
+    was asked; the verdict is the cases'. `texts` is the file of
+    real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens, experts.
+    """
+
+    bundle: str
+    model_type: str
+    task: str
+    runtime: str
+    versions: dict[str, str]
+    cases: list[CaseReport]
+    environment: dict[str, str] = field(default_factory=dict)
+    checkpoint_sha256: dict[str, str] = field(default_factory=dict)
+    bundle_sha256: dict[str, str] = field(default_factory=dict)
+    selection: str | list[str] = "full"
+    source: str | None = None
+    device: str = "cpu"
+    created: str = ""
+    command: list[str] = field(default_factory=list)
+    layers: LayerReport | None = None
+    texts: str | None = None
+    reach: Reach = field(default_factory=dict)
+
+    @property
+    def references(self) -> list[str]:
+        """What the bundle was held against, each at least once."""
+        return list(dict.fromkeys(case.reference for case in self.cases if case.skipped is None))
+
+    @property
+    def runtimes(self) -> list[str]:
+        """The runtimes that were wanted, tried or not."""
+        return list(dict.fromkeys(case.runtime for case in self.cases if case.runtime is not None))
+
+    def against(self, case: CaseReport) -> str:
+        """What a case was held against, and, where there are several runtimes, on which."""
+        return f"{case.reference} on {case.runtime}" if case.runtime and self.runtimes[1:] else case.reference
+
+    def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
+        """The cases by name and reference, and then by runtime: a row each, and a column a runtime."""
+        found: dict[tuple[str, str], dict[str | None, CaseReport]] = {}
+        for case in self.cases:
+            found.setdefault((case.name, case.reference), {})[case.runtime] = case
+        return found
+
+    @property
+    def failed(self) -> list[CaseReport]:
+        """The cases that failed."""
+        return [case for case in self.cases if not case.ok]
+
+    @property
+    def ok(self) -> bool:
+        """Whether at least one case ran and none failed."""
+        return all(case.ok for case in self.cases) and any(case.checks for case in self.cases)
+
+    @property
+    def verdict(self) -> str:
+        """In two words or fewer."""
+        return "equal" if self.ok else "NOT EQUAL"
+
+    @property
+    def scope(self) -> str:
+        """What the verdict is about: references, runtime, and which cases where they are not all."""
+        ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
+        against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
+        part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
+        alone = not self.command and CHECKPOINT not in self.references
+        files = "; graphs and files were not compared" * alone
+        named = f" (only {len(self.selection)} by name{files})"
+        scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+
+    @property
+    def edited(self) -> str | None:
+        """Which graphs are not the exported ones, where that was allowed."""
+        said = (case.skipped for case in self.cases if case.name == IDENTITY)
+        return next((why.partition(": ")[0] for why in said if why is not None), None)
+
+    @property
+    def facts(self) -> str:
+        """How much was compared and how near it is, or the first failure."""
+        about = f"{self.model_type}, {self.task}"
+        if self.failed:
+            first = self.failed[0]
+            said = f"{first.name} ({self.against(first)}): {first.summary}"
+            facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
+            blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
+            return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
+        checks = [check for case in self.cases for check in case.checks]
+        bound = max((check.tolerance for check in checks), default=0.0)
+        within = f"{bound:.0e}" if self.command else f"{RELATIVE:.0e} or float32's own rounding"
+        numbers = f"{sum(check.elements for check in checks):,} numbers compared, each within {within}"
+        return "; ".join([f"{about}: {numbers}", *self._asides])
+
+    @property
+    def _asides(self) -> list[str]:
+        """How far the cases look, and what else a reader of the verdict should know."""
+        beyond = self.layers is not None and self.layers.beyond
+        said = [self.reached] if self.reach else []
+        return [*said, "yet components are beyond their budget alone"] if beyond else said
+
+    @property
+    def reached(self) -> str:
+        """How far the cases look, in words."""
+        return "up to " + ", ".join(
+            f"{number:,} {name}" if limit is None else f"{number:,} of {limit:,} {name}"
+            for name, (number, limit) in self.reach.items()
+        )
+
+    @property
+    def rounded(self) -> bool:
+        """Whether there is a float32 twin's error beside the bundle's."""
+        return any(check.rounding is not None for case in self.cases for check in case.checks)
+
+    def worst_outputs(self, runtime: str | None = None) -> dict[str, TensorCheck]:
+        """The worst check of each output of the graphs, layers taken together: `present.*.key`.
+
+        Of one runtime, or of all.
+        """
+        worst: dict[str, TensorCheck] = {}
+        for case in self.cases:
+            wanted = case.reference != CHECKPOINT and runtime in (None, case.runtime)
+            for check in case.checks if wanted else ():
+                output = re.sub(r"\.\d+\.", ".*.", check.output)
+                if output not in worst or check.error > worst[output].error:
+                    worst[output] = check
+        return worst
+
+    def behaviours(self) -> dict[str, Behaviour]:
+        """What the outputs say, by their names, all cases and references together."""
+        found: dict[str, Behaviour] = {}
+        for check in (check for case in self.cases for check in case.checks):
+            if check.behaviour is not None:
+                before = found.get(check.output)
+                found[check.output] = check.behaviour if before is None else before.merged(check.behaviour)
+        return found
+
+    def repeat(self, case: CaseReport) -> str:
+        """The command that runs one case again."""
+        if self.command:
+            return shlex.join([*self.command, "--case", case.name])
+        words = ["txexport", "verify", self.bundle]
+        words += ["--case", case.name] if case.name != EVERY else []
+        words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
+        words += ["--runtime", case.runtime] if case.runtime not in (None, RUNTIME) else []
+        words += ["--texts", self.texts] if self.texts is not None else []
+        words += ["--source", self.source] if self.source is not None else []
+        words += ["--allow-edited"] if self.edited is not None else []
+        own = (case.runtime or RUNTIME).startswith(RUNTIME)
+        words += ["--device", self.device] if self.device != "cpu" and own else []
+        return shlex.join(words)
+
+    def to_dict(self) -> dict:
+        """Plain JSON values, as schema.json describes; an error that is not finite becomes null."""
+        values = {"format": FORMAT, "ok": self.ok, **dataclasses.asdict(self)}
+        for case, record in zip(self.cases, values["cases"], strict=True):
+            record["ok"] = case.ok
+            for check, entry in zip(case.checks, record["checks"], strict=True):
+                entry["ok"] = check.ok
+                for name in ("error", "rounding"):
+                    number = getattr(check, name)
+                    entry[name] = None if number is None or not math.isfinite(number) else number
+        values["layers"] = None if self.layers is None else self.layers.to_dict()
+        values["reach"] = {name: list(pair) for name, pair in self.reach.items()}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "Report":
+        """The report that `to_dict` gave. Raises KeyError or TypeError for what is none."""
+        values = {name: value for name, value in values.items() if name not in ("format", "ok")}
+        cases = []
+        for record in values.pop("cases"):
+            checks = [
+                TensorCheck(
+                    entry["output"],
+                    entry["elements"],
+                    math.inf if entry["error"] is None else entry["error"],
+                    entry["tolerance"],
+                    entry["rounding"],
+                    None if entry["behaviour"] is None else Behaviour(**entry["behaviour"]),
+                )
+                for entry in record["checks"]
+            ]
+            rest = {name: value for name, value in record.items() if name not in ("checks", "ok")}
+            cases.append(CaseReport(checks=checks, **rest))
+        layers = values.pop("layers")
+        values["reach"] = {name: tuple(pair) for name, pair in values["reach"].items()}
+        return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
+
+    def write(self, path: str | Path) -> None:
+        """Write the report to a file; its suffix says how: .json, .md, .xml (JUnit) or .html.
+
+        Raises InputError for another suffix, OSError where the file cannot be written.
+        """
+        from txexport.verification import reports
+
+        reports.write(self, path)
+
+
+def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
+    """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
+    elements, worst = 0, 0.0
+    for found, expected in pairs:
+        elements += expected.size
+        worst = max(worst, largest_error(found, expected))
+    return TensorCheck(output, elements, worst, bound)

@@ -1,0 +1,59 @@
+"""Messages to runtimes in JavaScript: JSON and tensors' bytes in one piece; js/frames.mjs is the same there.
+
+A frame is the length of its JSON in 4 bytes, little-endian, the JSON, and each tensor's numbers in the order
+of the JSON's `tensors`.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.verification.runtimes.runtime import Arrays, Compute
+
+LENGTH = struct.Struct("<I")
+
+Send = Callable[[bytes], bytes]
+
+
+def encode(message: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> bytes:
+    """A frame of a message and tensors of float32 or int64."""
+    listed = [
+        {"name": name, "type": array.dtype.name, "dims": list(array.shape)} for name, array in tensors.items()
+    ]
+    head = json.dumps({**message, "tensors": listed}).encode()
+    return b"".join([LENGTH.pack(len(head)), head, *(array.tobytes() for array in tensors.values())])
+
+
+def decode(frame: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The message and the tensors of a frame."""
+    start = LENGTH.size + LENGTH.unpack_from(frame)[0]
+    message, tensors = json.loads(frame[LENGTH.size : start]), {}
+    for listed in message.pop("tensors"):
+        kind, count = np.dtype(listed["type"]), int(np.prod(listed["dims"], dtype=np.int64))
+        array = np.frombuffer(frame, kind, count, start)
+        tensors[listed["name"]] = array.reshape(listed["dims"])
+        start += array.nbytes
+    return message, tensors
+
+
+def builder(send: Send, about: Callable[[Path], dict[str, Any]]) -> Callable[[Path], Compute]:
+    """What loads a graph at the other end of `send`, which takes a frame and gives the answer's.
+
+    `about` says of a graph what is to be known there. Raises RuntimeError for what the other end refuses.
+    """
+
+    def ask(message: dict[str, Any], tensors: Arrays) -> tuple[dict[str, Any], Arrays]:
+        answer, found = decode(send(encode(message, tensors)))
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer, found
+
+    def build(path: Path) -> Compute:
+        loaded, _ = ask({"call": "load", **about(path)}, {})
+        return lambda feeds: ask({"call": "run", "session": loaded["session"]}, feeds)[1]
+
+    return build

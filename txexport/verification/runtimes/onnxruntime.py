@@ -1,0 +1,24 @@
+"""ONNX Runtime in this process, as applications use it, and without its rewriting of graphs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+from txexport.runtime.session import Session, open_sessions
+from txexport.verification.result import RUNTIME
+from txexport.verification.runtimes.runtime import Files, Runtime
+
+Opened = tuple[str, dict[str, Session]]
+
+
+@contextmanager
+def _open(optimize: bool, files: Files, device: str | None) -> Iterator[Opened]:
+    yield open_sessions(files, device, None, optimize=optimize)
+
+
+def _opener(optimize: bool) -> Callable[[Files, str | None], AbstractContextManager[Opened]]:
+    return partial(_open, optimize)
+
+
+OPTIMIZED = Runtime(RUNTIME, _opener(True), cuda=True)
+UNOPTIMIZED = Runtime("onnxruntime-unoptimized", _opener(False), cuda=True)

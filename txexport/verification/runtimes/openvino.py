@@ -1,0 +1,56 @@
+"""OpenVINO on the CPU, in float32."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import onnx
+
+from txexport.bundle import Manifest
+from txexport.runtime.session import Session
+from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
+
+# Where a processor has bfloat16 or float16, OpenVINO computes in it unless told.
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+def _missing() -> str | None:
+    return None if find_spec("openvino") else "openvino is not installed; pip install 'txexport[runtimes]'"
+
+
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    """What OpenVINO 2026.4 does not know: functions of a model, and lengths of rows given to Attention."""
+    protos = [onnx.load(folder / graph.file, load_external_data=False) for graph in manifest.graphs.values()]
+    if any(proto.functions for proto in protos):
+        opset = " --opset 23" if manifest.cache == "static" and manifest.opset > 23 else ""
+        return f"OpenVINO knows no functions of a model; export with --inline{opset}"
+    if any(node.op_type == "TensorScatter" for proto in protos for node in proto.graph.node):
+        return "OpenVINO does not know the static cache of opset 24; export with --inline --opset 23"
+    return None
+
+
+@contextmanager
+def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+    import openvino
+
+    core = openvino.Core()
+
+    def build(path: Path) -> Compute:
+        request = core.compile_model(core.read_model(path), "CPU", EXACT).create_infer_request()
+
+        def compute(feeds: Arrays) -> Arrays:
+            found = request.infer(dict(feeds))
+            return {name: array for port, array in found.items() for name in port.get_names()}
+
+        return compute
+
+    yield "cpu", {role: load(path, "OpenVINO", build) for role, path in files.items()}
+
+
+def _versions() -> dict[str, str]:
+    return {"openvino": version("openvino")}
+
+
+RUNTIME = Runtime("openvino", _open, versions=_versions, missing=_missing, refuses=_refuses)

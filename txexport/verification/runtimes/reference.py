@@ -1,0 +1,79 @@
+"""ONNX's own reference evaluator: every operator as its specification says it, in numpy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx.inliner import inline_local_functions
+
+from txexport.bundle import Manifest
+from txexport.inspection import flops
+from txexport.runtime.session import Session
+from txexport.spec import ModelSpec
+from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, SignalCase, TowerCase
+from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
+
+MOST = 3e11  # operations of a case: a minute or so, at what one core does here
+
+Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | TowerCase
+
+
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    """What the standard has and the evaluator of onnx 1.23 has not: Pad that crops, Flatten of no rows."""
+    for graph in manifest.graphs.values():
+        proto = onnx.load(folder / graph.file, load_external_data=False)
+        for part in (proto.graph, *proto.functions):
+            constants = {node.output[0]: node for node in part.node if node.op_type == "Constant"}
+            pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
+            if any(number < 0 for node in pads if node is not None for number in node.attribute[0].ints):
+                return "onnx's reference takes no negative pads, with which this graph crops"
+            if any(node.op_type == "NonZero" for node in part.node):
+                return "onnx's reference cannot flatten no rows, which an expert that no token chose has"
+    return None
+
+
+@contextmanager
+def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+    yield "cpu", {role: load(path, "onnx's reference", _build) for role, path in files.items()}
+
+
+def _build(path: Path) -> Compute:
+    from onnx.reference import ReferenceEvaluator  # takes a second
+
+    # Within functions it knows no types, which it needs for operators that are themselves functions, as Gelu,
+    # and it wants functions in the order of their use.
+    evaluator = ReferenceEvaluator(inline_local_functions(onnx.load(path)))
+
+    def compute(feeds: Arrays) -> Arrays:
+        return dict(zip(evaluator.output_names, evaluator.run(None, dict(feeds)), strict=True))
+
+    return compute
+
+
+def operations(spec: ModelSpec, case: Case) -> int:
+    """About how many floating-point operations a case takes."""
+    if isinstance(case, DecoderCase):
+        rows, length = len(case.rows), int(case.steps.sum(axis=0).max())
+    elif isinstance(case, GreedyCase):
+        tokens = [0 if isinstance(row, np.ndarray) else len(row) for row in case.rows]
+        rows, length = len(case.rows), max(tokens) + case.new_tokens
+    elif isinstance(case, SignalCase):
+        rows, length = len(case.signals), 1
+    else:
+        rows, length = case.input_ids.shape
+    read = sum(one.total for one in flops.prefill(spec, length, rows).values())
+    step = flops.step(spec, length, rows)
+    # Before a decoder it is the encoder that reads; a decoder alone is counted twice, which does no harm.
+    return read + (length * step.total if step is not None else 0)
+
+
+def _skips(spec: ModelSpec, case: Case) -> str | None:
+    found = operations(spec, case)
+    if found <= MOST:
+        return None
+    return f"{found:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
+
+
+RUNTIME = Runtime("reference", _open, refuses=_refuses, skips=_skips)

@@ -1,0 +1,86 @@
+"""onnxruntime-web's WebAssembly, on a page in headless Chromium that a server on 127.0.0.1 gives work."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from txexport.bundle import WEIGHTS, Manifest
+from txexport.runtime.session import Session
+from txexport.verification.runtimes import npm
+from txexport.verification.runtimes.frames import builder
+from txexport.verification.runtimes.page import serve
+from txexport.verification.runtimes.runtime import Files, Runtime, load
+
+PACKAGE = "onnxruntime-web"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SCRIPTS = Path(__file__).with_name("js")
+MEMORY = 2**32  # bytes that WebAssembly can address
+
+
+def _browser() -> str | None:
+    """The browser's command: what CHROME_BIN says, or one of the usual names."""
+    return next(filter(None, map(shutil.which, (os.environ.get("CHROME_BIN", ""), *BROWSERS))), None)
+
+
+def _missing() -> str | None:
+    if _browser() is None:
+        return "Chromium is not installed; install it, or say in CHROME_BIN where it is"
+    return npm.missing(PACKAGE)
+
+
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    size, graphs = manifest.weights_bytes, len(manifest.graphs)
+    if size * graphs < MEMORY:
+        return None
+    return f"{graphs} graphs with weights of {size:,} bytes do not fit into WebAssembly's {MEMORY:,}"
+
+
+def _versions() -> dict[str, str]:
+    said = subprocess.run([_browser() or "", "--version"], capture_output=True, text=True, check=True).stdout
+    return {"browser": said.strip(), PACKAGE: npm.version(PACKAGE)}
+
+
+@contextmanager
+def _chromium(url: str) -> Iterator[None]:
+    """A headless browser at a page, with a profile of its own."""
+    options = ["--headless=new", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage"]
+    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    if os.name == "posix" and os.geteuid() == 0:
+        options.append("--no-sandbox")  # which root cannot have
+    with tempfile.TemporaryDirectory(prefix="txexport-", ignore_cleanup_errors=True) as profile:
+        command = [_browser() or "", *options, f"--user-data-dir={profile}", url]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+    package = npm.find(PACKAGE)
+    assert package is not None
+    weights = next(iter(files.values())).with_name(WEIGHTS)
+    shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs", f"bundle/{WEIGHTS}": weights}
+    shown |= {f"ort/{path.name}": path for path in (package / "dist").iterdir()}
+    shown |= {f"bundle/{path.name}": path for path in files.values()}
+
+    def about(path: Path) -> dict[str, Any]:
+        return {"graph": f"bundle/{path.name}", "weights": f"bundle/{WEIGHTS}", "name": WEIGHTS}
+
+    with serve(shown) as page, _chromium(page.url):
+        build = builder(page.send, about)
+        yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
+
+
+RUNTIME = Runtime("web", _open, versions=_versions, missing=_missing, refuses=_refuses)
