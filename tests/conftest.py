@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import onnxruntime
 import pytest
 import tiny_checkpoint
 import torch
@@ -11,7 +12,19 @@ from rows import Row
 from txexport.exporter import export
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
+torch.set_num_threads(THREADS)
+make_options = onnxruntime.SessionOptions
+
+
+def session_options() -> onnxruntime.SessionOptions:
+    """ONNX Runtime's options, with as many threads as PyTorch has here."""
+    options = make_options()
+    options.intra_op_num_threads = THREADS
+    return options
+
+
+onnxruntime.SessionOptions = session_options
 
 
 @pytest.fixture(scope="session")

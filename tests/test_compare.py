@@ -19,7 +19,7 @@ from test_verify import tamper
 from txexport import compare
 from txexport.cli.main import main
 from txexport.errors import InputError
-from txexport.verification.compare.ranges import index_limits
+from txexport.verification.comparison.ranges import index_limits
 
 EMBED = "ids = Cast<to=7>(input_ids) found = Gather(table, ids)"
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
@@ -168,7 +168,7 @@ def test_padding_is_left_out_and_nothing_else(plain, tmp_path):
 
 
 def test_made_inputs_cover_what_a_model_can_be_given(bundle_of, monkeypatch):
-    from txexport.verification.compare import pairs
+    from txexport.verification.comparison import pairs
 
     seen = {}
     kept = pairs.Pair.case

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from txexport.verification.result import CaseReport, Report, TensorCheck
 
 if TYPE_CHECKING:
-    from txexport.verification.compare.comparison import compare
+    from txexport.verification.comparison.compare import compare
     from txexport.verification.verifier import verify
 
 __all__ = ["CaseReport", "Report", "TensorCheck", "compare", "verify"]
 
-_HOMES = {"compare": "txexport.verification.compare.comparison", "verify": "txexport.verification.verifier"}
+_HOMES = {"compare": "txexport.verification.comparison.compare", "verify": "txexport.verification.verifier"}
 
 
 def __getattr__(name: str):

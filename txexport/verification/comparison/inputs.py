@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.errors import InputError
 from txexport.runtime.arrays import MAX_BYTES
-from txexport.verification.compare.models import PAST, Port
+from txexport.verification.comparison.models import PAST, Port
 
 MASK = "attention_mask"
 SPARE = 3  # slots of a static cache beyond those that are filled

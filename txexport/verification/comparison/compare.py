@@ -14,9 +14,9 @@ from txexport import bundle
 from txexport.arguments import checked
 from txexport.errors import InputError
 from txexport.verification import environment
-from txexport.verification.compare import pairs
-from txexport.verification.compare.inputs import Choices
-from txexport.verification.compare.models import Graph, Module, Renamed, Side, module_of, one_sided
+from txexport.verification.comparison import pairs
+from txexport.verification.comparison.inputs import Choices
+from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.result import Reach, Report, TensorCheck, tolerance
 from txexport.verification.verifier import Progress, attempt
 
@@ -72,7 +72,7 @@ def compare(
     kinds = [_kind(given) for given in (a, b)]
     reach: Reach = {}
     if "bundle" in kinds and "module" not in kinds:
-        from txexport.verification.compare.against_bundle import by_contract  # which needs PyTorch
+        from txexport.verification.comparison.against_bundle import by_contract  # which needs PyTorch
 
         _refuse(wanted)
         report = by_contract(Path(a), Path(b), wanted, progress)

@@ -9,9 +9,9 @@ import numpy as np
 
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
-from txexport.verification.compare.inputs import IDS, MASK, Choices, Feed, make
-from txexport.verification.compare.models import Arrays, Graph, Module, Port, Renamed, Side, one_sided
-from txexport.verification.compare.ranges import index_limits
+from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
+from txexport.verification.comparison.models import Arrays, Graph, Module, Port, Renamed, Side, one_sided
+from txexport.verification.comparison.ranges import index_limits
 from txexport.verification.result import Reach, TensorCheck
 from txexport.verification.result import compare as check
 

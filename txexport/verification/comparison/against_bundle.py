@@ -17,21 +17,21 @@ from txexport.runtime import Model, load
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
-from txexport.verification.compare.models import Arrays, one_sided
+from txexport.verification.comparison.models import Arrays, one_sided
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
 from txexport.verification.verifier import Progress, attempt
 
 try:
     from txexport.verification.cases import plan
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
-    from txexport.verification.compare.exported import Bundled, Exported, given, owed
+    from txexport.verification.comparison.exported import Bundled, Exported, given, owed
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Reference, Source
 except ImportError:
     raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
 if TYPE_CHECKING:
-    from txexport.verification.compare.comparison import Wanted
+    from txexport.verification.comparison.compare import Wanted
 
 NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits

@@ -13,7 +13,7 @@ from txexport.errors import InputError
 from txexport.runtime import Model
 from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
-from txexport.verification.compare.models import PAST, Graph
+from txexport.verification.comparison.models import PAST, Graph
 from txexport.verification.references.originals import Arrays, Source
 
 ENCODER, DECODER, WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
