@@ -72,10 +72,10 @@ def verify(
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
     default both, the latter where it is installed. "float64" is the twin in float64: each check then says
     what it is off by in float32, too, which is rounding. `runtime` is what runs the graphs: a name in
-    `verification.runtimes`, several, or "all", of which those that cannot run here are skipped with the reason.
-    `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or names
-    that a report gave, whose cases are repeated as they were. `layers` compares every component beside its
-    PyTorch module too, on the inputs of each case in ONNX Runtime: the report's `layers` say which one is
+    `verification.runtimes`, several, or "all", of which those that cannot run here are skipped with the
+    reason. `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or
+    names that a report gave, whose cases are repeated as they were. `layers` compares every component beside
+    its PyTorch module too, on the inputs of each case in ONNX Runtime: the report's `layers` say which one is
     wrong. `texts` is a file of real inputs, one a line, that the bundle's tokenizer reads: cases of their
     own; where a task takes pairs, or a translation has a target, two with a tab between them. What is too
     long is cut. `third` holds the bundle against "torch.onnx" too: the twin as PyTorch's own exporter writes
