@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from txexport.arguments import check_fields
+from txexport.contracts import Port, roles
+from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, stays_inside
 from txexport.spec import ModelSpec
@@ -28,15 +30,6 @@ READ = re.compile(  # what a loaded bundle looks for by itself
 # What model hubs and systems put beside, and nothing reads.
 UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
 DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or output of a graph; a string in `shape` is a symbolic dimension."""
-
-    name: str
-    dtype: str
-    shape: list[int | str]
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ class Manifest:
 
 def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
     """Whether a graph takes token ids."""
-    return any(port.name == "input_ids" for graph in graphs.values() for port in graph.inputs)
+    return any(port.name == INPUT_IDS for graph in graphs.values() for port in graph.inputs)
 
 
 def read_json(path: Path, missing: dict | list | None = None):
@@ -248,21 +241,12 @@ def read_manifest(folder: Path) -> Manifest:
         ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
         for entry in (manifest, source, *graphs.values(), *ports, *([proof] if proof is not None else [])):
             check_fields(entry)
-        if set(graphs) != (roles := _roles(from_dict(ModelSpec, manifest.spec))):
+        if set(graphs) != (expected := set(roles.of(from_dict(ModelSpec, manifest.spec)))):
             said = ", ".join(graphs) or "none"
-            raise ValueError(f"graphs are {said}, expected {', '.join(sorted(roles))}")
+            raise ValueError(f"graphs are {said}, expected {', '.join(sorted(expected))}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
-
-
-def _roles(spec: ModelSpec) -> set[str]:
-    """The graphs that a model has."""
-    if spec.towers is not None:
-        return {"text_model", "vision_model", "similarity_model"}
-    if spec.generates and spec.encoder is not None:
-        return {"encoder_model", "decoder_model"}
-    return {"model"}
 
 
 def older_files(folder: Path) -> list[str]:

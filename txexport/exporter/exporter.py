@@ -19,10 +19,11 @@ from txgraphs.model import models
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import GraphFile, Manifest, Port, Source
+from txexport.bundle import GraphFile, Manifest, Source
 from txexport.checkpoints.checkpoint import Checkpoint, sha256
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
+from txexport.contracts import Port, roles
 from txexport.errors import CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import Progress, WeightFile
@@ -67,7 +68,7 @@ def export(
         weights = WeightFile(checkpoint, resolved.weights)
         digest = weights.write(folder, progress or _silent)
         graphs = {
-            role: _write_graph(folder, f"{role}.onnx", model)
+            role: _write_graph(folder, roles.file(role), model)
             for role, model in graph_models(
                 resolved.spec, kind, weights.tensors(folder), opset, inline
             ).items()

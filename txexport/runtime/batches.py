@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    BATCH_SIZE,
+    GLOBAL_ATTENTION_MASK,
+    INPUT_IDS,
+    NUM_CHOICES,
+    TOKEN_TYPE_IDS,
+)
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.generation.options import check_flag, is_whole
@@ -63,7 +72,7 @@ def check_marks(model: "Model", encodings: Sequence[Encoding]) -> None:
 
 def text_limit(model: "Model") -> int | None:
     """The most tokens that the model reads at once."""
-    return model.manifest.limits.get("text" if "text_model" in model.manifest.graphs else "encoder")
+    return model.manifest.limits.get("text" if roles.TEXT in model.manifest.graphs else "encoder")
 
 
 def run(
@@ -73,7 +82,7 @@ def run(
 
     `progress` is told how many are done, and of how many. Errors as `together`.
     """
-    role = "text_model" if "text_model" in model.sessions else "model"
+    role = roles.TEXT if roles.TEXT in model.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], model.vocabulary(role))
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
@@ -81,7 +90,7 @@ def run(
         _check_room(session, len(places), max(lengths[i] for i in places))
         feeds = _feeds(model, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
-        yield places, outputs, feeds["attention_mask"]
+        yield places, outputs, feeds[ATTENTION_MASK]
         done += len(places)
         if progress is not None:
             progress(done, len(encodings))
@@ -92,7 +101,7 @@ def _check_room(session: Session, rows: int, longest: int) -> None:
     size = 0
     for port in session.outputs.values():
         dims = [
-            dim if isinstance(dim, int) else {"batch_size": rows, "num_choices": 1}.get(dim, longest)
+            dim if isinstance(dim, int) else {BATCH_SIZE: rows, NUM_CHOICES: 1}.get(dim, longest)
             for dim in port.shape
         ]
         size += 4 * math.prod(dims)
@@ -123,7 +132,7 @@ def gather(
     model: "Model", encodings: Sequence[Encoding], output: str, batch_tokens: int, progress: Progress | None
 ) -> np.ndarray:
     """The scores `output` (N,K) of every encoding, in their order."""
-    width = model.sessions["model"].outputs[output].shape[-1]
+    width = model.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
     for places, outputs, _ in run(model, encodings, batch_tokens, progress):
         scores[places] = outputs[output]
@@ -138,17 +147,17 @@ def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str
     if not isinstance(padding, int) or not 0 <= padding < model.vocabulary(role):
         padding = 0
     ids, mask = pad(rows, padding)
-    feeds = {"input_ids": ids, "attention_mask": mask}
-    if "token_type_ids" in wanted:
-        feeds["token_type_ids"] = np.zeros_like(ids)
+    feeds = {INPUT_IDS: ids, ATTENTION_MASK: mask}
+    if TOKEN_TYPE_IDS in wanted:
+        feeds[TOKEN_TYPE_IDS] = np.zeros_like(ids)
         if gives_types(model.text.settings, model.config):
-            feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
-    if "global_attention_mask" in wanted:
+            feeds[TOKEN_TYPE_IDS], _ = pad([encoding.type_ids for encoding in encodings], 0)
+    if GLOBAL_ATTENTION_MASK in wanted:
         separator = model.config.get("sep_token_id", 2)
-        feeds["global_attention_mask"], _ = pad(
+        feeds[GLOBAL_ATTENTION_MASK], _ = pad(
             [global_tokens(model.manifest.task, row, separator) for row in rows], 0
         )
-    if len(wanted["input_ids"].shape) == 3:
+    if len(wanted[INPUT_IDS].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}
     return feeds
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from txexport import bundle
 from txexport.arguments import checked
+from txexport.contracts import roles
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
 from txexport.errors import InputError, shown
 from txexport.runtime.batches import Progress
 from txexport.runtime.generation import requests, streaming
@@ -100,23 +102,23 @@ class Model:
             raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
         session = self.sessions[role]
         fitted = session.fit(inputs)
-        ids = fitted.get("input_ids")
-        limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
-        if ids is not None and role != "decoder_model" and ids.ndim == 2:
+        ids = fitted.get(INPUT_IDS)
+        limit = self.manifest.limits.get("text" if role == roles.TEXT else "encoder")
+        if ids is not None and role != roles.DECODER and ids.ndim == 2:
             self.check_length(ids.shape[1], limit)
         if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocabulary(role)):
-            raise InputError(f"input 'input_ids' has {most}, expected 0 to {words - 1}")
+            raise InputError(f"input '{INPUT_IDS}' has {most}, expected 0 to {words - 1}")
         return session.run_fitted(fitted)
 
     def vocabulary(self, role: str) -> int:
         """The number of token ids that a graph knows."""
         spec = self.manifest.spec
-        if role == "text_model":
+        if role == roles.TEXT:
             stack = spec["towers"]["text"]
+        elif role == roles.MODEL:
+            stack = spec["encoder"] or spec["decoder"]
         else:
-            stack = (
-                spec[role.removesuffix("_model")] if role != "model" else spec["encoder"] or spec["decoder"]
-            )
+            stack = spec[role.removesuffix("_model")]
         return stack["embedding"]["vocab_size"]
 
     @cached_property
@@ -240,8 +242,8 @@ class Model:
     @property
     def hears(self) -> bool:
         """Whether it takes sounds."""
-        encoder = self.sessions.get("encoder_model")
-        return encoder is not None and "input_features" in encoder.inputs
+        encoder = self.sessions.get(roles.ENCODER)
+        return encoder is not None and INPUT_FEATURES in encoder.inputs
 
     def target(self, language: str | None) -> dict[str, int]:
         """The option that makes a translator write a language."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.config import Settings
@@ -47,7 +48,7 @@ class Job:
     @property
     def words(self) -> int:
         """How many words the decoder knows."""
-        return self.session.outputs["logits"].shape[-1]
+        return self.session.outputs[LOGITS].shape[-1]
 
 
 def run(
@@ -184,7 +185,7 @@ def prefill(job: Job, settings: Settings, limits: list[int]) -> tuple[StaticCach
         found = cache.step(ids[:, start : start + CHUNK], here)
         logits = np.where((here > 0)[:, None], found, logits)
     if not settings.remove_invalid_values:
-        finite({"logits": logits})
+        finite({LOGITS: logits})
     return cache, logits
 
 
@@ -225,7 +226,7 @@ class _Finite:
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See search.Decoder."""
         logits = self.cache.step(input_ids, counts)
-        finite({"logits": logits})
+        finite({LOGITS: logits})
         return logits
 
     def select(self, rows: np.ndarray) -> None:
@@ -278,5 +279,5 @@ def score(job: Job, rows: Sequence[Sequence[int]], pad_id: int) -> list[np.ndarr
         found[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
     scores = [found[row, : count - 1] for row, count in enumerate(counts)]
     for row in scores:
-        finite({"logits": row})
+        finite({LOGITS: row})
     return scores

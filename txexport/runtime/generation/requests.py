@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import BundleError, InputError
 from txexport.runtime.batches import Progress, together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.config import Settings
 from txexport.runtime.generation.generation import Adjust, Job
-from txexport.runtime.generation.kv_cache import CROSS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
 
@@ -95,7 +96,7 @@ def _batches(model: "Model", request: Request, rows: Sequence, batch_tokens: int
     """Which rows run together: each costs the tokens that its caches may hold, with those of the encoder."""
     settings = request.settings
     limit, copies = model.manifest.limits["decoder"], max(settings.num_beams, settings.num_return_sequences)
-    crossed = "encoder_model" in model.sessions
+    crossed = roles.ENCODER in model.sessions
     if model.hears:
         lengths = [model.manifest.spec["encoder"]["embedding"]["length"]] * len(rows)
     else:
@@ -119,8 +120,8 @@ def checked(model: "Model", rows: Sequence, settings: Settings) -> Sequence:
     rows = as_list(rows)
     if not rows or model.hears:
         return rows
-    if "encoder_model" not in model.sessions:
-        return as_rows(rows, model.sessions["model"].outputs["logits"].shape[-1])
+    if roles.ENCODER not in model.sessions:
+        return as_rows(rows, model.sessions[roles.MODEL].outputs[LOGITS].shape[-1])
     found = as_rows(rows, model.manifest.spec["encoder"]["embedding"]["vocab_size"])  # not the decoder's
     model.check_length(max(map(len, found)), model.manifest.limits["encoder"])
     return found
@@ -128,15 +129,15 @@ def checked(model: "Model", rows: Sequence, settings: Settings) -> Sequence:
 
 def job_of(model: "Model", rows: Sequence | np.ndarray, settings: Settings, strict: bool) -> Job:
     """A batch of checked rows, with what an encoder makes of them. Raises InputError for bad spectrograms."""
-    crossed = "encoder_model" in model.sessions
-    session = model.sessions["decoder_model" if crossed else "model"]
+    crossed = roles.ENCODER in model.sessions
+    session = model.sessions[roles.DECODER if crossed else roles.MODEL]
     limit, cache = model.manifest.limits["decoder"], model.manifest.cache
     assert cache is not None
     prompts, sources, cross = list(rows), None, {}
     if crossed:
         if settings.decoder_start is None:
             raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
-        if settings.decoder_start >= (words := session.outputs["logits"].shape[-1]):
+        if settings.decoder_start >= (words := session.outputs[LOGITS].shape[-1]):
             raise InputError(f"decoder_start_token_id is {settings.decoder_start}, expected 0 to {words - 1}")
         _check_start(model, settings.decoder_start)
         cross = _encode(model, rows, settings)
@@ -156,18 +157,18 @@ def _check_start(model: "Model", start: int) -> None:
 
 def _encode(model: "Model", rows: Sequence | np.ndarray, settings: Settings) -> dict:
     """Run the encoder: what it leaves for the decoder's steps, by name."""
-    encoder, rest = model.sessions["encoder_model"], {}
+    encoder, rest = model.sessions[roles.ENCODER], {}
     port = next(iter(encoder.inputs.values()))
-    if port.name == "input_ids":
-        words = model.vocabulary("encoder_model")
+    if port.name == INPUT_IDS:
+        words = model.vocabulary(roles.ENCODER)
         ids, mask = pad(list(rows), settings.pad if settings.pad < words else 0)
-        values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
-        rest = {"encoder_attention_mask": values["attention_mask"]}
+        values = {INPUT_IDS: encoder.value(ids), ATTENTION_MASK: encoder.value(mask)}
+        rest = {ENCODER_ATTENTION_MASK: values[ATTENTION_MASK]}
     else:
         values = {port.name: encoder.value(_stacked(rows, port.shape))}
-    wanted = [name for name in encoder.outputs if CROSS in name]
+    wanted = [name for name in encoder.outputs if cache_names.is_cross(name)]
     outputs = encoder.run_values(values, wanted)
-    return rest | {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
+    return rest | {cache_names.to_past(name): value for name, value in outputs.items()}
 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:

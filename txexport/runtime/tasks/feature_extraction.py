@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txexport.contracts import roles
+from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
 from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
 from txexport.runtime.generation.options import check_flag
@@ -34,12 +36,12 @@ def embed(
     InputError where neither files nor arguments say how to pool. A model of texts and images pools them its
     own way, to length 1.
     """
-    if "text_model" in model.sessions:
+    if roles.TEXT in model.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
         return _of_tower(model, texts, truncate, batch_tokens, progress)
-    session = model.sessions.get("model")
-    if session is None or "last_hidden_state" not in session.outputs:
+    session = model.sessions.get(roles.MODEL)
+    if session is None or LAST_HIDDEN_STATE not in session.outputs:
         raise InputError(
             f"task '{model.manifest.task}' gives no hidden states; export with --task feature-extraction"
         )
@@ -47,10 +49,10 @@ def embed(
     how = _how_to_pool(model.pooling, pooling, normalize)
     rows = as_texts(texts)
     encodings = encode(model, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    width = len(how.dense[-1].weight) if how.dense else session.outputs["last_hidden_state"].shape[-1]
+    width = len(how.dense[-1].weight) if how.dense else session.outputs[LAST_HIDDEN_STATE].shape[-1]
     vectors = np.empty((len(rows), width), np.float32)
     for places, outputs, mask in run(model, encodings, batch_tokens, progress):
-        vectors[places] = how.apply(outputs["last_hidden_state"], mask)
+        vectors[places] = how.apply(outputs[LAST_HIDDEN_STATE], mask)
     return vectors[0] if isinstance(texts, str) else vectors
 
 
@@ -63,10 +65,10 @@ def _of_tower(
 ) -> np.ndarray:
     """The vectors of texts that a model compares with those of images."""
     encodings = encode(model, as_texts(texts), truncate)
-    width = model.sessions["text_model"].outputs["text_embeds"].shape[-1]
+    width = model.sessions[roles.TEXT].outputs[TEXT_EMBEDS].shape[-1]
     vectors = np.empty((len(encodings), width), np.float32)
     for places, outputs, _ in run(model, encodings, batch_tokens, progress):
-        vectors[places] = outputs["text_embeds"]
+        vectors[places] = outputs[TEXT_EMBEDS]
     return vectors[0] if isinstance(texts, str) else vectors
 
 

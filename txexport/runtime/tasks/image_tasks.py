@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    IMAGE_EMBEDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    LOGITS_PER_IMAGE,
+    PIXEL_VALUES,
+    POOLER_OUTPUT,
+    TEXT_EMBEDS,
+)
 from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, Progress
 from txexport.runtime.generation.options import check_count, check_flag
@@ -35,8 +45,8 @@ def classify_image(
     `batch_size` is how many images a batch may have. Scores are as those of `classify`.
     """
     check_task(model, "classify_image")
-    sources, width = as_sources(images), model.sessions["model"].outputs["logits"].shape[-1]
-    batches = [outputs["logits"] for outputs in _run(model, "model", sources, batch_size, progress)]
+    sources, width = as_sources(images), model.sessions[roles.MODEL].outputs[LOGITS].shape[-1]
+    batches = [outputs[LOGITS] for outputs in _run(model, roles.MODEL, sources, batch_size, progress)]
     found = labelled(model.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k)
     return found if _several(images) else found[0]
 
@@ -59,13 +69,13 @@ def embed_image(
     """
     check_task(model, "embed_image")
     check_flag("normalize", normalize)
-    sources, towers = as_sources(images), "vision_model" in model.sessions
-    role = "vision_model" if towers else "model"
+    sources, towers = as_sources(images), roles.VISION in model.sessions
+    role = roles.VISION if towers else roles.MODEL
     ways = {} if towers else _ways(model)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
-    way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
-    output = model.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
+    way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling or "cls"]
+    output = model.sessions[role].outputs[IMAGE_EMBEDS if towers else LAST_HIDDEN_STATE]
     batches = [way(outputs) for outputs in _run(model, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, output.shape[-1]), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
@@ -76,11 +86,11 @@ def _ways(model: "Model") -> dict[str, Callable[[Mapping[str, np.ndarray]], np.n
     """How an encoder's outputs become one vector (W) an image."""
     learned = model.manifest.spec["encoder"]["embedding"]["tokens"]
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
-        "cls": lambda outputs: outputs["last_hidden_state"][:, 0],
-        "mean": lambda outputs: outputs["last_hidden_state"][:, learned:].mean(axis=1),
+        "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
+        "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, learned:].mean(axis=1),
     }
-    if "pooler_output" in model.sessions["model"].outputs:
-        ways["pooler"] = lambda outputs: outputs["pooler_output"]
+    if POOLER_OUTPUT in model.sessions[roles.MODEL].outputs:
+        ways["pooler"] = lambda outputs: outputs[POOLER_OUTPUT]
     return ways
 
 
@@ -106,9 +116,9 @@ def match(
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(model, read, truncate=truncate, batch_tokens=batch_tokens)
     found: list[list[Label]] = []
-    for outputs in _run(model, "vision_model", sources, batch_size, progress):
-        pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
-        logits = finite(model.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
+    for outputs in _run(model, roles.VISION, sources, batch_size, progress):
+        pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}
+        logits = finite(model.sessions[roles.SIMILARITY].run(pair))[LOGITS_PER_IMAGE]  # (I, T)
         found += [ranked(labels, row, None) for row in softmax(logits)]
     return found if _several(images) else found[0]
 
@@ -120,7 +130,7 @@ def _run(
     check_count("batch_size", batch_size)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        yield finite(model.sessions[role].run({"pixel_values": model.images.pixels(batch)}))
+        yield finite(model.sessions[role].run({PIXEL_VALUES: model.images.pixels(batch)}))
         if progress is not None:
             progress(first + len(batch), len(sources))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.runtime.batches import Progress, together
 from txexport.runtime.generation import generation, requests
@@ -40,7 +41,7 @@ def score(
     """
     if model.hears:
         raise InputError("a model of speech scores no texts")
-    if ("encoder_model" in model.sessions) != (targets is not None):
+    if (roles.ENCODER in model.sessions) != (targets is not None):
         raise InputError("targets are what an encoder-decoder scores, and only that")
     rows = requests.checked(model, model.rows(texts)[0], model.settings)
     answers: list[list[int]] = [[] for _ in rows]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import Progress
 from txexport.runtime.generation import generation, requests
@@ -122,7 +124,7 @@ def request(
         start = job.prompts[0][0]
         return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
 
-    words = model.sessions["decoder_model"].outputs["logits"].shape[-1]
+    words = model.sessions[roles.DECODER].outputs[LOGITS].shape[-1]
     speech.check(words)
 
     strict = "max_new_tokens" in options

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run, text_limit
 from txexport.runtime.generation.options import check_count, check_flag
@@ -75,7 +77,7 @@ def classify(
     """
     check_task(model, "classify")
     encodings = encode(model, as_items(texts), truncate)
-    logits = gather(model, encodings, "logits", batch_tokens, progress)
+    logits = gather(model, encodings, LOGITS, batch_tokens, progress)
     found = labelled(_scoring(model), logits, top_k)
     return found[0] if isinstance(texts, str) else found
 
@@ -113,7 +115,7 @@ def zero_shot(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
         )
-    count = model.sessions["model"].outputs["logits"].shape[-1]
+    count = model.sessions[roles.MODEL].outputs[LOGITS].shape[-1]
     known = names(model.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:
@@ -127,7 +129,7 @@ def zero_shot(
             )
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(model, pairs, truncate, strategy="only_first")
-    logits = gather(model, encodings, "logits", batch_tokens, progress)
+    logits = gather(model, encodings, LOGITS, batch_tokens, progress)
     logits = logits.reshape(len(rows), len(labels), count)
     if multi_label or len(labels) == 1:
         contradicted = count - 1 if entailed == 0 else 0
@@ -160,7 +162,7 @@ def fill_mask(
     for row, encoding in zip(rows, encodings, strict=True):
         if mask[1] not in encoding.ids:
             raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
-    output = "logits" if "logits" in model.sessions["model"].outputs else "prediction_logits"
+    output = LOGITS if LOGITS in model.sessions[roles.MODEL].outputs else PREDICTION_LOGITS
     words = model.manifest.spec["encoder"]["embedding"]["vocab_size"]
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
@@ -202,7 +204,7 @@ def next_sentence(
 ) -> float | list[float]:
     """The probability that `second` goes on where `first` ends (Devlin et al. 2019, 3.1); or of each pair."""
     check_task(model, "next_sentence")
-    output = "logits" if "logits" in model.sessions["model"].outputs else "seq_relationship_logits"
+    output = LOGITS if LOGITS in model.sessions[roles.MODEL].outputs else SEQ_RELATIONSHIP_LOGITS
     pairs = as_pairs(first, second)
     logits = gather(model, encode(model, pairs, truncate), output, batch_tokens, progress)
     found = softmax(logits)[:, 0].tolist()
@@ -238,7 +240,7 @@ def choose(
     if len(sets) != len(questions) or not all(sets):
         raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
-    logits = gather(model, encode(model, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
+    logits = gather(model, encode(model, pairs, truncate), LOGITS, batch_tokens, progress)[:, 0]
     ends = np.cumsum([len(group) for group in sets])[:-1]
     found = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
     return found[0] if isinstance(question, str) else found

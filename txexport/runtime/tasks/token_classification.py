@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run, text_limit
 from txexport.runtime.preprocessing.text import Text, as_texts
@@ -70,10 +72,10 @@ def tag(
     else:
         encodings = model.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
-    labels = names(model.config, model.sessions["model"].outputs["logits"].shape[-1])
+    labels = names(model.config, model.sessions[roles.MODEL].outputs[LOGITS].shape[-1])
     found: list[list[Entity]] = [[] for _ in windows]
     for places, outputs, _ in run(model, [window for _, window in windows], batch_tokens, progress):
-        for place, logits in zip(places, outputs["logits"], strict=True):
+        for place, logits in zip(places, outputs[LOGITS], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(model.text, rows[i], window, softmax(logits)))
             found[place] = _entities(model.text, tokens, labels, aggregation)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS
 from txexport.runtime import Model
 from txexport.runtime.generation.config import Settings
 from txexport.verification.agreement import Behaviour
@@ -20,7 +22,7 @@ def run_beams(model: Model, reference: Reference, case: GreedyCase) -> list[Outc
     twice what the scores are off by: either could have been kept, and other beams follow from it.
     """
     own = model.settings
-    start = [] if "encoder_model" not in model.sessions else [own.decoder_start or 0]
+    start = [] if roles.ENCODER not in model.sessions else [own.decoder_start or 0]
     model.settings = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
     try:
         found = model.search(
@@ -80,7 +82,7 @@ class _Search:
 
     def _logits(self, tokens: list[int]) -> np.ndarray:
         """Of the prompt's last token and of those after it (1 + tokens, V), in float64."""
-        logits = self.reference.decode(self.prompt + tokens, self.source)["logits"]
+        logits = self.reference.decode(self.prompt + tokens, self.source)[LOGITS]
         return logits[len(self.prompt) - 1 :].astype(np.float64)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from txexport.bundle import MANIFEST, files_sha256
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, UnsupportedError
 from txexport.runtime import Model, load
 from txexport.spec import ModelSpec, parameters
@@ -83,7 +85,7 @@ def _check_inputs(model: Model, reference: "Bundled | Exported") -> None:
     elif reference.model.manifest.task != model.manifest.task:
         tasks = f"{model.folder} is for {model.manifest.task}, {reference.name} for"
         raise InputError(f"{tasks} {reference.model.manifest.task}")
-    if model.manifest.cache is not None and "encoder_model" not in model.sessions:
+    if model.manifest.cache is not None and roles.ENCODER not in model.sessions:
         return  # what a decoder is given follows from its cache
     said = one_sided(str(model.folder), given(model), reference.name, reference.inputs, "takes")
     if said:
@@ -105,9 +107,9 @@ class _Pair:
         if lost:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
         self.common = both & set(wanted.outputs or both)
-        own = {name for name in self.ours if name.startswith("present.") and ".encoder." not in name}
+        own = {n for n in self.ours if cache_names.is_present(n) and not cache_names.is_cross(n)}
         self.caches = own <= theirs
-        sources = model.manifest.graphs.get("encoder_model")
+        sources = model.manifest.graphs.get(roles.ENCODER)
         lacking = [port.name for port in sources.outputs if port.name not in theirs] if sources else []
         if lacking:
             raise InputError(f"{reference.name} gives no {', '.join(lacking)}: export it with its past")
@@ -137,7 +139,7 @@ class _Pair:
             model = cast(Model, _Narrowed(model, self.common))
         assert planned.run is not None
         checks = judge(planned.run, model, cast(Reference, _Narrow(self)), case, self.bound)
-        kept = self.common | (CHOSEN if "logits" in self.common else set())
+        kept = self.common | (CHOSEN if LOGITS in self.common else set())
         return [check for check in checks if check.output in kept]
 
 
