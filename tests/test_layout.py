@@ -37,22 +37,24 @@ ALLOWED = {
     "txexport/swap.py": "",
     "txexport/arguments.py": "numpy paths",
     "txexport/bundle.py": "arguments contracts paths spec swap",
+    "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/spec": "",
     "txexport/contracts": "spec",
     "txexport/checkpoints": "numpy tokenizers transformers paths spec",
-    "txexport/families": "numpy checkpoints spec",
+    "txexport/families": "numpy checkpoints spec tasks",
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoints families spec",
     "graphs/txgraphs": "onnxscript onnx_ir contracts spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints contracts families spec swap"
+        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints contracts families spec swap tasks"
     ),
     "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families spec",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts paths",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts paths tasks",
     "txexport/verification": (
         "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints contracts exporter families inspection paths printable runtime spec"
+        "arguments bundle checkpoints contracts exporter families inspection paths printable runtime spec "
+        "tasks"
     ),
     "txexport/cli": "click numpy rich bundle exporter families inspection printable runtime verification",
 }

@@ -22,6 +22,7 @@ from txexport.runtime.generation.options import check_flag, is_whole
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
+from txexport.tasks import TASKS, GlobalTokens
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -165,10 +166,11 @@ def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str
 def global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
     """Which tokens see all others (Beltagy et al. 2020, 3.1): as transformers chooses by default."""
     end = row.index(separator) if separator in row else len(row)
-    if task == "text-classification":
+    chosen = TASKS[task].global_tokens if task in TASKS else GlobalTokens.NONE
+    if chosen == GlobalTokens.FIRST:
         return [int(i == 0) for i in range(len(row))]
-    if task == "question-answering":
+    if chosen == GlobalTokens.QUESTION:
         return [int(i < end) for i in range(len(row))]
-    if task == "multiple-choice":
+    if chosen == GlobalTokens.CHOICE:
         return [int(i > end + 1) for i in range(len(row))]
     return [0] * len(row)

@@ -13,6 +13,7 @@ from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
 from txexport.runtime.generation.options import check_flag
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method
+from txexport.tasks import served_by
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
@@ -43,7 +44,7 @@ def embed(
     session = model.sessions.get(roles.MODEL)
     if session is None or LAST_HIDDEN_STATE not in session.outputs:
         raise InputError(
-            f"task '{model.manifest.task}' gives no hidden states; export with --task feature-extraction"
+            f"task '{model.manifest.task}' gives no hidden states; export with --task {served_by('embed')[0]}"
         )
     check_flag("normalize", normalize)
     how = _how_to_pool(model.pooling, pooling, normalize)

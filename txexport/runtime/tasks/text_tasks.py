@@ -19,25 +19,10 @@ from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, enc
 from txexport.runtime.generation.options import check_count, check_flag
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
+from txexport.tasks import TASKS, served_by
 
 if TYPE_CHECKING:
     from txexport.runtime.model import Model
-
-# Each method and the tasks of the bundles that it takes; the first is the one to export for.
-SERVES = {
-    "answer": ("question-answering",),
-    "choose": ("multiple-choice",),
-    "classify": ("text-classification",),
-    "classify_image": ("image-classification",),
-    "embed": ("feature-extraction",),
-    "fill_mask": ("fill-mask", "pretraining"),
-    "generate": ("text-generation", "text2text-generation", "automatic-speech-recognition"),
-    "match": ("zero-shot-image-classification",),
-    "next_sentence": ("next-sentence-prediction", "pretraining"),
-    "tag": ("token-classification",),
-    "zero_shot": ("text-classification",),
-    "embed_image": ("image-feature-extraction", "zero-shot-image-classification"),
-}
 
 
 class Word(TypedDict):
@@ -51,13 +36,10 @@ class Word(TypedDict):
 
 def check_task(model: "Model", method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task = model.manifest.task
-    if task not in SERVES[method]:
-        other = next((name for name, served in SERVES.items() if task in served), None)
-        hint = f" (use {other})" if other else ""
-        raise InputError(
-            f"the bundle is for {task}{hint}; {method} needs an export with --task {SERVES[method][0]}"
-        )
+    task, served = model.manifest.task, served_by(method)
+    if task not in served:
+        hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
+        raise InputError(f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}")
 
 
 def classify(

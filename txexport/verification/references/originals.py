@@ -26,6 +26,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
+from txexport.tasks import TASKS
 
 Arrays = dict[str, np.ndarray]
 Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
@@ -152,27 +153,6 @@ def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[
     return found | caches | {LOGITS: logits}
 
 
-AUTO_CLASSES = {
-    "feature-extraction": "AutoModel",
-    "fill-mask": "AutoModelForMaskedLM",
-    "pretraining": "AutoModelForPreTraining",
-    "multiple-choice": "AutoModelForMultipleChoice",
-    "next-sentence-prediction": "AutoModelForNextSentencePrediction",
-    "text-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "image-feature-extraction": "AutoModel",
-    "image-classification": "AutoModelForImageClassification",
-    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
-    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
-    "text-generation": "AutoModelForCausalLM",
-    "text2text-generation": "AutoModelForSeq2SeqLM",
-}
-
-
-ENCODERS_ALONE = ("t5", "mt5")  # of encoder-decoders, which AutoModel would load whole
-
-
 class Transformers:
     """The unpatched original in the transformers library."""
 
@@ -189,9 +169,7 @@ class Transformers:
         decoder = resolved.spec.decoder
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
-        name = AUTO_CLASSES[resolved.task]
-        if resolved.task == "feature-extraction" and resolved.model_type in ENCODERS_ALONE:
-            name = "AutoModelForTextEncoding"
+        name = TASKS[resolved.task].judge(resolved.model_type)
         self.model = transformers_loading.model_from_pretrained(
             name, checkpoint.folder, dtype=torch.float32
         ).eval()
