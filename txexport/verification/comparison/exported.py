@@ -153,12 +153,12 @@ class Bundled:
     @property
     def inputs(self) -> set[str]:
         """What the first graph takes."""
-        return given(self.model)
+        return input_names(self.model)
 
     @property
     def outputs(self) -> set[str]:
         """What all graphs give."""
-        return owed(self.model.manifest)
+        return output_names(self.model.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
@@ -193,12 +193,12 @@ class Bundled:
         return found | present | {LOGITS: np.concatenate(parts)}
 
 
-def given(model: Model) -> set[str]:
+def input_names(model: Model) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
     readers = model.manifest.graphs.keys() & roles.READERS
     return {port.name for role in readers for port in model.manifest.graphs[role].inputs}
 
 
-def owed(manifest: bundle.Manifest) -> set[str]:
+def output_names(manifest: bundle.Manifest) -> set[str]:
     """The outputs of all graphs of a bundle."""
     return {port.name for graph in manifest.graphs.values() for port in graph.outputs}

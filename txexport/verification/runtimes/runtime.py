@@ -12,8 +12,8 @@ import onnxruntime as ort
 
 from txexport.bundle import Manifest
 from txexport.contracts import Port
-from txexport.errors import BundleError
-from txexport.runtime.session import Session, first_line
+from txexport.errors import BundleError, first_line
+from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 
 Files = Mapping[str, Path]  # graphs by role
