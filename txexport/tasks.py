@@ -24,6 +24,7 @@ class Task:
     `head` stands on its stack. `auto_class` is the class of transformers whose model judges it,
     `auto_classes` those of model types that have another. `methods` are those of Model that serve it, its own
     first. `contracts` are those that it may be exported by, the first one unless another is asked for.
+    `global_tokens` are those that a model which takes any is given.
     """
 
     name: str
