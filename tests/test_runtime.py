@@ -31,7 +31,7 @@ def model_of(bundle_of):
 
     def get(model_type: str, cache: str | None = None):
         model = txexport.load(bundle_of(model_type, cache), device="cpu")
-        model.settings = dataclasses.replace(model.settings, eos_token_id=())
+        model.generation_config = dataclasses.replace(model.generation_config, eos_token_id=())
         return model
 
     return get
@@ -78,7 +78,7 @@ def test_row_ends_with_its_own_end_of_sequence(cache, model_of):
     rows = [[5, 6, 7], [9], [40, 41]]
     free = model.generate_ids(rows, max_new_tokens=15)
     eos = free[1][3]
-    model.settings = dataclasses.replace(model.settings, eos_token_id=(eos,))
+    model.generation_config = dataclasses.replace(model.generation_config, eos_token_id=(eos,))
     for tokens, whole in zip(model.generate_ids(rows, max_new_tokens=15), free, strict=True):
         assert tokens == (whole[: whole.index(eos) + 1] if eos in whole else whole)
 
@@ -198,10 +198,10 @@ def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
     config |= {"eos_token_id": 3, "forced_bos_token_id": 17, "max_length": 9}
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "generation_config.json").write_text("{}")
-    ours = txexport.load(relist(copy), device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").generation_config
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((), None, None)
     (copy / "generation_config.json").unlink()
-    ours = txexport.load(relist(copy), device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").generation_config
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((3,), 17, 9)
 
 

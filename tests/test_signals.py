@@ -188,8 +188,8 @@ def test_scores_of_a_sound_are_adjusted_too(whisper):
         return np.where(np.arange(scores.shape[1]) == 40, scores, -np.inf)
 
     expected = model.text.decode([[40] * 5])[0]
-    assert model.generate(sounds[0], adjust=only, max_new_tokens=5) == expected
-    assert model.transcribe(sounds[0], adjust=only, max_new_tokens=5) == expected
+    assert model.generate(sounds[0], logits_processor=only, max_new_tokens=5) == expected
+    assert model.transcribe(sounds[0], logits_processor=only, max_new_tokens=5) == expected
 
 
 def test_command_writes_down_a_file(whisper, tmp_path):

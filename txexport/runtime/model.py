@@ -13,8 +13,8 @@ from txexport.arguments import checked
 from txexport.errors import InputError, shown
 from txexport.runtime.batches import Progress
 from txexport.runtime.generation import requests, streaming
-from txexport.runtime.generation.config import Settings, read_settings
-from txexport.runtime.generation.generation import Adjust
+from txexport.runtime.generation.config import GenerationConfig, read_generation_config
+from txexport.runtime.generation.generation import LogitsProcessor
 from txexport.runtime.generation.requests import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.preprocessing import chat
@@ -140,9 +140,9 @@ class Model:
         return bundle.read_json(self.folder / "config.json")
 
     @cached_property
-    def settings(self) -> Settings:
+    def generation_config(self) -> GenerationConfig:
         """What the checkpoint's files say of generation."""
-        return read_settings(self.folder)
+        return read_generation_config(self.folder)
 
     @cached_property
     def pooling(self) -> Pooling | None:
@@ -155,7 +155,7 @@ class Model:
         *,
         src_lang: str | None = None,
         tgt_lang: str | None = None,
-        adjust: Adjust | None = None,
+        logits_processor: LogitsProcessor | None = None,
         batch_tokens: int = CACHE_TOKENS,
         progress: Progress | None = None,
         **options: Any,
@@ -163,11 +163,11 @@ class Model:
         """The new text for a prompt, or for each of several, in their order.
 
         For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
-        `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
-        says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
-        logits at each step: it takes rows of tokens and scores (R,V), and gives scores, where -inf rules a
-        token out and +inf, which one token of a row may have, forces it. `src_lang` and
-        `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"), for a
+        `options` are those of `GenerationConfig`, with transformers' names and defaults over what the
+        checkpoint says; with num_return_sequences above 1 there is a list of texts for each prompt.
+        `logits_processor` changes logits at each step: it takes rows of tokens and scores (R,V), and gives
+        scores, where -inf rules a token out and +inf, which one token of a row may have, forces it.
+        `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"), for a
         translator between many. Errors as `generate_ids`.
 
         Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
@@ -176,15 +176,19 @@ class Model:
         what is drawn for a prompt depends on the seed and on its place among the prompts, and on nothing
         else: neither on the batches nor on the other prompts.
         """
-        if self.hears:
+        if self.is_speech:
             refuse_languages(src_lang, tgt_lang)
             return self.transcribe(
-                prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
+                prompts,
+                logits_processor=logits_processor,
+                batch_tokens=batch_tokens,
+                progress=progress,
+                **options,
             )
         rows, single = self.rows(prompts, src_lang)
         options |= self.target(tgt_lang)
         found = self.generate_ids(
-            rows, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
+            rows, logits_processor=logits_processor, batch_tokens=batch_tokens, progress=progress, **options
         )
         texts = self.text.decode(found)
         copies = len(texts) // max(1, len(rows))
@@ -202,34 +206,40 @@ class Model:
         first. Raises InputError for a task that does not generate, for rows that are too long, and for
         options that are unknown or out of range.
         """
-        return [found.tokens for found in self.search(rows, **options)]
+        return [found.tokens for found in self.generate_with_scores(rows, **options)]
 
-    def search(
+    def generate_with_scores(
         self,
         rows: Sequence[Sequence[int] | np.ndarray],
         *,
-        adjust: Adjust | None = None,
+        logits_processor: LogitsProcessor | None = None,
         log_probs: bool = False,
         batch_tokens: int = CACHE_TOKENS,
         progress: Progress | None = None,
         **options: Any,
     ) -> list[Generated]:
         """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
-        request = replace(self.request(rows, adjust, options), log_probs=log_probs)
+        request = replace(self.request(rows, logits_processor, options), log_probs=log_probs)
         return requests.finished(requests.run(self, request, batch_tokens, progress))
 
-    def request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> requests.Request:
+    def request(
+        self, rows: Sequence, logits_processor: LogitsProcessor | None, options: dict[str, Any]
+    ) -> requests.Request:
         """Rows to extend by `options` over the checkpoint's settings."""
-        return requests.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
+        return requests.Request(
+            rows, self.generation_config.updated(**options), "max_new_tokens" in options, logits_processor
+        )
 
-    def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
+    def chat(
+        self, messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
+    ) -> str:
         """The answer to a conversation, as the checkpoint's chat template puts it to the model.
 
         `messages` are {"role": "user", "content": ...} and so on. Errors as `generate`, and where there is no
         template.
         """
         text = chat.prompt(self.folder, messages)
-        rows = self.generate_ids(self.plain(text), adjust=adjust, **options)
+        rows = self.generate_ids(self.plain(text), logits_processor=logits_processor, **options)
         return self.text.decode(rows)[0]
 
     def plain(self, text: str) -> list[list[int]]:
@@ -238,7 +248,7 @@ class Model:
             return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
 
     @property
-    def hears(self) -> bool:
+    def is_speech(self) -> bool:
         """Whether it takes sounds."""
         encoder = self.sessions.get("encoder_model")
         return encoder is not None and "input_features" in encoder.inputs
@@ -249,7 +259,7 @@ class Model:
 
     def rows(self, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
         """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
-        if self.hears:
+        if self.is_speech:
             single = isinstance(prompts, str | Path | np.ndarray)
             return list(self.audio.features(prompts)), single
         texts = as_texts(prompts)  # type: ignore[arg-type]

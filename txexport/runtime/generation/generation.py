@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.errors import InputError
 from txexport.runtime.batches import SCORES_AT_ONCE
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.group_beam_search import Chosen, group_beam
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
 from txexport.runtime.generation.logits_processors import processors
@@ -23,7 +23,7 @@ NEW_TOKENS = 20  # where nobody says
 CHUNK = 1024  # tokens of a prompt that are read at once
 CAPACITY = 64  # smallest cache, in tokens
 
-Adjust = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
+LogitsProcessor = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -52,41 +52,41 @@ class Job:
 
 def run(
     job: Job,
-    settings: Settings,
+    config: GenerationConfig,
     results: Sequence[Generated],
     rngs: Sequence[np.random.Generator],
-    adjust: Adjust | None = None,
+    logits_processor: LogitsProcessor | None = None,
     log_probs: bool = False,
 ) -> Iterator[list[tuple[int, int]]]:
     """Fill `results`, `num_return_sequences` a row; `rngs` are theirs, or with beams one a row.
 
     Yields after every step the places of results that got a token, and the tokens; of beams, all in the end.
     """
-    limits = [new_tokens(len(prompt), settings, job.limit, job.strict) for prompt in job.prompts]
-    _check(job, settings, limits, adjust)
-    cache, logits = prefill(job, settings, limits)
-    if settings.num_beams > 1:
-        best = _beams(job, settings, adjust, limits, rngs, _decoder(cache, settings), logits)
+    limits = [new_tokens(len(prompt), config, job.limit, job.strict) for prompt in job.prompts]
+    _check(job, config, limits, logits_processor)
+    cache, logits = prefill(job, config, limits)
+    if config.num_beams > 1:
+        best = _beams(job, config, logits_processor, limits, rngs, _decoder(cache, config), logits)
         for place, found in enumerate(hypothesis for row in best for hypothesis in row):
             results[place].tokens, results[place].score = found.tokens, found.score
             yield [(place, token) for token in found.tokens]
         return
-    owners = np.repeat(np.arange(len(job.prompts)), settings.num_return_sequences)
-    if settings.num_return_sequences > 1:
+    owners = np.repeat(np.arange(len(job.prompts)), config.num_return_sequences)
+    if config.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
-    plan = _plan(job, settings, adjust, limits, owners.tolist())
+    plan = _plan(job, config, logits_processor, limits, owners.tolist())
 
     def choose(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
-        return draw(scores, [rngs[i] for i in places]) if settings.do_sample else scores.argmax(axis=1)
+        return draw(scores, [rngs[i] for i in places]) if config.do_sample else scores.argmax(axis=1)
 
-    yield from sample(_decoder(cache, settings), logits, plan, choose, results, log_probs=log_probs)
+    yield from sample(_decoder(cache, config), logits, plan, choose, results, log_probs=log_probs)
 
 
 def _beams(
     job: Job,
-    settings: Settings,
-    adjust: Adjust | None,
+    config: GenerationConfig,
+    logits_processor: LogitsProcessor | None,
     limits: list[int],
     rngs: Sequence[np.random.Generator],
     cache: Decoder,
@@ -94,29 +94,29 @@ def _beams(
 ) -> list[list[Generated]]:
     """The best hypotheses of each row."""
     how = BeamSettings(
-        settings.num_beams, settings.length_penalty, settings.early_stopping, settings.num_return_sequences
+        config.num_beams, config.length_penalty, config.early_stopping, config.num_return_sequences
     )
     owners = list(range(len(job.prompts)))
-    if settings.num_beam_groups > 1:
+    if config.num_beam_groups > 1:
         chosen: Chosen = {}
-        plan = _plan(job, settings, adjust, limits, owners, chosen)
-        return group_beam(cache, logits, plan, how, settings.num_beam_groups, chosen, _padding(job, settings))
-    plan = _plan(job, settings, adjust, limits, owners)
-    return beam(cache, logits, plan, how, rngs if settings.do_sample else None)
+        plan = _plan(job, config, logits_processor, limits, owners, chosen)
+        return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, _padding(job, config))
+    plan = _plan(job, config, logits_processor, limits, owners)
+    return beam(cache, logits, plan, how, rngs if config.do_sample else None)
 
 
 def _plan(
     job: Job,
-    settings: Settings,
-    adjust: Adjust | None,
+    config: GenerationConfig,
+    logits_processor: LogitsProcessor | None,
     limits: list[int],
     owners: list[int],
     chosen: Chosen | None = None,
 ) -> Plan:
     """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
-    found = processors(settings, job.words, job.sources if job.cross else job.prompts, chosen)
+    found = processors(config, job.words, job.sources if job.cross else job.prompts, chosen)
     shape = None
-    if found or adjust is not None:
+    if found or logits_processor is not None:
 
         def shape(rows: Sequence[int], new: Sequence[Sequence[int]], scores: np.ndarray) -> np.ndarray:
             mine = [owners[row] for row in rows]
@@ -129,29 +129,34 @@ def _plan(
                     scores = process(step, scores)
             if not (scores.max(axis=1) < np.inf).all():  # NaN is not below
                 raise InputError("options make scores that are NaN or infinity; choose smaller numbers")
-            return scores if adjust is None else _adjusted(adjust(tokens, scores), scores.shape)
+            return (
+                scores
+                if logits_processor is None
+                else _processed(logits_processor(tokens, scores), scores.shape)
+            )
 
     stopped = None
-    if settings.stop_strings:
-        stopped = _stopper(job.text(), settings.stop_strings, [job.prompts[owner] for owner in owners])
-    return Plan([limits[owner] for owner in owners], frozenset(settings.eos_token_id), shape, stopped)
+    if config.stop_strings:
+        stopped = _stopper(job.text(), config.stop_strings, [job.prompts[owner] for owner in owners])
+    return Plan([limits[owner] for owner in owners], frozenset(config.eos_token_id), shape, stopped)
 
 
-def _adjusted(scores: object, shape: tuple[int, ...]) -> np.ndarray:
-    """The scores (R,V) that `adjust` gives; of a token that it forces 0, so that beams can add them.
+def _processed(scores: object, shape: tuple[int, ...]) -> np.ndarray:
+    """The scores (R,V) of `logits_processor`; of a token that it forces 0, so that beams can add them.
 
     Raises InputError for no numbers, and for more than one forced token of a row.
     """
     if not isinstance(scores, np.ndarray) or scores.shape != shape or scores.dtype.kind != "f":
         what = f"{scores.dtype} {scores.shape}" if isinstance(scores, np.ndarray) else type(scores).__name__
-        raise InputError(f"adjust gave {what}, expected an array of floats {shape}")
+        raise InputError(f"logits_processor gave {what}, expected an array of floats {shape}")
     highest = scores.max(axis=1)
     if (highest < np.inf).all():
         return scores
     forced = scores == np.inf
     if np.isnan(highest).any() or (forced.sum(axis=1) > 1).any():
         raise InputError(
-            "adjust makes scores that are NaN, or +inf for several tokens of a row; give large finite numbers"
+            "logits_processor makes scores that are NaN, or +inf for several tokens of a row; "
+            "give large finite numbers"
         )
     alone = np.where(forced, np.float32(0), np.float32(-np.inf))
     return np.where(forced.any(axis=1, keepdims=True), alone, scores)
@@ -171,9 +176,11 @@ def _stopper(
     return stopped
 
 
-def prefill(job: Job, settings: Settings, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
+def prefill(
+    job: Job, config: GenerationConfig, limits: list[int]
+) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
-    ids, _ = pad(job.prompts, _padding(job, settings))
+    ids, _ = pad(job.prompts, _padding(job, config))
     counts = np.array([len(prompt) for prompt in job.prompts])
     total = max(len(prompt) + new for prompt, new in zip(job.prompts, limits, strict=True))
     roomy = max(CAPACITY, 2 * ids.shape[1])
@@ -183,26 +190,31 @@ def prefill(job: Job, settings: Settings, limits: list[int]) -> tuple[StaticCach
         here = np.clip(counts - start, 0, CHUNK)
         found = cache.step(ids[:, start : start + CHUNK], here)
         logits = np.where((here > 0)[:, None], found, logits)
-    if not settings.remove_invalid_values:
+    if not config.remove_invalid_values:
         finite({"logits": logits})
     return cache, logits
 
 
-def _padding(job: Job, settings: Settings) -> int:
+def _padding(job: Job, config: GenerationConfig) -> int:
     """What fills a batch: any token that the decoder knows, since it is masked."""
-    return settings.pad if settings.pad < job.words else 0
+    return config.pad if config.pad < job.words else 0
 
 
-def _check(job: Job, settings: Settings, limits: Sequence[int], adjust: Adjust | None) -> None:
+def _check(
+    job: Job, config: GenerationConfig, limits: Sequence[int], logits_processor: LogitsProcessor | None
+) -> None:
     """Raise InputError for what memory does not hold, and for options that these prompts make impossible."""
-    if adjust is not None and not callable(adjust):
-        raise InputError(f"adjust is a {type(adjust).__name__}, expected a function of tokens and scores")
-    copies, longest = max(settings.num_beams, settings.num_return_sequences), max(limits)
+    if logits_processor is not None and not callable(logits_processor):
+        raise InputError(
+            f"logits_processor is a {type(logits_processor).__name__}, "
+            "expected a function of tokens and scores"
+        )
+    copies, longest = max(config.num_beams, config.num_return_sequences), max(limits)
     most = max(map(len, job.prompts)) + min(longest, CAPACITY)
-    beams = longest * 8 * 6 if settings.num_beams > 1 else 0  # tokens of those that go on, end and may come
+    beams = longest * 8 * 6 if config.num_beams > 1 else 0  # tokens of those that go on, end and may come
     check_room(job.session, len(job.prompts) * copies, most, job.words * 4 * 3 + beams)
-    if settings.num_beams > 1:
-        _check_penalty(settings.length_penalty, longest)
+    if config.num_beams > 1:
+        _check_penalty(config.length_penalty, longest)
 
 
 def _check_penalty(penalty: float, longest: int) -> None:
@@ -237,25 +249,25 @@ class _Finite:
         self.cache.reorder(rows)
 
 
-def _decoder(cache: StaticCache | DynamicCache, settings: Settings) -> Decoder:
+def _decoder(cache: StaticCache | DynamicCache, config: GenerationConfig) -> Decoder:
     """The cache, whose logits are finite unless `remove_invalid_values` makes them so."""
-    return cache if settings.remove_invalid_values else _Finite(cache)
+    return cache if config.remove_invalid_values else _Finite(cache)
 
 
-def new_tokens(prompt: int, settings: Settings, limit: int | None, strict: bool) -> int:
+def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:
     """How many tokens a prompt of that length may grow by.
 
     Raises InputError where the prompt fills the model's longest sequence, and, if `strict`, where it would go
     beyond it.
     """
-    asked, room = settings.max_new_tokens, None if limit is None else limit - prompt
+    asked, room = config.max_new_tokens, None if limit is None else limit - prompt
     if room is not None and room < 1:
         raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
-    if asked is None and settings.max_length is not None:
-        asked = settings.max_length - prompt
+    if asked is None and config.max_length is not None:
+        asked = config.max_length - prompt
         if asked < 1:
             raise InputError(
-                f"a prompt of {prompt} tokens leaves no room in max_length={settings.max_length}; choose "
+                f"a prompt of {prompt} tokens leaves no room in max_length={config.max_length}; choose "
                 "max_new_tokens"
             )
     elif asked is not None and strict and room is not None and asked > room:

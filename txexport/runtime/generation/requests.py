@@ -10,8 +10,8 @@ import numpy as np
 from txexport.errors import BundleError, InputError
 from txexport.runtime.batches import Progress, together
 from txexport.runtime.generation import generation
-from txexport.runtime.generation.config import Settings
-from txexport.runtime.generation.generation import Adjust, Job
+from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.generation import Job, LogitsProcessor
 from txexport.runtime.generation.kv_cache import CROSS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
@@ -31,12 +31,12 @@ class Request:
     """
 
     rows: Sequence
-    settings: Settings
+    config: GenerationConfig
     strict: bool
-    adjust: Adjust | None = None
+    logits_processor: LogitsProcessor | None = None
     log_probs: bool = False
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
-    begin: Callable[[Job, Settings], Job] | None = None
+    begin: Callable[[Job, GenerationConfig], Job] | None = None
 
 
 def run(
@@ -48,8 +48,8 @@ def run(
     Every result draws numbers of its own, by the seed and its place, whatever the batches are. Raises
     InputError for rows or a budget that cannot be.
     """
-    settings, copies = request.settings, request.settings.num_return_sequences
-    rows = checked(model, request.rows, settings)
+    config, copies = request.config, request.config.num_return_sequences
+    rows = checked(model, request.rows, config)
     results = [Generated() for _ in range(len(rows) * copies)]
     return results, _steps(
         model, request, rows, results, _batches(model, request, rows, batch_tokens), progress
@@ -72,19 +72,19 @@ def _steps(
     batches: Sequence[Sequence[int]],
     progress: Progress | None,
 ) -> Iterator[list[tuple[int, int]]]:
-    settings, copies, done = request.settings, request.settings.num_return_sequences, 0
-    entropy = np.random.SeedSequence(settings.seed).entropy
+    config, copies, done = request.config, request.config.num_return_sequences, 0
+    entropy = np.random.SeedSequence(config.seed).entropy
     for batch in batches:
         places = [row * copies + copy for row in batch for copy in range(copies)]
         mine = [rows[row] for row in batch]
-        job = job_of(model, mine if request.read is None else request.read(mine), settings, request.strict)
-        job = job if request.begin is None else request.begin(job, settings)
+        job = job_of(model, mine if request.read is None else request.read(mine), config, request.strict)
+        job = job if request.begin is None else request.begin(job, config)
         rngs: list[np.random.Generator] = []
-        if settings.do_sample:
-            drawing = batch if settings.num_beams > 1 else places
+        if config.do_sample:
+            drawing = batch if config.num_beams > 1 else places
             rngs = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in drawing]
         own = [results[place] for place in places]
-        for step in generation.run(job, settings, own, rngs, request.adjust, request.log_probs):
+        for step in generation.run(job, config, own, rngs, request.logits_processor, request.log_probs):
             yield [(places[place], token) for place, token in step]
         done += len(batch)
         if progress is not None:
@@ -93,31 +93,31 @@ def _steps(
 
 def _batches(model: "Model", request: Request, rows: Sequence, batch_tokens: int) -> list[list[int]]:
     """Which rows run together: each costs the tokens that its caches may hold, with those of the encoder."""
-    settings = request.settings
-    limit, copies = model.manifest.limits["decoder"], max(settings.num_beams, settings.num_return_sequences)
+    config = request.config
+    limit, copies = model.manifest.limits["decoder"], max(config.num_beams, config.num_return_sequences)
     crossed = "encoder_model" in model.sessions
-    if model.hears:
+    if model.is_speech:
         lengths = [model.manifest.spec["encoder"]["embedding"]["length"]] * len(rows)
     else:
         lengths = [len(row) for row in rows]
     costs = []
     for length in lengths:
-        new = generation.new_tokens(1 if crossed else length, settings, limit, request.strict)
+        new = generation.new_tokens(1 if crossed else length, config, limit, request.strict)
         costs.append((length + new) * copies)
     return list(together(lengths, costs, batch_tokens))
 
 
-def checked(model: "Model", rows: Sequence, settings: Settings) -> Sequence:
+def checked(model: "Model", rows: Sequence, config: GenerationConfig) -> Sequence:
     """The rows, of token ids as lists. Raises InputError for a task that does not generate, and for bad rows.
 
     Warns of what the checkpoint asks for in vain.
     """
     if model.manifest.cache is None:
         raise InputError(f"task '{model.manifest.task}' does not generate; export with another --task")
-    if settings.ignored:
-        warnings.warn(f"generation leaves out {', '.join(settings.ignored)}", stacklevel=4)
+    if config.ignored:
+        warnings.warn(f"generation leaves out {', '.join(config.ignored)}", stacklevel=4)
     rows = as_list(rows)
-    if not rows or model.hears:
+    if not rows or model.is_speech:
         return rows
     if "encoder_model" not in model.sessions:
         return as_rows(rows, model.sessions["model"].outputs["logits"].shape[-1])
@@ -126,7 +126,7 @@ def checked(model: "Model", rows: Sequence, settings: Settings) -> Sequence:
     return found
 
 
-def job_of(model: "Model", rows: Sequence | np.ndarray, settings: Settings, strict: bool) -> Job:
+def job_of(model: "Model", rows: Sequence | np.ndarray, config: GenerationConfig, strict: bool) -> Job:
     """A batch of checked rows, with what an encoder makes of them. Raises InputError for bad spectrograms."""
     crossed = "encoder_model" in model.sessions
     session = model.sessions["decoder_model" if crossed else "model"]
@@ -134,14 +134,14 @@ def job_of(model: "Model", rows: Sequence | np.ndarray, settings: Settings, stri
     assert cache is not None
     prompts, sources, cross = list(rows), None, {}
     if crossed:
-        if settings.decoder_start is None:
+        if config.decoder_start is None:
             raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
-        if settings.decoder_start >= (words := session.outputs["logits"].shape[-1]):
-            raise InputError(f"decoder_start_token_id is {settings.decoder_start}, expected 0 to {words - 1}")
-        _check_start(model, settings.decoder_start)
-        cross = _encode(model, rows, settings)
-        sources = None if model.hears else list(rows)
-        prompts = [[settings.decoder_start]] * len(rows)
+        if config.decoder_start >= (words := session.outputs["logits"].shape[-1]):
+            raise InputError(f"decoder_start_token_id is {config.decoder_start}, expected 0 to {words - 1}")
+        _check_start(model, config.decoder_start)
+        cross = _encode(model, rows, config)
+        sources = None if model.is_speech else list(rows)
+        prompts = [[config.decoder_start]] * len(rows)
     return Job(session, cache, prompts, sources, cross, limit, lambda: model.text, strict)
 
 
@@ -154,13 +154,13 @@ def _check_start(model: "Model", start: int) -> None:
         )
 
 
-def _encode(model: "Model", rows: Sequence | np.ndarray, settings: Settings) -> dict:
+def _encode(model: "Model", rows: Sequence | np.ndarray, config: GenerationConfig) -> dict:
     """Run the encoder: what it leaves for the decoder's steps, by name."""
     encoder, rest = model.sessions["encoder_model"], {}
     port = next(iter(encoder.inputs.values()))
     if port.name == "input_ids":
         words = model.vocabulary("encoder_model")
-        ids, mask = pad(list(rows), settings.pad if settings.pad < words else 0)
+        ids, mask = pad(list(rows), config.pad if config.pad < words else 0)
         values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
         rest = {"encoder_attention_mask": values["attention_mask"]}
     else:

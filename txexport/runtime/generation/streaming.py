@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from txexport.errors import InputError
 from txexport.runtime.generation import requests
-from txexport.runtime.generation.generation import Adjust
+from txexport.runtime.generation.generation import LogitsProcessor
 from txexport.runtime.generation.requests import CACHE_TOKENS
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Messages
@@ -29,7 +29,7 @@ def stream_many(
     *,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
-    adjust: Adjust | None = None,
+    logits_processor: LogitsProcessor | None = None,
     batch_tokens: int = CACHE_TOKENS,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
@@ -37,26 +37,26 @@ def stream_many(
 
     Those of one batch come side by side, and batches one after another, as `generate` makes them.
     """
-    if model.hears:
+    if model.is_speech:
         refuse_languages(src_lang, tgt_lang)
-        request = speech_recognition.request(model, prompts, adjust=adjust, **options)
+        request = speech_recognition.request(model, prompts, logits_processor=logits_processor, **options)
     else:
         options |= model.target(tgt_lang)
-        request = model.request(model.rows(prompts, src_lang)[0], adjust, options)
+        request = model.request(model.rows(prompts, src_lang)[0], logits_processor, options)
     yield from _pieces(model, request, batch_tokens)
 
 
 def stream_chat(
-    model: "Model", messages: Messages, *, adjust: Adjust | None = None, **options: Any
+    model: "Model", messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
 ) -> Iterator[str]:
     """As `chat`, in pieces as they come."""
     rows = model.plain(chat.prompt(model.folder, messages))
-    for _, piece in _pieces(model, model.request(rows, adjust, options), CACHE_TOKENS):
+    for _, piece in _pieces(model, model.request(rows, logits_processor, options), CACHE_TOKENS):
         yield piece
 
 
 def _pieces(model: "Model", request: requests.Request, batch_tokens: int) -> Iterator[tuple[int, str]]:
-    if request.settings.num_return_sequences > 1:
+    if request.config.num_return_sequences > 1:
         raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
     pieces = [Pieces(model.text) for _ in request.rows]
     _, steps = requests.run(model, request, batch_tokens, None)

@@ -38,11 +38,11 @@ def score(
     An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` and `progress` as in
     `generate`. Raises InputError for a task that does not generate and for texts that are too long.
     """
-    if model.hears:
+    if model.is_speech:
         raise InputError("a model of speech scores no texts")
     if ("encoder_model" in model.sessions) != (targets is not None):
         raise InputError("targets are what an encoder-decoder scores, and only that")
-    rows = requests.checked(model, model.rows(texts)[0], model.settings)
+    rows = requests.checked(model, model.rows(texts)[0], model.generation_config)
     answers: list[list[int]] = [[] for _ in rows]
     if targets is not None:
         answers = model.rows(targets)[0]
@@ -58,9 +58,9 @@ def score(
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     done = 0
     for batch in together(costs, costs, batch_tokens):
-        job = requests.job_of(model, [rows[i] for i in batch], model.settings, strict=False)
+        job = requests.job_of(model, [rows[i] for i in batch], model.generation_config, strict=False)
         whole = [[*prompt, *answers[i]] for prompt, i in zip(job.prompts, batch, strict=True)]
-        logs = generation.score(job, whole, model.settings.pad)
+        logs = generation.score(job, whole, model.generation_config.pad)
         for i, row, values in zip(batch, whole, logs, strict=True):
             found[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)

@@ -11,7 +11,7 @@ from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import Progress
 from txexport.runtime.generation import generation, requests
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.preprocessing.text import as_list
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def request(
     *,
     language: str | None = None,
     task: str | None = None,
-    adjust: generation.Adjust | None = None,
+    logits_processor: generation.LogitsProcessor | None = None,
     **options: Any,
 ) -> requests.Request:
     """Sounds to write down, with what their texts begin with. Errors as `transcribe`."""
-    if not model.hears:
+    if not model.is_speech:
         raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
-    settings = replace(model.settings, ignored=_left_out(model.folder)).updated(**options)
-    if settings.num_return_sequences > 1:
+    config = replace(model.generation_config, ignored=_left_out(model.folder)).updated(**options)
+    if config.num_return_sequences > 1:
         raise InputError("a sound has one text; num_return_sequences must be 1")
     speech = Speech(model.folder)
     for name, value in (("language", language), ("task", task)):
@@ -112,13 +112,13 @@ def request(
     language, asked = language or speech.own_language, task or speech.own_task
     spoken = None if language is None else speech.language(language)
     first = speech.begin(0, asked, spoken or 0)
-    if settings.max_length is not None:
-        settings = replace(settings, max_length=settings.max_length + len(first))
+    if config.max_length is not None:
+        config = replace(config, max_length=config.max_length + len(first))
 
-    def begin(job: generation.Job, settings: Settings) -> generation.Job:
+    def begin(job: generation.Job, config: GenerationConfig) -> generation.Job:
         tokens: list[int | None] = [spoken] * len(job.prompts)
         if spoken is None and speech.languages:
-            tokens = [*speech.likeliest(generation.prefill(job, settings, [1] * len(tokens))[1])]
+            tokens = [*speech.likeliest(generation.prefill(job, config, [1] * len(tokens))[1])]
         start = job.prompts[0][0]
         return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
 
@@ -126,7 +126,7 @@ def request(
     speech.check(words)
 
     strict = "max_new_tokens" in options
-    return requests.Request(sounds, settings, strict, adjust, read=model.audio.features, begin=begin)
+    return requests.Request(sounds, config, strict, logits_processor, read=model.audio.features, begin=begin)
 
 
 def _left_out(folder: Path) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from txexport.runtime import Model
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.seeded import GreedyCase
@@ -19,15 +19,15 @@ def run_beams(model: Model, reference: Reference, case: GreedyCase) -> list[Outc
     Another token is no failure where the reference's search met two candidates nearer to each other than
     twice what the scores are off by: either could have been kept, and other beams follow from it.
     """
-    own = model.settings
+    own = model.generation_config
     start = [] if "encoder_model" not in model.sessions else [own.decoder_start or 0]
-    model.settings = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    model.generation_config = GenerationConfig(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
     try:
-        found = model.search(
+        found = model.generate_with_scores(
             case.rows, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens
         )
     finally:
-        model.settings = own
+        model.generation_config = own
     scores, tokens, counts = [], [], [0, 0]
     for row, source in enumerate(case.rows):
         prompt: list[int] = start or list(source)

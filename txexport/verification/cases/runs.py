@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from txexport.runtime import Model
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
@@ -283,13 +283,13 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase) -> list[Out
     The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
     the tolerance of each other does not fail all those after it.
     """
-    own = model.settings
-    plain = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
-    model.settings = plain
+    own = model.generation_config
+    plain = GenerationConfig(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    model.generation_config = plain
     try:
         chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
     finally:
-        model.settings = own
+        model.generation_config = own
     pairs = []
     prompt: list[int]
     source: Source

@@ -137,7 +137,7 @@ def _sources(model: Model, spec: ModelSpec, items: Sequence[Item]) -> tuple[list
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
     sources = _ids(model, [first for first, _ in pairs], spec.encoder)
     targets = _ids(model, [second for _, second in pairs], spec.decoder)
-    unread, start = spec.encoder.words.position.padding, model.settings.decoder_start or 0
+    unread, start = spec.encoder.words.position.padding, model.generation_config.decoder_start or 0
     rows = [[start, *(token for token in row if token != unread)][: spec.decoder.limit] for row in targets]
     return sources, rows
 
