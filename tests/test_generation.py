@@ -242,7 +242,9 @@ def test_texts_for_several_sequences_are_grouped(model_of):
 def test_checkpoints_own_settings_are_honoured(model_of):
     model = model_of("gpt2")
     expected = model.generate_ids(PROMPTS, num_beams=3, max_new_tokens=9)
-    model.generation_config = dataclasses.replace(model.generation_config, num_beams=3, max_new_tokens=9)
+    model.bundle.files.generation_config = dataclasses.replace(
+        model.generation_config, num_beams=3, max_new_tokens=9
+    )
     assert model.generate_ids(PROMPTS) == expected
     assert model.generate_ids(PROMPTS, num_beams=1) != expected
 

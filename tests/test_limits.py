@@ -565,10 +565,10 @@ def without_processors(model):
             shape = port.shape[1:]
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
-                model.images = SimpleNamespace(pixels=partial(zeros, shape))
+                model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
             if name == "input_features":
-                model.audio = SimpleNamespace(features=partial(zeros, shape))
-    model.config = model.config | {"id2label": {"0": "entailment"}}
+                model.bundle.files.audio = SimpleNamespace(features=partial(zeros, shape))
+    model.bundle.files.config = model.config | {"id2label": {"0": "entailment"}}
     return model
 
 

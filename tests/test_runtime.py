@@ -31,7 +31,7 @@ def model_of(bundle_of):
 
     def get(model_type: str, cache: str | None = None):
         model = txexport.load(bundle_of(model_type, cache), device="cpu")
-        model.generation_config = dataclasses.replace(model.generation_config, eos_token_id=())
+        model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=())
         return model
 
     return get
@@ -78,7 +78,7 @@ def test_row_ends_with_its_own_end_of_sequence(cache, model_of):
     rows = [[5, 6, 7], [9], [40, 41]]
     free = model.generate_ids(rows, max_new_tokens=15)
     eos = free[1][3]
-    model.generation_config = dataclasses.replace(model.generation_config, eos_token_id=(eos,))
+    model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=(eos,))
     for tokens, whole in zip(model.generate_ids(rows, max_new_tokens=15), free, strict=True):
         assert tokens == (whole[: whole.index(eos) + 1] if eos in whole else whole)
 

@@ -21,6 +21,7 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.pytest_plugin import AssertParity
 from txexport.runtime import Model
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, reports, verify
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
@@ -398,7 +399,7 @@ def test_model_on_another_runtime_searches_with_beams(bundle_of):
     for name in ("onnxruntime", "reference"):
         with RUNTIMES[name].open({"model": folder / "model.onnx"}, "cpu") as (_, sessions):
             assert isinstance(sessions["model"], Session)
-            model = Model(folder, manifest, "cpu", sessions)
+            model = Model(LoadedBundle(folder, manifest, "cpu", sessions))
             found[name] = model.generate_ids([[5, 6, 7], [9]], num_beams=3, max_new_tokens=9)
     assert found["reference"] == found["onnxruntime"]
 

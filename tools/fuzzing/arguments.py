@@ -20,8 +20,8 @@ MESSAGES = [{"role": "user", "content": "the cat"}]
 # Each method: the bundle that has it, and arguments that it answers.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "generate": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
-    "generate_ids": ("decoder", {"rows": [[5, 6, 7], [8]], "max_new_tokens": 3}),
-    "generate_with_scores": ("decoder", {"rows": [[5, 6, 7], [8]], "max_new_tokens": 3}),
+    "generate_ids": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
+    "generate_with_scores": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
     "stream": ("decoder", {"prompt": TEXTS[0], "max_new_tokens": 3}),
     "stream_many": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
     "chat": ("decoder", {"messages": MESSAGES, "max_new_tokens": 3}),

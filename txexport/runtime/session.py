@@ -199,5 +199,5 @@ def open_sessions(
         try:
             return opened("cuda")
         except InputError as error:
-            warnings.warn(f"running on the CPU: {error}", stacklevel=4)
+            warnings.warn(f"running on the CPU: {error}", stacklevel=5)
     return opened(name or "cpu")

@@ -22,7 +22,8 @@ from txexport.errors import (
     UnsupportedError,
     crashes,
 )
-from txexport.runtime import Model
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
 from txexport.verification.bounds import RELATIVE
@@ -104,9 +105,8 @@ def verify(
     from txexport.verification.cases.plan import plan, reach, select  # which needs PyTorch
     from txexport.verification.cases.texts import plan_texts
 
-    reader = Model(Path(out), manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
     planned = plan(resolved.spec, static=manifest.cache == "static")
-    written = plan_texts(reader, resolved.spec, texts)
+    written = plan_texts(BundleFiles(Path(out)), manifest, resolved.spec, texts)
     names = select([*planned, *written], cases)
     if texts is not None and isinstance(cases, str):
         names |= {case.name for case in written}
@@ -237,14 +237,14 @@ class _Trial:
             try:
                 with runtime.open(self.files, device) as (where, sessions):
                     self.devices[runtime.name] = where
-                    yield from self.on(runtime, Model(self.folder, self.manifest, where, sessions))
+                    yield from self.on(runtime, LoadedBundle(self.folder, self.manifest, where, sessions))
             except BundleError as error:
                 if not tolerant:
                     raise
                 for name in self.originals:
                     yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
 
-    def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
+    def _tried(self, runtime: Runtime, loaded: LoadedBundle) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
         from txexport.verification.layers.probe import Probe
@@ -256,23 +256,24 @@ class _Trial:
                 self.taken = ExpertsTaken(original.model)
             listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
             if isinstance(original, Twin) and listens:
-                self.probe = Probe(model, original, self.spec, self.bound)
+                self.probe = Probe(loaded, original, self.spec, self.bound)
                 planned = self.probe.through(planned)
             for case in planned:
                 yield name, original, case
 
-    def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
+    def on(self, runtime: Runtime, loaded: LoadedBundle) -> Iterator[CaseReport]:
         """The cases on a runtime against each original."""
+        from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.judgement import judge  # which needs PyTorch
 
-        for name, original, case in self._tried(runtime, model):
+        for name, original, case in self._tried(runtime, loaded):
             skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
                 yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
                 continue
             if self.progress is not None:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
-            run = partial(judge, case.run, model, original, case.case, RELATIVE)
+            run = partial(judge, case.run, runner_of(loaded), original, case.case, RELATIVE)
             yield attempt(case.name, name, run, runtime.name)
 
 

@@ -13,115 +13,83 @@ from txexport.runtime.generation.group_beam_search import Chosen, group_beam
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
 from txexport.runtime.generation.logits_processors import processors
 from txexport.runtime.generation.penalties import Step
+from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
 from txexport.runtime.preprocessing.text import Text, pad
-from txexport.runtime.session import Session, finite
+from txexport.runtime.session import finite
 
 NEW_TOKENS = 20  # where nobody says
 CHUNK = 1024  # tokens of a prompt that are read at once
 CAPACITY = 64  # smallest cache, in tokens
 
-LogitsProcessor = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Job:
-    """Rows to extend.
-
-    `prompts` are what the decoder begins with, `sources` an encoder's tokens where it has some, `cross` what
-    its output gives every step. `limit` is the decoder's longest sequence; `strict` makes it an error to ask
-    for more.
-    """
-
-    session: Session
-    cache: str
-    prompts: list[list[int]]
-    sources: list[list[int]] | None
-    cross: dict
-    limit: int | None
-    text: Callable[[], Text]
-    strict: bool = True
-
-    @property
-    def words(self) -> int:
-        """How many words the decoder knows."""
-        return self.session.outputs["logits"].shape[-1]
-
 
 def run(
-    job: Job,
-    config: GenerationConfig,
-    results: Sequence[Generated],
-    rngs: Sequence[np.random.Generator],
-    logits_processor: LogitsProcessor | None = None,
-    log_probs: bool = False,
+    request: GenerationRequest, results: Sequence[Generated], rngs: Sequence[np.random.Generator]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Fill `results`, `num_return_sequences` a row; `rngs` are theirs, or with beams one a row.
+    """Fill `results` of one batch, `num_return_sequences` a row; `rngs` are theirs, or with beams one a row.
 
     Yields after every step the places of results that got a token, and the tokens; of beams, all in the end.
     """
-    limits = [new_tokens(len(prompt), config, job.limit, job.strict) for prompt in job.prompts]
-    _check(job, config, limits, logits_processor)
-    cache, logits = prefill(job, config, limits)
+    config = request.config
+    limits = [
+        new_tokens(len(prompt), config, request.limit, request.strict) for prompt in request.decoder_input_ids
+    ]
+    _check(request, limits)
+    cache, logits = prefill(request, limits)
     if config.num_beams > 1:
-        best = _beams(job, config, logits_processor, limits, rngs, _decoder(cache, config), logits)
+        best = _beams(request, limits, rngs, _decoder(cache, config), logits)
         for place, found in enumerate(hypothesis for row in best for hypothesis in row):
             results[place].tokens, results[place].score = found.tokens, found.score
             yield [(place, token) for token in found.tokens]
         return
-    owners = np.repeat(np.arange(len(job.prompts)), config.num_return_sequences)
+    owners = np.repeat(np.arange(len(request.decoder_input_ids)), config.num_return_sequences)
     if config.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
-    plan = _plan(job, config, logits_processor, limits, owners.tolist())
+    plan = _plan(request, limits, owners.tolist())
 
     def choose(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
         return draw(scores, [rngs[i] for i in places]) if config.do_sample else scores.argmax(axis=1)
 
-    yield from sample(_decoder(cache, config), logits, plan, choose, results, log_probs=log_probs)
+    yield from sample(_decoder(cache, config), logits, plan, choose, results, log_probs=request.log_probs)
 
 
 def _beams(
-    job: Job,
-    config: GenerationConfig,
-    logits_processor: LogitsProcessor | None,
+    request: GenerationRequest,
     limits: list[int],
     rngs: Sequence[np.random.Generator],
     cache: Decoder,
     logits: np.ndarray,
 ) -> list[list[Generated]]:
     """The best hypotheses of each row."""
+    config = request.config
     how = BeamSettings(
         config.num_beams, config.length_penalty, config.early_stopping, config.num_return_sequences
     )
-    owners = list(range(len(job.prompts)))
+    owners = list(range(len(request.decoder_input_ids)))
     if config.num_beam_groups > 1:
         chosen: Chosen = {}
-        plan = _plan(job, config, logits_processor, limits, owners, chosen)
-        return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, _padding(job, config))
-    plan = _plan(job, config, logits_processor, limits, owners)
+        plan = _plan(request, limits, owners, chosen)
+        return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, _padding(request))
+    plan = _plan(request, limits, owners)
     return beam(cache, logits, plan, how, rngs if config.do_sample else None)
 
 
 def _plan(
-    job: Job,
-    config: GenerationConfig,
-    logits_processor: LogitsProcessor | None,
-    limits: list[int],
-    owners: list[int],
-    chosen: Chosen | None = None,
+    request: GenerationRequest, limits: list[int], owners: list[int], chosen: Chosen | None = None
 ) -> Plan:
     """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
-    found = processors(config, job.words, job.sources if job.cross else job.prompts, chosen)
+    config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
+    found = processors(config, request.vocab_size, request.encoder_input_ids, chosen)
     shape = None
     if found or logits_processor is not None:
 
         def shape(rows: Sequence[int], new: Sequence[Sequence[int]], scores: np.ndarray) -> np.ndarray:
             mine = [owners[row] for row in rows]
-            tokens = [[*job.prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
-            before = [len(job.prompts[owner]) for owner in mine]
+            tokens = [[*prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
+            before = [len(prompts[owner]) for owner in mine]
             whole = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
             step = Step(tokens, before, whole, mine)
             with np.errstate(all="ignore"):  # what comes of it is looked at below
@@ -129,15 +97,14 @@ def _plan(
                     scores = process(step, scores)
             if not (scores.max(axis=1) < np.inf).all():  # NaN is not below
                 raise InputError("options make scores that are NaN or infinity; choose smaller numbers")
-            return (
-                scores
-                if logits_processor is None
-                else _processed(logits_processor(tokens, scores), scores.shape)
-            )
+            if logits_processor is None:
+                return scores
+            return _processed(logits_processor(tokens, scores), scores.shape)
 
     stopped = None
     if config.stop_strings:
-        stopped = _stopper(job.text(), config.stop_strings, [job.prompts[owner] for owner in owners])
+        text = request.bundle.files.text
+        stopped = _stopper(text, config.stop_strings, [prompts[owner] for owner in owners])
     return Plan([limits[owner] for owner in owners], frozenset(config.eos_token_id), shape, stopped)
 
 
@@ -176,43 +143,47 @@ def _stopper(
     return stopped
 
 
-def prefill(
-    job: Job, config: GenerationConfig, limits: list[int]
-) -> tuple[StaticCache | DynamicCache, np.ndarray]:
+def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
-    ids, _ = pad(job.prompts, _padding(job, config))
-    counts = np.array([len(prompt) for prompt in job.prompts])
-    total = max(len(prompt) + new for prompt, new in zip(job.prompts, limits, strict=True))
+    prompts = request.decoder_input_ids
+    ids, _ = pad(prompts, _padding(request))
+    counts = np.array([len(prompt) for prompt in prompts])
+    total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
     roomy = max(CAPACITY, 2 * ids.shape[1])
-    cache = open_cache(job.session, job.cache, job.cross, len(ids), min(total, roomy))
-    logits = np.zeros((len(ids), job.words), np.float32)
+    cache = _open_cache(request, len(ids), min(total, roomy))
+    logits = np.zeros((len(ids), request.vocab_size), np.float32)
     for start in range(0, ids.shape[1], CHUNK):
         here = np.clip(counts - start, 0, CHUNK)
         found = cache.step(ids[:, start : start + CHUNK], here)
         logits = np.where((here > 0)[:, None], found, logits)
-    if not config.remove_invalid_values:
+    if not request.config.remove_invalid_values:
         finite({"logits": logits})
     return cache, logits
 
 
-def _padding(job: Job, config: GenerationConfig) -> int:
+def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
+    kind = request.bundle.manifest.cache
+    assert kind is not None
+    return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+
+
+def _padding(request: GenerationRequest) -> int:
     """What fills a batch: any token that the decoder knows, since it is masked."""
-    return config.pad if config.pad < job.words else 0
+    return request.config.pad if request.config.pad < request.vocab_size else 0
 
 
-def _check(
-    job: Job, config: GenerationConfig, limits: Sequence[int], logits_processor: LogitsProcessor | None
-) -> None:
+def _check(request: GenerationRequest, limits: Sequence[int]) -> None:
     """Raise InputError for what memory does not hold, and for options that these prompts make impossible."""
+    config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
     if logits_processor is not None and not callable(logits_processor):
         raise InputError(
             f"logits_processor is a {type(logits_processor).__name__}, "
             "expected a function of tokens and scores"
         )
     copies, longest = max(config.num_beams, config.num_return_sequences), max(limits)
-    most = max(map(len, job.prompts)) + min(longest, CAPACITY)
+    most = max(map(len, prompts)) + min(longest, CAPACITY)
     beams = longest * 8 * 6 if config.num_beams > 1 else 0  # tokens of those that go on, end and may come
-    check_room(job.session, len(job.prompts) * copies, most, job.words * 4 * 3 + beams)
+    check_room(request.bundle.decoder, len(prompts) * copies, most, request.vocab_size * 4 * 3 + beams)
     if config.num_beams > 1:
         _check_penalty(config.length_penalty, longest)
 
@@ -276,13 +247,13 @@ def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict:
     return asked if room is None else min(asked, room)
 
 
-def score(job: Job, rows: Sequence[Sequence[int]], pad_id: int) -> list[np.ndarray]:
+def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """The log-probability of each token of each row but the first, given those before it."""
-    ids, _ = pad(rows, pad_id if pad_id < job.words else 0)
+    ids, _ = pad(rows, _padding(request))
     counts = np.array([len(row) for row in rows])
-    cache = open_cache(job.session, job.cache, job.cross, len(ids), ids.shape[1])
+    cache = _open_cache(request, len(ids), ids.shape[1])
     found = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
-    most = max(1, SCORES_AT_ONCE // (len(ids) * job.words))
+    most = max(1, SCORES_AT_ONCE // (len(ids) * request.vocab_size))
     for start in range(0, ids.shape[1] - 1, most):
         logits = cache.read(ids[:, start : start + most], np.clip(counts - start, 0, most))  # (B, S, V)
         following = ids[:, start + 1 : start + 1 + most, None]

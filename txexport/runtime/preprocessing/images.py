@@ -16,7 +16,7 @@ from txexport.runtime.session import first_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    Source: TypeAlias = str | os.PathLike[str] | Image | np.ndarray
+Source: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 RESIZED = 2**24  # pixels of what an image is resized or cut to
