@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 import txexport
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
+from txexport.runtime.engines.onnxruntime import OnnxRuntime, cuda_present
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.session import cuda_present
 
 CACHES = ["static", "dynamic"]
 
@@ -117,8 +117,8 @@ def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
     options.log_severity_level = 2  # ONNX Runtime warns of each copy
     model = model_of("gpt2", "static")
     session = model.sessions["model"]
-    session.session = ort.InferenceSession(
-        model.folder / "model.onnx", options, providers=["CPUExecutionProvider"]
+    session.engine = OnnxRuntime(
+        ort.InferenceSession(model.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     )
     model.generate_ids([[5, 6, 7], [9]], max_new_tokens=5)
     assert "copying past_cache" not in capfd.readouterr().err
@@ -357,7 +357,9 @@ def test_cuda_that_is_not_there_is_said(bundle_of, monkeypatch):
     with pytest.raises(InputError, match="cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9"):
         txexport.load(bundle_of("bert"), device="cuda")
     assert txexport.load(bundle_of("bert")).device == "cpu"
-    monkeypatch.setattr("txexport.runtime.session.cuda_present", lambda: True)  # a driver without libraries
+    monkeypatch.setattr(
+        "txexport.runtime.engines.onnxruntime.cuda_present", lambda: True
+    )  # a driver without libraries
     with pytest.warns(UserWarning, match="running on the CPU: ONNX Runtime cannot start CUDA here"):
         assert txexport.load(bundle_of("bert")).device == "cpu"
 
@@ -443,7 +445,7 @@ def test_cuda_equals_the_twin(model_type, cache, bundle_of):
 
 def test_threads_are_limited(bundle_of):
     model = txexport.load(bundle_of("bert"), device="cpu", threads=1)
-    assert model.sessions["model"].session.get_session_options().intra_op_num_threads == 1
+    assert model.sessions["model"].engine.session.get_session_options().intra_op_num_threads == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be removed on Windows")

@@ -28,7 +28,7 @@ from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.exporter import _write_graph, export, limits
 from txexport.runtime import load
 from txexport.runtime import model as runtime
-from txexport.runtime.session import open_session
+from txexport.runtime.engines.onnxruntime import open_session
 from txexport.spec import (
     Activation,
     AttentionSpec,

@@ -32,7 +32,7 @@ DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph; a string in `shape` is a symbolic dimension."""
+    """An input or output of a graph; a string in `shape` is a symbolic dimension, "" one without a name."""
 
     name: str
     dtype: str

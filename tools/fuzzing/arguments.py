@@ -180,7 +180,7 @@ def _array(random: Random, port: Any) -> np.ndarray:
     """An input as the graph declares it, symbolic dimensions of 1 to 3."""
     sizes = {dim: random.randint(1, 3) for dim in port.shape if isinstance(dim, str)}
     shape = [sizes.get(dim, dim) for dim in port.shape]
-    return np.zeros(shape, np.int64 if port.type == "tensor(int64)" else np.float32)
+    return np.zeros(shape, np.int64 if port.dtype == "int64" else np.float32)
 
 
 def _changed_array(random: Random, array: np.ndarray) -> tuple[Any, str]:

@@ -25,7 +25,8 @@ from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
 from txexport.errors import CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
-from txexport.exporter.weight_file import Progress, WeightFile
+from txexport.exporter.weight_file import WeightFile
+from txexport.progress import Progress
 from txexport.spec import Cache, ModelSpec
 from txexport.spec.serialization import to_dict
 

@@ -1,7 +1,7 @@
 """Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +9,7 @@ from tokenizers import Encoding
 
 from txexport.bundle import Manifest
 from txexport.errors import BundleError, InputError, shown
+from txexport.progress import Progress
 from txexport.runtime import memory
 from txexport.runtime.generation.options import check_flag, is_whole
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -16,7 +17,6 @@ from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pa
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
 
-Progress: TypeAlias = Callable[[int, int], None]
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes

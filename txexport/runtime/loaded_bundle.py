@@ -7,7 +7,8 @@ import numpy as np
 from txexport import bundle
 from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.runtime.session import Session, open_sessions
+from txexport.runtime.engines.onnxruntime import open_sessions
+from txexport.runtime.session import Session
 
 
 class LoadedBundle:

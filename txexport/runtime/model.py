@@ -8,7 +8,8 @@ import numpy as np
 
 from txexport.arguments import checked
 from txexport.bundle import Manifest
-from txexport.runtime.batches import BATCH_TOKENS, Progress
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.generation import streaming, text_generation
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.prompts import Prompts

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from txexport.verification.references.originals import Reference
 
 Run = Callable[[], list[TensorCheck]]
-Progress = Callable[[str], None]
+CaseProgress = Callable[[str], None]  # the name of a case before it runs
 
 
 @checked
@@ -65,7 +65,7 @@ def verify(
     texts: str | Path | None = None,
     third: bool = False,
     allow_edited: bool = False,
-    progress: Progress | None = None,
+    progress: CaseProgress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
@@ -206,7 +206,7 @@ class _Trial:
     originals: "dict[str, Reference]"
     planned: "list[Planned]"
     bound: float
-    progress: Progress | None
+    progress: CaseProgress | None
     layers: bool
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     probe: "Probe | None" = None

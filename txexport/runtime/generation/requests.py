@@ -41,7 +41,7 @@ class GenerationRequest:
     @property
     def vocab_size(self) -> int:
         """How many tokens the decoder tells apart."""
-        return self.bundle.decoder.outputs["logits"].shape[-1]
+        return self.bundle.decoder.width("logits")
 
     @property
     def limit(self) -> int | None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from txexport.runtime.batches import Progress, together
+from txexport.progress import Progress
+from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from txexport.runtime.batches import Progress
+from txexport.progress import Progress
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, request_of

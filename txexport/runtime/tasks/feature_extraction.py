@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from txexport.errors import InputError
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.generation.options import check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import as_texts
@@ -37,7 +38,7 @@ def embed(
     how = _how_to_pool(bundle.files.pooling, pooling, normalize)
     rows = as_texts(texts)
     encodings = encode(bundle, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    width = len(how.dense[-1].weight) if how.dense else session.outputs["last_hidden_state"].shape[-1]
+    width = len(how.dense[-1].weight) if how.dense else session.width("last_hidden_state")
     vectors = np.empty((len(rows), width), np.float32)
     for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
         vectors[places] = how.apply(outputs["last_hidden_state"], mask)
@@ -53,7 +54,7 @@ def _of_tower(
 ) -> np.ndarray:
     """The vectors of texts that a model compares with those of images."""
     encodings = encode(bundle, as_texts(texts), truncate)
-    width = bundle.sessions["text_model"].outputs["text_embeds"].shape[-1]
+    width = bundle.sessions["text_model"].width("text_embeds")
     vectors = np.empty((len(encodings), width), np.float32)
     for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
         vectors[places] = outputs["text_embeds"]

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.generation.options import check_count, check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.images import Source
@@ -29,7 +30,7 @@ def classify_image(
 ) -> list[Label] | list[list[Label]]:
     """See Model.classify_image."""
     check_task(bundle, "classify_image")
-    sources, width = as_sources(images), bundle.sessions["model"].outputs["logits"].shape[-1]
+    sources, width = as_sources(images), bundle.sessions["model"].width("logits")
     batches = [outputs["logits"] for outputs in _run(bundle, "model", sources, batch_size, progress)]
     found = labelled(bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k)
     return found if _several(images) else found[0]
@@ -53,9 +54,9 @@ def embed_image(
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
     way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
-    output = bundle.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
+    width = bundle.sessions[role].width("image_embeds" if towers else "last_hidden_state")
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
-    vectors = np.concatenate([np.empty((0, output.shape[-1]), np.float32), *batches])
+    vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
     return vectors if _several(images) else vectors[0]
 

@@ -12,7 +12,8 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, run, text_limit
 from txexport.runtime.generation.options import check_count
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item

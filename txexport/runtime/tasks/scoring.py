@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from txexport.errors import InputError
-from txexport.runtime.batches import Progress, together
+from txexport.progress import Progress
+from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded

@@ -9,7 +9,7 @@ import numpy as np
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.batches import Progress
+from txexport.progress import Progress
 from txexport.runtime.generation import generation, scheduler
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -113,7 +113,7 @@ def request(
         start = batch.decoder_input_ids[0][0]
         return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
 
-    speech.check(bundle.decoder.outputs["logits"].shape[-1])
+    speech.check(bundle.decoder.width("logits"))
     strict, read = "max_new_tokens" in options, bundle.files.audio.features
     return GenerationRequest(bundle, sounds, config, strict, logits_processor, read=read, begin=begin)
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
 from txexport.runtime.generation.options import check_count, check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
@@ -98,7 +99,7 @@ def zero_shot(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
         )
-    count = bundle.sessions["model"].outputs["logits"].shape[-1]
+    count = bundle.sessions["model"].width("logits")
     known = names(bundle.files.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:

@@ -12,7 +12,8 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, encode, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
@@ -64,7 +65,7 @@ def tag(
     else:
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
-    labels = names(bundle.files.config, bundle.sessions["model"].outputs["logits"].shape[-1])
+    labels = names(bundle.files.config, bundle.sessions["model"].width("logits"))
     found: list[list[Entity]] = [[] for _ in windows]
     for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
         for place, logits in zip(places, outputs["logits"], strict=True):

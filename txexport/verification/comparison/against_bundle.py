@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.comparison.models import Arrays, one_sided
+from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
-from txexport.verification.verifier import Progress, attempt
+from txexport.verification.verifier import CaseProgress, attempt
 
 try:
     from txexport.verification.cases import plan
@@ -30,33 +31,30 @@ try:
 except ImportError:
     raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
-if TYPE_CHECKING:
-    from txexport.verification.comparison.compare import Wanted
-
 NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
-def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -> Report:
+def by_contract(a: Path, b: Path, options: CompareOptions, progress: CaseProgress | None) -> Report:
     """The bundle's cases against the other of the two, which may be a bundle too.
 
     Raises InputError where the two do not take the same inputs.
     """
     out, other = (a, b) if (a / MANIFEST).is_file() else (b, a)
-    loaded = open_bundle(out, device=wanted.device, check=False)
+    loaded = open_bundle(out, device=options.device, check=False)
     reference: Bundled | Exported
     if (other / MANIFEST).is_file():
-        reference = Bundled(open_bundle(other, device=wanted.device, check=False))
+        reference = Bundled(open_bundle(other, device=options.device, check=False))
     else:
-        reference = Exported(other, wanted.device)
+        reference = Exported(other, options.device)
     _check_inputs(loaded, reference)
-    pair = _Pair(loaded, reference, wanted)
-    names = [] if isinstance(wanted.cases, str) else list(wanted.cases)
+    pair = _Pair(loaded, reference, options)
+    names = [] if isinstance(options.cases, str) else list(options.cases)
     planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static")
     found = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
     chosen: list[plan.Planned] = []
     if names != [NAMES]:
-        selected = plan.select(planned, [name for name in names if name != NAMES] or wanted.cases)
+        selected = plan.select(planned, [name for name in names if name != NAMES] or options.cases)
         chosen = [case for case in planned if case.name in selected]
         found += pair.cases(chosen, progress)
     return Report(
@@ -68,7 +66,7 @@ def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -
         cases=found,
         environment=environment.environment(),
         bundle_sha256=files_sha256(out),
-        selection=wanted.cases if isinstance(wanted.cases, str) else names,
+        selection=options.cases if isinstance(options.cases, str) else names,
         device=loaded.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         reach=plan.reach(pair.spec, chosen),
@@ -93,18 +91,20 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
 class _Pair:
     """A bundle, its reference, and the outputs of both that are wanted."""
 
-    def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", wanted: "Wanted"):
+    def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", options: CompareOptions):
         self.loaded, self.reference = loaded, reference
         self.spec = from_dict(ModelSpec, loaded.manifest.spec)
         size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
-        self.bound = tolerance(size) if wanted.tolerance is None else wanted.tolerance
+        self.bound = tolerance(size) if options.tolerance is None else options.tolerance
         self.ours, theirs = owed(loaded.manifest), reference.outputs
         both = self.ours & theirs
-        self.said = "" if wanted.outputs else one_sided(str(loaded.folder), self.ours, reference.name, theirs)
-        lost = [name for name in wanted.outputs if name not in both]
+        self.said = (
+            "" if options.outputs else one_sided(str(loaded.folder), self.ours, reference.name, theirs)
+        )
+        lost = [name for name in options.outputs if name not in both]
         if lost:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
-        self.common = both & set(wanted.outputs or both)
+        self.common = both & set(options.outputs or both)
         own = {name for name in self.ours if name.startswith("present.") and ".encoder." not in name}
         self.caches = own <= theirs
         sources = loaded.manifest.graphs.get("encoder_model")
@@ -118,7 +118,7 @@ class _Pair:
             raise AssertionError(self.said)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(self.common)]
 
-    def cases(self, planned: "list[plan.Planned]", progress: Progress | None) -> Iterator[CaseReport]:
+    def cases(self, planned: "list[plan.Planned]", progress: CaseProgress | None) -> Iterator[CaseReport]:
         """A report a case."""
         for case in planned:
             if case.run is None:

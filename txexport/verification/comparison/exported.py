@@ -14,7 +14,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
-from txexport.verification.comparison.models import PAST, Graph
+from txexport.verification.comparison.models import PAST, Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source
 
 ENCODER, DECODER, WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
@@ -134,8 +134,10 @@ def _empty(graph: Graph, name: str) -> np.ndarray:
         return np.zeros((1, 1, 0, 1), np.float32)
     heads, size = port.shape[1], port.shape[-1]
     if len(port.shape) != 4 or not isinstance(heads, int) or not isinstance(size, int):
-        raise InputError(f"{graph.name}: input '{name}' is {port.shape}, expected (batch, heads, past, size)")
-    return np.zeros((1, heads, 0, size), port.dtype)
+        raise InputError(
+            f"{graph.name}: input '{name}' is {declared(port)}, expected (batch, heads, past, size)"
+        )
+    return np.zeros((1, heads, 0, size), dtype_of(port))
 
 
 class Bundled:
