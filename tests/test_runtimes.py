@@ -260,7 +260,7 @@ def test_unoptimized_session_is_not_optimized(bundle_of):
     levels = {}
     for name in ("onnxruntime", "onnxruntime-unoptimized"):
         with RUNTIMES[name].open(files, "cpu") as (_, sessions):
-            levels[name] = sessions["model"].session.get_session_options().graph_optimization_level
+            levels[name] = sessions["model"].engine.session.get_session_options().graph_optimization_level
     assert levels["onnxruntime-unoptimized"] == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert levels["onnxruntime"] == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 

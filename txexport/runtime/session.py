@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport.bundle import Port
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, first_line
 
 TYPES = {"int64": np.int64, "float": np.float32}
 
@@ -153,8 +153,3 @@ def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
                 "weights are at fault, or else the input"
             )
     return outputs
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or else its type."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

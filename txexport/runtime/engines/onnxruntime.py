@@ -12,8 +12,8 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport.bundle import Port
-from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.session import Bound, Session, first_line
+from txexport.errors import BundleError, InputError, first_line, shown
+from txexport.runtime.session import Bound, Session
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 

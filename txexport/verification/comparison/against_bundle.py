@@ -19,13 +19,13 @@ from txexport.verification import environment
 from txexport.verification.comparison.models import Arrays, one_sided
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
-from txexport.verification.verifier import CaseProgress, attempt
+from txexport.verification.verify_run import CaseProgress, attempt
 
 try:
     from txexport.verification.cases import plan
     from txexport.verification.cases.graph_runner import runner_of
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
-    from txexport.verification.comparison.exported import Bundled, Exported, given, owed
+    from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Reference, Source
 except ImportError:
@@ -35,7 +35,7 @@ NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
-def by_contract(a: Path, b: Path, options: CompareOptions, progress: CaseProgress | None) -> Report:
+def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: CaseProgress | None) -> Report:
     """The bundle's cases against the other of the two, which may be a bundle too.
 
     Raises InputError where the two do not take the same inputs.
@@ -83,7 +83,8 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
         raise InputError(f"{tasks} {reference.runner.manifest.task}")
     if loaded.manifest.cache is not None and not loaded.has_encoder:
         return  # what a decoder is given follows from its cache
-    said = one_sided(str(loaded.folder), given(loaded.manifest), reference.name, reference.inputs, "takes")
+    ours = input_names(loaded.manifest)
+    said = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")
     if said:
         raise InputError(f"the inputs do not match: {said}")
 
@@ -96,7 +97,7 @@ class _Pair:
         self.spec = from_dict(ModelSpec, loaded.manifest.spec)
         size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
         self.bound = tolerance(size) if options.tolerance is None else options.tolerance
-        self.ours, theirs = owed(loaded.manifest), reference.outputs
+        self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs
         self.said = (
             "" if options.outputs else one_sided(str(loaded.folder), self.ours, reference.name, theirs)

@@ -17,7 +17,7 @@ from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import Reach, Report, TensorCheck, tolerance
-from txexport.verification.verifier import CaseProgress, attempt
+from txexport.verification.verify_run import CaseProgress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
 Run = Callable[[], list[TensorCheck]]
@@ -58,10 +58,10 @@ def compare(
     kinds = [_kind(given) for given in (a, b)]
     reach: Reach = {}
     if "bundle" in kinds and "module" not in kinds:
-        from txexport.verification.comparison.against_bundle import by_contract  # which needs PyTorch
+        from txexport.verification.comparison.against_bundle import compare_with_bundle  # which needs PyTorch
 
         _refuse(options)
-        report = by_contract(Path(a), Path(b), options, progress)
+        report = compare_with_bundle(Path(a), Path(b), options, progress)
     elif kinds == ["folder", "folder"]:
         report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, progress)
     elif "folder" in kinds:

@@ -151,12 +151,12 @@ class Bundled:
     @property
     def inputs(self) -> set[str]:
         """What the first graph takes."""
-        return given(self.runner.manifest)
+        return input_names(self.runner.manifest)
 
     @property
     def outputs(self) -> set[str]:
         """What all graphs give."""
-        return owed(self.runner.manifest)
+        return output_names(self.runner.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
@@ -191,12 +191,12 @@ class Bundled:
         return found | present | {"logits": np.concatenate(parts)}
 
 
-def given(manifest: bundle.Manifest) -> set[str]:
+def input_names(manifest: bundle.Manifest) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
     roles = manifest.graphs.keys() & {"model", "encoder_model", "text_model", "vision_model"}
     return {port.name for role in roles for port in manifest.graphs[role].inputs}
 
 
-def owed(manifest: bundle.Manifest) -> set[str]:
+def output_names(manifest: bundle.Manifest) -> set[str]:
     """The outputs of all graphs of a bundle."""
     return {port.name for graph in manifest.graphs.values() for port in graph.outputs}
