@@ -83,9 +83,9 @@ class Session:
         """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
         if unknown or missing:
-            said = [f"unknown {', '.join(sorted(unknown))}"] * bool(unknown)
-            said += [f"missing {', '.join(sorted(missing))}"] * bool(missing)
-            raise InputError(f"inputs do not fit the graph: {'; '.join(said)}")
+            problems = [f"unknown {', '.join(sorted(unknown))}"] * bool(unknown)
+            problems += [f"missing {', '.join(sorted(missing))}"] * bool(missing)
+            raise InputError(f"inputs do not fit the graph: {'; '.join(problems)}")
         sizes: dict[int | str, tuple[int, str]] = {}
         return {name: self._fit(name, array, sizes) for name, array in inputs.items()}
 
@@ -106,10 +106,10 @@ class Session:
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
         if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
             raise InputError(f"input '{name}' has {least}, expected 0 or more")  # it would count from the end
-        for found, dim in pairs:
-            size, owner = sizes.setdefault(dim, (found, name))
-            if size != found:
-                raise InputError(f"{dim} is {found} in input '{name}', but {size} in '{owner}'")
+        for length, dim in pairs:
+            size, owner = sizes.setdefault(dim, (length, name))
+            if size != length:
+                raise InputError(f"{dim} is {length} in input '{name}', but {size} in '{owner}'")
         return array
 
     def value(self, array: np.ndarray) -> ort.OrtValue:

@@ -116,8 +116,8 @@ def read_generation_config(folder: Path) -> GenerationConfig:
     out of range as long as do_sample is false.
     """
     path, config = folder / "generation_config.json", read_json(folder / "config.json", missing={})
-    found = read_json(path) if path.is_file() else config
-    values = {key: value for key, value in found.items() if value is not None}
+    settings = read_json(path) if path.is_file() else config
+    values = {key: value for key, value in settings.items() if value is not None}
     if config.get("force_bos_token_to_be_generated"):  # BART's name for it in files of 2020
         values.setdefault("forced_bos_token_id", config.get("bos_token_id", -1))
     ignored = [f"{k}={values[k]}" for k, idle in UNSUPPORTED.items() if k in values and values[k] not in idle]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -40,9 +41,9 @@ def run(
     cache, logits = prefill(request, limits)
     if config.num_beams > 1:
         best = _beams(request, limits, rngs, _decoder(cache, config), logits)
-        for place, found in enumerate(hypothesis for row in best for hypothesis in row):
-            results[place].tokens, results[place].score = found.tokens, found.score
-            yield [(place, token) for token in found.tokens]
+        for place, hypothesis in enumerate(chain.from_iterable(best)):
+            results[place].tokens, results[place].score = hypothesis.tokens, hypothesis.score
+            yield [(place, token) for token in hypothesis.tokens]
         return
     owners = np.repeat(np.arange(len(request.decoder_input_ids)), config.num_return_sequences)
     if config.num_return_sequences > 1:
@@ -82,9 +83,9 @@ def _plan(
 ) -> Plan:
     """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
     config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
-    found = processors(config, request.vocab_size, request.encoder_input_ids, chosen)
+    changes = processors(config, request.vocab_size, request.encoder_input_ids, chosen)
     shape = None
-    if found or logits_processor is not None:
+    if changes or logits_processor is not None:
 
         def shape(rows: Sequence[int], new: Sequence[Sequence[int]], scores: np.ndarray) -> np.ndarray:
             mine = [owners[row] for row in rows]
@@ -93,7 +94,7 @@ def _plan(
             whole = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
             step = Step(tokens, before, whole, mine)
             with np.errstate(all="ignore"):  # what comes of it is looked at below
-                for process in found:
+                for process in changes:
                     scores = process(step, scores)
             if not (scores.max(axis=1) < np.inf).all():  # NaN is not below
                 raise InputError("options make scores that are NaN or infinity; choose smaller numbers")
@@ -154,8 +155,8 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
     for start in range(0, ids.shape[1], CHUNK):
         here = np.clip(counts - start, 0, CHUNK)
-        found = cache.step(ids[:, start : start + CHUNK], here)
-        logits = np.where((here > 0)[:, None], found, logits)
+        last = cache.step(ids[:, start : start + CHUNK], here)
+        logits = np.where((here > 0)[:, None], last, logits)
     if not request.config.remove_invalid_values:
         finite({"logits": logits})
     return cache, logits
@@ -252,14 +253,14 @@ def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.
     ids, _ = pad(rows, _padding(request))
     counts = np.array([len(row) for row in rows])
     cache = _open_cache(request, len(ids), ids.shape[1])
-    found = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
+    log_probs = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
     most = max(1, SCORES_AT_ONCE // (len(ids) * request.vocab_size))
     for start in range(0, ids.shape[1] - 1, most):
         logits = cache.read(ids[:, start : start + most], np.clip(counts - start, 0, most))  # (B, S, V)
         following = ids[:, start + 1 : start + 1 + most, None]
         logs = log_softmax(logits[:, : following.shape[1]])
-        found[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
-    scores = [found[row, : count - 1] for row, count in enumerate(counts)]
+        log_probs[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
+    scores = [log_probs[row, : count - 1] for row, count in enumerate(counts)]
     for row in scores:
         finite({"logits": row})
     return scores

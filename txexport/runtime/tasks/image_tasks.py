@@ -32,8 +32,10 @@ def classify_image(
     check_task(bundle, "classify_image")
     sources, width = as_sources(images), bundle.sessions["model"].width("logits")
     batches = [outputs["logits"] for outputs in _run(bundle, "model", sources, batch_size, progress)]
-    found = labelled(bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k)
-    return found if _several(images) else found[0]
+    labels = labelled(
+        bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k
+    )
+    return labels if _several(images) else labels[0]
 
 
 def embed_image(
@@ -91,12 +93,12 @@ def match(
         raise InputError(f"{len(labels)} texts and template {shown(template)}, expected texts, {{}} for each")
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
-    found: list[list[Label]] = []
+    results: list[list[Label]] = []
     for outputs in _run(bundle, "vision_model", sources, batch_size, progress):
         pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
         logits = finite(bundle.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
-        found += [ranked(labels, row, None) for row in softmax(logits)]
-    return found if _several(images) else found[0]
+        results += [ranked(labels, row, None) for row in softmax(logits)]
+    return results if _several(images) else results[0]
 
 
 def _run(

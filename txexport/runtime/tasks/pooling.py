@@ -32,10 +32,10 @@ class Dense:
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """vectors (B,W) -> (B,V)."""
-        found = vectors @ self.weight.T
+        result = vectors @ self.weight.T
         if self.bias is not None:
-            found = found + self.bias
-        return np.tanh(found) if self.tanh else found
+            result = result + self.bias
+        return np.tanh(result) if self.tanh else result
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def read_pooling(folder: Path) -> Pooling | None:
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
     whole = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
     if not isinstance(lower, bool) or not (longest is None or whole):
-        said = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
+        message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
         raise BundleError(
-            f"sentence_bert_config.json: {said}, expected a whole number of at least 1, and true or false"
+            f"sentence_bert_config.json: {message}, expected a whole number of at least 1, and true or false"
         )
     return Pooling(method, normalize, longest, lower, dense=tuple(dense))
 
@@ -127,8 +127,8 @@ def _dense(folder: Path) -> Dense:
         key: value for key, value in config.items() if key not in SHAPE and value not in KNOWN.get(key, ())
     }
     if odd:
-        said = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())
-        raise BundleError(f"{folder}: {said} is not supported")
+        message = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())
+        raise BundleError(f"{folder}: {message} is not supported")
     arrays = read_npz(path, BundleError)
     weight, bias = arrays.get("weight"), arrays.get("bias")
     fits = weight is not None and weight.ndim == 2 and (bias is None or bias.shape == weight.shape[:1])

@@ -68,7 +68,7 @@ def answer(
     left = iter(spans)
     for first in encodings:
         own = [next(left) for _ in (first, *first.overflowing)]
-        answers = _merged([one for found, _ in own for one in found])
+        answers = _merged([one for part, _ in own for one in part])
         if handle_impossible_answer:
             answers.append({"score": min(none for _, none in own), "start": 0, "end": 0, "answer": ""})
         results.append(sorted(answers, key=lambda one: -one["score"])[:top_k])
@@ -107,11 +107,11 @@ def _spans(
     apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
     first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
     scores = starts[first] * ends[last]
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for i in np.argsort(-scores, kind="stable")[:count].tolist():
         start, end = _characters(window, int(first[i]), int(last[i]), whole_words)
-        found.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
-    return found, float(starts[0] * ends[0])
+        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
+    return answers, float(starts[0] * ends[0])
 
 
 def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def score(
     ]
     for length in read:
         check_length(length, bundle.manifest.limits["decoder"])
-    found: list[Score] = [Score([], [])] * len(rows)
+    results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     done = 0
     for batch in together(costs, costs, batch_tokens):
@@ -61,8 +61,8 @@ def score(
         whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
         logs = generation.score(mine, whole)
         for i, row, values in zip(batch, whole, logs, strict=True):
-            found[i] = Score(list(row[1:]), values.tolist())
+            results[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)
         if progress is not None:
             progress(done, len(rows))
-    return found
+    return results

@@ -76,8 +76,8 @@ def transcribe(
     """See Model.transcribe."""
     single = isinstance(sounds, str | Path | np.ndarray)
     asked = request(bundle, [sounds] if single else as_list(sounds), **options)
-    found = scheduler.finished(asked, batch_tokens, progress)
-    texts = bundle.files.text.decode([result.tokens for result in found])
+    results = scheduler.finished(asked, batch_tokens, progress)
+    texts = bundle.files.text.decode([result.tokens for result in results])
     return texts[0] if single else texts
 
 
@@ -132,7 +132,7 @@ def _own(values: Mapping[str, Any], key: str, kind: type) -> Any:
 
 
 def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
-    found = values.get(key) or {}
-    if not isinstance(found, dict) or not all(isinstance(token, int) for token in found.values()):
-        raise BundleError(f"generation_config.json: {key} is {shown(found)}, expected token ids by name")
-    return found
+    ids = values.get(key) or {}
+    if not isinstance(ids, dict) or not all(isinstance(token, int) for token in ids.values()):
+        raise BundleError(f"generation_config.json: {key} is {shown(ids)}, expected token ids by name")
+    return ids

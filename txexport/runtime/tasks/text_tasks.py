@@ -67,8 +67,8 @@ def classify(
     check_task(bundle, "classify")
     encodings = encode(bundle, as_items(texts), truncate)
     logits = gather(bundle, encodings, "logits", batch_tokens, progress)
-    found = labelled(_scoring(bundle), logits, top_k)
-    return found[0] if isinstance(texts, str) else found
+    labels = labelled(_scoring(bundle), logits, top_k)
+    return labels[0] if isinstance(texts, str) else labels
 
 
 def _scoring(bundle: LoadedBundle) -> dict:
@@ -120,8 +120,8 @@ def zero_shot(
         shares = softmax(logits[:, :, [contradicted, entailed]])[:, :, 1]
     else:
         shares = softmax(logits[:, :, entailed])
-    found = [ranked(labels, row, None) for row in shares]
-    return found[0] if isinstance(texts, str) else found
+    results = [ranked(labels, row, None) for row in shares]
+    return results[0] if isinstance(texts, str) else results
 
 
 def fill_mask(
@@ -147,18 +147,18 @@ def fill_mask(
     words = bundle.manifest.spec["encoder"]["embedding"]["vocab_size"]
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
-    found: list[Any] = [None] * len(rows)
+    results: list[Any] = [None] * len(rows)
     for places, outputs, _ in run(bundle, encodings, budget, progress):
         for i, logits in zip(places, outputs[output], strict=True):
-            found[i] = _fill(bundle, encodings[i].ids, mask[1], logits, top_k)
-    return found[0] if isinstance(texts, str) else found
+            results[i] = _fill(bundle, encodings[i].ids, mask[1], logits, top_k)
+    return results[0] if isinstance(texts, str) else results
 
 
 def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
     """The likeliest words for each mask of one text, whose logits are (S,V)."""
     text, masks = bundle.files.text, [i for i, token in enumerate(ids) if token == mask]
     padding = text.special("pad_token")
-    found: list[list[Word]] = []
+    results: list[list[Word]] = []
     for place, row in zip(masks, softmax(logits[masks]), strict=True):
         best = np.argsort(-row, kind="stable")[:top_k].tolist()
         filled = [[*ids[:place], token, *ids[place + 1 :]] for token in best]
@@ -166,13 +166,13 @@ def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, t
             filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
         sequences = text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
         words = text.decode([[token] for token in best], special=True)
-        found.append(
+        results.append(
             [
                 {"score": float(row[token]), "token": token, "token_str": word, "sequence": sequence}
                 for token, word, sequence in zip(best, words, sequences, strict=True)
             ]
         )
-    return found[0] if len(masks) == 1 else found
+    return results[0] if len(masks) == 1 else results
 
 
 def next_sentence(
@@ -189,8 +189,8 @@ def next_sentence(
     output = "logits" if "logits" in bundle.sessions["model"].outputs else "seq_relationship_logits"
     pairs = as_pairs(first, second)
     logits = gather(bundle, encode(bundle, pairs, truncate), output, batch_tokens, progress)
-    found = softmax(logits)[:, 0].tolist()
-    return found[0] if isinstance(first, str) and isinstance(second, str) else found
+    shares = softmax(logits)[:, 0].tolist()
+    return shares[0] if isinstance(first, str) and isinstance(second, str) else shares
 
 
 def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[Item]:
@@ -224,5 +224,5 @@ def choose(
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
     logits = gather(bundle, encode(bundle, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
     ends = np.cumsum([len(group) for group in sets])[:-1]
-    found = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
-    return found[0] if isinstance(question, str) else found
+    shares = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
+    return shares[0] if isinstance(question, str) else shares

@@ -66,14 +66,14 @@ def tag(
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
     labels = names(bundle.files.config, bundle.sessions["model"].width("logits"))
-    found: list[list[Entity]] = [[] for _ in windows]
+    by_window: list[list[Entity]] = [[] for _ in windows]
     for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
         for place, logits in zip(places, outputs["logits"], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))
-            found[place] = _entities(bundle.files.text, tokens, labels, aggregation)
+            by_window[place] = _entities(bundle.files.text, tokens, labels, aggregation)
     results: list[list[Entity]] = [[] for _ in rows]
-    for (i, _), entities in zip(windows, found, strict=True):
+    for (i, _), entities in zip(windows, by_window, strict=True):
         results[i] += [entity for entity in entities if entity["label"] not in ignore]
     results = [
         _longest(result) if first.overflowing else result
