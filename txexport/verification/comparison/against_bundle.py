@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -137,7 +136,7 @@ class _Pair:
         if isinstance(case, EncoderCase | SignalCase):
             runner = replace(runner, run=self.narrowed)
         assert planned.run is not None
-        checks = judge(planned.run, runner, cast(Reference, _Narrow(self)), case, self.bound)
+        checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
         kept = self.common | (CHOSEN if "logits" in self.common else set())
         return [check for check in checks if check.output in kept]
 
