@@ -176,14 +176,10 @@ def test_modules_lie_where_export_copies_them(path, checkpoint_of, tmp_path):
     source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
     modules = [{"type": "sentence_transformers.models.Pooling", "path": path}]
     (source / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(
-        CheckpointError, match=r"modules.json names .*, expected a folder within the bundle, as 1_Pooling$"
-    ):
+    with pytest.raises(CheckpointError, match="expected a folder within the bundle, as 1_Pooling"):
         export(source, tmp_path / "out")
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(
-        BundleError, match=r"modules.json names .*, expected a folder within the bundle, as 1_Pooling$"
-    ):
+    with pytest.raises(BundleError, match="expected a folder within the bundle, as 1_Pooling"):
         read_pooling(tmp_path)
 
 

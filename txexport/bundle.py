@@ -286,9 +286,7 @@ def module_folder(module: dict) -> str:
     """
     path = module.get("path", "")
     if path != "" and not (isinstance(path, str) and MODULE.fullmatch(path)):
-        raise BundleError(
-            f"modules.json names {path!r:.200}, expected a folder within the bundle, as 1_Pooling"
-        )
+        raise BundleError(f"modules.json names {path!r}, expected a folder within the bundle, as 1_Pooling")
     return path
 
 
