@@ -79,7 +79,8 @@ class Session:
     def fit(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs by name in the types of the graph's.
 
-        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0.
+        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0,
+        BundleError for a graph whose inputs are of a type that export does not write.
         """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
         if unknown or missing:
@@ -92,6 +93,10 @@ class Session:
     def _fit(self, name: str, array: np.ndarray, sizes: dict[int | str, tuple[int, str]]) -> np.ndarray:
         """`array` in the type of the input `name`; `sizes` are of the dimensions seen, and whose."""
         port = self.inputs[name]
+        if (kind := TYPES.get(port.dtype)) is None:
+            raise BundleError(
+                f"input '{name}' is of type {port.dtype}, which no exported graph has; export again"
+            )
         try:
             array = np.asarray(array)
         except (TypeError, ValueError, OverflowError) as error:  # rows of several lengths, or no numbers
@@ -100,9 +105,9 @@ class Session:
             array = array.astype(np.int64, copy=False)
         pairs = list(zip(array.shape, port.shape, strict=False))
         same = len(port.shape) == array.ndim and all(a == b or isinstance(b, str) for a, b in pairs)
-        if not same or TYPES[port.dtype] != array.dtype:
+        if not same or kind != array.dtype:
             dims = ", ".join(str(dim) for dim in port.shape)
-            wanted = np.dtype(TYPES[port.dtype]).name
+            wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
         if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
             raise InputError(f"input '{name}' has {least}, expected 0 or more")  # it would count from the end

@@ -75,8 +75,9 @@ def verify(
     InputError, or LibraryError for a library that crashed. What full or quick cases found is recorded in the
     bundle, where it can be written; else a warning says so.
     """
-    folder, manifest = Path(out), bundle.read(out)
-    digests = bundle.files_sha256(folder)  # before anything is tried: what comes later is not proved
+    folder = Path(out)
+    digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
+    manifest = bundle.read(out)
     checkpoint = _checkpoint(source, manifest)
     resolved = families.understand(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
@@ -124,8 +125,9 @@ def verify(
         texts=None if texts is None else str(texts),
         reach=reach(resolved.spec, planned) | run.experts,
     )
-    if bundle.files_sha256(folder) != digests:
+    if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
+    _checkpoint(source, manifest)  # which may have been changed meanwhile, too
     record(folder, report)
     return report
 

@@ -1,14 +1,16 @@
 """The cases of a verification, tried on every runtime against every original."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx
+
 from txexport import bundle
-from txexport.errors import BundleError, LibraryError, UnsupportedError
+from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
@@ -58,7 +60,12 @@ class VerifyRun:
 
         Raises BundleError for such a graph, unless `tolerant`.
         """
+        invalid = _invalid(self.files.values())
         for runtime, why in chosen.items():
+            if invalid is not None:
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, exception=invalid, runtime=runtime.name)
+                continue
             if why is not None:
                 for name in self.originals:
                     yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
@@ -106,6 +113,16 @@ class VerifyRun:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
             run = partial(judge, case.run, runner, original, case.case, RELATIVE)
             yield attempt(case.name, name, run, runtime.name)
+
+
+def _invalid(files: Iterable[Path]) -> str | None:
+    """Why a graph is no valid ONNX, which some runtimes do not survive; None where all are."""
+    for file in files:
+        try:
+            onnx.checker.check_model(str(file))
+        except Exception as error:  # also one of protobuf's
+            return f"{file} is no valid ONNX: {first_line(error)}"
+    return None
 
 
 def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:

@@ -26,7 +26,7 @@ try:
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
-    from txexport.verification.references.originals import Reference, Source
+    from txexport.verification.references.originals import Source
 except ImportError:
     raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
