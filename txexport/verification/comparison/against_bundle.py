@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from txexport.bundle import MANIFEST, files_sha256
-from txexport.errors import InputError, UnsupportedError
+from txexport.errors import InputError, needed_for
 from txexport.runtime import Model, load
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
@@ -21,14 +21,12 @@ from txexport.verification.comparison.models import Arrays, one_sided
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
 from txexport.verification.verify_run import Progress, attempt
 
-try:
+with needed_for("comparing with a bundle"):
     from txexport.verification.cases import plan
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Reference, Source
-except ImportError:
-    raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
 if TYPE_CHECKING:
     from txexport.verification.comparison.compare import CompareOptions
