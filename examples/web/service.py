@@ -1,6 +1,6 @@
 """A web service over a bundle that generates: text as it is made, or whole.
 
-    pip install txexport starlette uvicorn
+    pip install 'txexport[cpu]' starlette uvicorn
     BUNDLE=decoder uvicorn service:app
 
     curl -N localhost:8000/stream -d '{"prompt": "Once upon a time", "max_new_tokens": 40}'

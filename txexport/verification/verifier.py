@@ -146,7 +146,9 @@ def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpo
 def _check_layers(kinds: dict, chosen: Iterable[Runtime]) -> None:
     """Raise InputError where there is nothing to compare layers with, or nothing that runs them."""
     if "twin" not in kinds:
-        raise InputError("layers are held against the twin; leave out the reference, or name that")
+        raise InputError(
+            f"layers are held against the twin, not {', '.join(kinds)}; leave out the reference, or name that"
+        )
     if RUNTIME not in (runtime.name for runtime in chosen):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 

@@ -100,7 +100,9 @@ class Audio:
         if isinstance(sounds, str) or not isinstance(sounds, Sequence):
             sounds = [sounds]
         if not sounds:
-            raise InputError("no sound was given")
+            raise InputError(
+                "no sound was given; expected the path of a WAV file, an array, or a list of these"
+            )
         memory.check(
             f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
         )
@@ -120,7 +122,10 @@ class Audio:
                 f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1"
             )
         if not samples.size or not np.isfinite(samples).all():
-            raise InputError("a sound has no samples, or some that are no finite numbers")
+            wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
+            raise InputError(
+                f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
+            )
         if samples.size * self.rate > self.samples * found:
             long, most = samples.size / found, self.samples // self.rate
             raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, first_line
+from txexport.errors import BundleError, InputError, first_line, shown
 
 LINE = 300  # characters of what a template says of an error
 
@@ -24,7 +24,9 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
 
         from txexport.runtime.preprocessing.sandbox import render
     except ImportError:
-        raise InputError("chat templates need Jinja2; pip install 'txexport[chat]'") from None
+        raise InputError(
+            "chat templates need Jinja2, which is not installed; pip install 'txexport[chat]'"
+        ) from None
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
@@ -45,7 +47,8 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
 
 def _checked(messages: Messages) -> list[Mapping[str, Any]]:
     if not isinstance(messages, Sequence) or not all(isinstance(one, Mapping) for one in messages):
-        raise InputError('messages are no list of {"role": ..., "content": ...}')
+        expected = '{"role": ..., "content": ...}'
+        raise InputError(f"messages are no list of {expected}, but {shown(messages)}")
     return list(messages)
 
 

@@ -196,7 +196,9 @@ def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list
     try:
         listed = [[operator.index(token) for token in row] for row in rows]
     except (TypeError, ValueError):  # of an object's own, as of arrays of arrays
-        raise InputError("token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]]") from None
+        raise InputError(
+            f"token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]], but {shown(rows)}"
+        ) from None
     for row in listed:
         if not row:
             raise InputError("a row has no tokens; every row needs at least one")

@@ -102,10 +102,13 @@ def read_pooling(folder: Path) -> Pooling | None:
             known = "Transformer, Pooling, Dense, Normalize in this order"
             raise BundleError(f"modules.json: module {kind} is not supported; expected {known}")
     if method is None:
-        raise BundleError("modules.json names no Pooling module, so it says nothing of sentence vectors")
-    if read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name"):
+        kinds = ", ".join(str(module.get("type")).rpartition(".")[2] for module in modules)[:200]
+        raise BundleError(f"modules.json names {kinds or 'nothing'}, expected a Pooling module among them")
+    prompt = read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name")
+    if prompt:
         raise BundleError(
-            "config_sentence_transformers.json sets default_prompt_name, which is not supported"
+            f"config_sentence_transformers.json: default_prompt_name is {shown(prompt)}, which is not "
+            "supported; expected none: put the prompt before each text"
         )
     settings = read_json(folder / "sentence_bert_config.json", missing={})
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import Manifest
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
@@ -90,8 +90,9 @@ def _cases(
         yield _of_encoder(files, manifest, spec, items, name)
         return
     if spec.encoder is None:
-        if any(not isinstance(item, str) for item in items):
-            raise InputError("a decoder takes one text a line, without tabs")
+        pair = next((item for item in items if not isinstance(item, str)), None)
+        if pair is not None:
+            raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
         rows, source = _ids(files, items, spec.decoder), None
         prompts = rows
     else:

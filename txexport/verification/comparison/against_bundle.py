@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import MANIFEST, files_sha256
-from txexport.errors import InputError, UnsupportedError
+from txexport.errors import InputError, needed_for
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
@@ -20,15 +20,13 @@ from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
 from txexport.verification.verify_run import CaseProgress, attempt
 
-try:
+with needed_for("comparing with a bundle"):
     from txexport.verification.cases import plan
     from txexport.verification.cases.graph_runner import runner_of
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Source
-except ImportError:
-    raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
 NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
