@@ -10,7 +10,10 @@ INT, FLOAT, BOOL = "int64", "float", "bool"
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph, its type in ONNX's word; a string in `shape` is a symbolic dimension."""
+    """An input or output of a graph, its type in ONNX's word.
+
+    A string in `shape` is a symbolic dimension, "" one without a name.
+    """
 
     name: str
     dtype: str

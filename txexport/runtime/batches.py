@@ -1,12 +1,13 @@
 """Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.bundle import Manifest
 from txexport.contracts import roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
@@ -17,17 +18,15 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
 )
 from txexport.errors import BundleError, InputError, shown
+from txexport.progress import Progress
 from txexport.runtime import memory
 from txexport.runtime.generation.options import check_flag, is_whole
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
 from txexport.tasks import TASKS, GlobalTokens
 
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
-
-Progress: TypeAlias = Callable[[int, int], None]
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
@@ -35,7 +34,7 @@ BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait long
 
 
 def encode(
-    model: "Model",
+    bundle: LoadedBundle,
     items: Sequence[Item],
     truncate: bool,
     longest: int | None = None,
@@ -47,8 +46,8 @@ def encode(
     InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
     """
     check_flag("truncate", truncate)
-    limit = min((n for n in (text_limit(model), longest) if n), default=None)
-    encodings = model.text.encode(items, limit if truncate else None, strategy)
+    limit = min((n for n in (text_limit(bundle.manifest), longest) if n), default=None)
+    encodings = bundle.files.text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
         text, tokens = item if isinstance(item, str) else item[0], len(encoding)
         if not tokens:
@@ -58,38 +57,38 @@ def encode(
                 f"a text of {tokens} tokens is longer than {limit}; shorten it or choose truncate: "
                 f"{text[:40]!r}..."
             )
-    check_marks(model, encodings)
+    check_marks(bundle.manifest, encodings)
     return encodings
 
 
-def check_marks(model: "Model", encodings: Sequence[Encoding]) -> None:
+def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
     """Raise BundleError for a text without the id that marks what the head reads."""
-    mark = model.manifest.spec.get("head", {}).get("mark")
+    mark = manifest.spec.get("head", {}).get("mark")
     if mark is not None and any(mark not in encoding.ids for encoding in encodings):
         raise BundleError(
             f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
         )
 
 
-def text_limit(model: "Model") -> int | None:
+def text_limit(manifest: Manifest) -> int | None:
     """The most tokens that the model reads at once."""
-    return model.manifest.limits.get("text" if roles.TEXT in model.manifest.graphs else "encoder")
+    return manifest.limits.get("text" if roles.TEXT in manifest.graphs else "encoder")
 
 
 def run(
-    model: "Model", encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
+    bundle: LoadedBundle, encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
 ) -> Iterator[Batch]:
     """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
 
     `progress` is told how many are done, and of how many. Errors as `together`.
     """
-    role = roles.TEXT if roles.TEXT in model.sessions else roles.MODEL
-    as_rows([encoding.ids for encoding in encodings], model.vocabulary(role))
+    role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
+    as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
-        session = model.sessions[role]
+        session = bundle.sessions[role]
         _check_room(session, len(places), max(lengths[i] for i in places))
-        feeds = _feeds(model, role, [encodings[i] for i in places])
+        feeds = _feeds(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
         yield places, outputs, feeds[ATTENTION_MASK]
         done += len(places)
@@ -130,33 +129,37 @@ def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Itera
 
 
 def gather(
-    model: "Model", encodings: Sequence[Encoding], output: str, batch_tokens: int, progress: Progress | None
+    bundle: LoadedBundle,
+    encodings: Sequence[Encoding],
+    output: str,
+    batch_tokens: int,
+    progress: Progress | None,
 ) -> np.ndarray:
     """The scores `output` (N,K) of every encoding, in their order."""
-    width = model.sessions[roles.MODEL].outputs[output].shape[-1]
+    width = bundle.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
-    for places, outputs, _ in run(model, encodings, batch_tokens, progress):
+    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
         scores[places] = outputs[output]
     return scores
 
 
-def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def _feeds(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
-    wanted = {port.name: port for port in model.manifest.graphs[role].inputs}
+    wanted = {port.name: port for port in bundle.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]
-    padding = model.config.get("pad_token_id")
-    if not isinstance(padding, int) or not 0 <= padding < model.vocabulary(role):
+    padding = bundle.files.config.get("pad_token_id")
+    if not isinstance(padding, int) or not 0 <= padding < bundle.vocab_size(role):
         padding = 0
     ids, mask = pad(rows, padding)
     feeds = {INPUT_IDS: ids, ATTENTION_MASK: mask}
     if TOKEN_TYPE_IDS in wanted:
         feeds[TOKEN_TYPE_IDS] = np.zeros_like(ids)
-        if gives_types(model.text.settings, model.config):
+        if gives_types(bundle.files.text.settings, bundle.files.config):
             feeds[TOKEN_TYPE_IDS], _ = pad([encoding.type_ids for encoding in encodings], 0)
     if GLOBAL_ATTENTION_MASK in wanted:
-        separator = model.config.get("sep_token_id", 2)
+        separator = bundle.files.config.get("sep_token_id", 2)
         feeds[GLOBAL_ATTENTION_MASK], _ = pad(
-            [global_tokens(model.manifest.task, row, separator) for row in rows], 0
+            [global_tokens(bundle.manifest.task, row, separator) for row in rows], 0
         )
     if len(wanted[INPUT_IDS].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}

@@ -23,10 +23,11 @@ from txexport.contracts.names import (
     USE_CACHE_BRANCH,
 )
 from txexport.errors import InputError
-from txexport.runtime import Model
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
-from txexport.verification.comparison.models import Graph
+from txexport.verification.comparison.models import Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
@@ -138,8 +139,10 @@ def _empty(graph: Graph, name: str) -> np.ndarray:
         return np.zeros((1, 1, 0, 1), np.float32)
     heads, size = port.shape[1], port.shape[-1]
     if len(port.shape) != 4 or not isinstance(heads, int) or not isinstance(size, int):
-        raise InputError(f"{graph.name}: input '{name}' is {port.shape}, expected (batch, heads, past, size)")
-    return np.zeros((1, heads, 0, size), port.dtype)
+        raise InputError(
+            f"{graph.name}: input '{name}' is {declared(port)}, expected (batch, heads, past, size)"
+        )
+    return np.zeros((1, heads, 0, size), dtype_of(port))
 
 
 class Bundled:
@@ -147,56 +150,56 @@ class Bundled:
 
     caches = True
 
-    def __init__(self, model: Model):
-        self.name, self.model = str(model.folder), model
+    def __init__(self, loaded: LoadedBundle):
+        self.name, self.runner = str(loaded.folder), runner_of(loaded)
 
     @property
     def inputs(self) -> set[str]:
         """What the first graph takes."""
-        return input_names(self.model)
+        return input_names(self.runner.manifest)
 
     @property
     def outputs(self) -> set[str]:
         """What all graphs give."""
-        return output_names(self.model.manifest)
+        return output_names(self.runner.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        if roles.TEXT not in self.model.sessions:
-            return self.model.run(**inputs)
+        if roles.TEXT not in self.runner.manifest.graphs:
+            return self.runner.run(**inputs)
         texts = {name: array for name, array in inputs.items() if name != PIXEL_VALUES}
-        found = self.model.run(roles.TEXT, **texts)
-        found |= self.model.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
-        return found | self.model.run(roles.SIMILARITY, **found)
+        found = self.runner.run(roles.TEXT, **texts)
+        found |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
+        return found | self.runner.run(roles.SIMILARITY, **found)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
         found: Arrays = {}
         if source is not None:
-            port = self.model.manifest.graphs[roles.ENCODER].inputs[0].name
+            port = self.runner.manifest.graphs[roles.ENCODER].inputs[0].name
             feeds = {port: np.asarray(source)[None]}
             if port == INPUT_IDS:
                 feeds[ATTENTION_MASK] = np.ones_like(feeds[port])
                 cross[ENCODER_ATTENTION_MASK] = feeds[ATTENTION_MASK]
-            encoded = self.model.run(roles.ENCODER, **feeds)
+            encoded = self.runner.run(roles.ENCODER, **feeds)
             cross |= {cache_names.to_past(n): a for n, a in encoded.items() if cache_names.is_present(n)}
             found = {name: array[0] for name, array in encoded.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
         sources = None if source is None else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
-        kind = StaticSteps if self.model.manifest.cache == "static" else DynamicSteps
-        steps = kind(self.model, case, cross)
+        kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
+        steps = kind(self.runner, case, cross)
         parts = [steps.run([tokens[: counts[0]]])[0]]
         parts += [steps.run([tokens[-1:]])[0]] if len(counts) > 1 else []
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
         return found | present | {LOGITS: np.concatenate(parts)}
 
 
-def input_names(model: Model) -> set[str]:
+def input_names(manifest: bundle.Manifest) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
-    readers = model.manifest.graphs.keys() & roles.READERS
-    return {port.name for role in readers for port in model.manifest.graphs[role].inputs}
+    readers = manifest.graphs.keys() & roles.READERS
+    return {port.name for role in readers for port in manifest.graphs[role].inputs}
 
 
 def output_names(manifest: bundle.Manifest) -> set[str]:

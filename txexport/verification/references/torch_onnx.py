@@ -19,7 +19,7 @@ from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
 from txexport.contracts.one_pass import signal_input, token_inputs
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.runtime.session import FATAL_ONLY
+from txexport.runtime.engines.onnxruntime import FATAL_ONLY
 from txexport.spec import EmbeddingSpec, HeadKind, StackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
 
