@@ -41,8 +41,8 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
     except Exception as error:  # whatever the template's expressions raise
-        said = f"{type(error).__name__}: {first_line(error)}"[:LINE]
-        raise InputError(f"the checkpoint's chat template fails: {said}") from None
+        message = f"{type(error).__name__}: {first_line(error)}"[:LINE]
+        raise InputError(f"the checkpoint's chat template fails: {message}") from None
 
 
 def _checked(messages: Messages) -> list[Mapping[str, Any]]:
@@ -60,13 +60,13 @@ def _template(folder: Path) -> tuple[str, dict]:
             return path.read_text(encoding="utf-8"), settings
         except (OSError, ValueError) as error:
             raise BundleError(f"{path} cannot be read as text: {error}") from None
-    found = settings.get("chat_template")
-    if isinstance(found, list):  # several by name
-        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
-        found = named.get("default")
-    if not isinstance(found, str):
+    template = settings.get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("default")
+    if not isinstance(template, str):
         raise BundleError(f"{folder} has no chat template; give a prompt as text")
-    return found, settings
+    return template, settings
 
 
 def _text(token: Any) -> Any:

@@ -15,7 +15,7 @@ from txexport.runtime.preprocessing.preprocessor import read_settings
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    Source: TypeAlias = str | os.PathLike[str] | Image | np.ndarray
+Source: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 RESIZED = 2**24  # pixels of what an image is resized or cut to
@@ -107,8 +107,8 @@ class Images:
         rows = [first, *(self._row(_open(source, self.on_white)) for source in images[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
-            said = f"images come out {shapes[0]} and {shapes[1]} high and wide"
-            raise InputError(f"{said}; give them one by one (batch_size 1)")
+            message = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
     def _row(self, image: "Image") -> np.ndarray:
@@ -184,10 +184,10 @@ def _levels(asked: dict[str, Any]) -> np.ndarray:
             raise ValueError
         return np.broadcast_to(levels, (256, 3))
     except (TypeError, ValueError, OverflowError):
-        said = ", ".join(
+        message = ", ".join(
             f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
         )
-        raise BundleError(f"image processor: {said}; expected a number, and one or three each") from None
+        raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
 
 def _open(source: "Source", on_white: bool) -> "Image":
