@@ -10,6 +10,7 @@ import torch
 from rows import Row
 
 from txexport.exporter import export
+from txexport.verification.cases import plan, seeded
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
@@ -25,6 +26,13 @@ def session_options() -> onnxruntime.SessionOptions:
 
 
 onnxruntime.SessionOptions = session_options
+
+
+@pytest.fixture
+def short_cases(monkeypatch):
+    """For models without a limit, a longest case that is still beyond every window and bucket, but not 1,024."""
+    monkeypatch.setattr(seeded, "LONGEST", 160)
+    monkeypatch.setattr(plan, "OPERATIONS", 0)
 
 
 @pytest.fixture(scope="session")

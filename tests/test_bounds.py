@@ -19,7 +19,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
 from txexport.exporter import export
 from txexport.runtime import load
-from txexport.verification import verify
+from txexport.verification import bounds, verify
 from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
 from txexport.verification.cases import plan
@@ -67,6 +67,17 @@ def test_large_numbers_hide_nothing_in_other_vectors_nor_much_in_their_own():
         assert largest_error(off, truth) > 0.9e-4
     off[0, 0] = 5.0
     assert largest_error(off, truth) == np.inf
+
+
+@pytest.mark.parametrize("long", [1, 2, 7, 48, 700])
+def test_outliers_are_told_from_a_median_to_the_bit(long):
+    random = np.random.default_rng(long)
+    numbers = random.standard_normal((60, long))
+    counts = random.random((60, long)) < np.linspace(0.1, 1, 60)[:, None]
+    counts[:, 0] = True
+    expected = np.nanmedian(np.where(counts, numbers, np.nan), axis=-1, keepdims=True)
+    assert np.array_equal(bounds._median(numbers, counts), expected)
+    assert not bounds._median(numbers, np.zeros_like(counts)).any()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from txexport.exporter import export
 from txexport.runtime import load, session
 from txexport.verification import verify
 from txexport.verification.bounds import ROUNDINGS
-from txexport.verification.cases import plan, seeded
 
 CASES = [(row, cache) for row in ROWS for cache in row.caches]
 IDS = [f"{row.id}-{cache}" if cache else row.id for row, cache in CASES]
@@ -37,14 +36,12 @@ def one_thread() -> ort.SessionOptions:
     return options
 
 
+pytestmark = pytest.mark.usefixtures("short_cases")
+
+
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """What suits small models: threads wait for each other longer than they compute.
-
-    Without a limit of their own, their longest case is still beyond every window and bucket.
-    """
-    monkeypatch.setattr(seeded, "LONGEST", 160)
-    monkeypatch.setattr(plan, "OPERATIONS", 0)
+    """What suits small models: threads wait for each other longer than they compute."""
     monkeypatch.setattr(session, "ort", SimpleNamespace(**vars(ort) | {"SessionOptions": one_thread}))
 
 

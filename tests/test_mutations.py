@@ -13,6 +13,7 @@ from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.cases.plan import QUICK, plan, select
 
+pytestmark = pytest.mark.usefixtures("short_cases")
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 
 
@@ -91,7 +92,7 @@ def test_full_holds_every_quick_case_as_it_is(family, cache, bundle_of):
         assert (one.name, one.run, flat(one.case)) == (other.name, other.run, flat(other.case))
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "bart"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", pytest.param("bart", marks=pytest.mark.slow)])
 def test_full_cases_catch_it_too(family, copies):
     _, cache, role, mutate = next(row for row in MUTATIONS if row[0] == family)
     folder, good = copies(family, cache, f"{role}.onnx")

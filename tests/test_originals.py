@@ -19,6 +19,9 @@ from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.verification import verify
 
 
+pytestmark = pytest.mark.usefixtures("short_cases")
+
+
 def edited(folder: Path, name: str, **values) -> None:
     file = folder / name
     found = json.loads(file.read_text()) if file.is_file() else {}

@@ -11,6 +11,7 @@ from txmodels.training import metrics
 import txexport
 
 FOLDER = Path(__file__).parent.parent / "models/pretrained"
+pytestmark = pytest.mark.xdist_group("pretrained")  # which shares bundles
 SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader"]
 
 

@@ -429,16 +429,16 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither 
 
 
 @POSIX
-@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_kills_at_random_leave_the_old_bundle_or_the_new(count, tmp_path):
     seen = killed(tmp_path, "random", str(count), "13")
-    assert seen["old"] + seen["new"] == count
+    assert seen.get("old", 0) + seen.get("new", 0) == count
     if count == 200:  # of a few, none may be killed while it writes
         assert seen["with leftovers"] > 0
 
 
 @POSIX
-@pytest.mark.parametrize("way", ["exchange", "renames"])
+@pytest.mark.parametrize("way", ["exchange", pytest.param("renames", marks=pytest.mark.slow)])
 def test_kills_before_every_call_of_the_swap_leave_the_old_bundle_or_the_new(way, tmp_path):
     seen = killed(tmp_path, "steps", way)
     if seen.get("no exchange here"):

@@ -15,6 +15,7 @@ from txexport.verification.cases.plan import plan
 from txexport.verification.judgement import judge
 from txexport.verification.references.torch_onnx import Third
 
+pytestmark = pytest.mark.usefixtures("short_cases")
 WEIGHT = "layers.1.feed_forward.up.weight"
 BOTH = {"last_hidden_state", "pooler_output"}
 KEPT = {f"present.{i}.{kind}" for i in range(2) for kind in ("key", "value")}
@@ -33,11 +34,11 @@ KINDS = [
     ("whisper", "static", "three ragged rows in chunks", f"encoder.{WEIGHT}", THREE, FIRST),
     ("clip", None, "three ragged texts, two images", f"text.{WEIGHT}", SCORES, {"image_embeds"}),
 ]
+QUICKER = ("bert", "gpt2", "whisper")  # an encoder, a decoder, one of each
+ROWS = [pytest.param(*k, id=k[0], marks=() if k[0] in QUICKER else pytest.mark.slow) for k in KINDS]
 
 
-@pytest.mark.parametrize(
-    ("what", "cache", "name", "weight", "outputs", "kept"), KINDS, ids=[k[0] for k in KINDS]
-)
+@pytest.mark.parametrize(("what", "cache", "name", "weight", "outputs", "kept"), ROWS)
 def test_it_agrees_and_sees_what_is_wrong(
     what, cache, name, weight, outputs, kept, bundle_of, checkpoint_of, tmp_path
 ):
