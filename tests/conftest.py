@@ -30,7 +30,7 @@ onnxruntime.SessionOptions = session_options
 
 @pytest.fixture
 def short_cases(monkeypatch):
-    """For models without a limit, a longest case that is still beyond every window and bucket, but not 1,024."""
+    """For models without a limit, a longest case that is still beyond every window and bucket."""
     monkeypatch.setattr(seeded, "LONGEST", 160)
     monkeypatch.setattr(plan, "OPERATIONS", 0)
 

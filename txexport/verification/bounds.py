@@ -42,7 +42,7 @@ def size(expected: np.ndarray) -> np.ndarray:
 
 
 def _median(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The median of each vector's numbers that count, 0 where none does; np.nanmedian is five times slower."""
+    """The median of each vector's numbers that count, 0 where none does, faster than np.nanmedian."""
     ordered = np.sort(np.where(counts, numbers, np.inf), axis=-1)
     many = counts.sum(axis=-1, keepdims=True)
     low = np.take_along_axis(ordered, np.maximum(many - 1, 0) // 2, axis=-1)
