@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 import tiny_checkpoint
 import torch
-from rows import Row
+from helpers.rows import Row
 
 from txexport.exporter import export
 from txexport.verification.cases import plan, seeded

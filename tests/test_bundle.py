@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.project import ROOT
 
 import txexport
 from txexport import bundle, export, inspect, verify
 from txexport.errors import BundleError, UnsupportedError
 from txexport.verification import bundle_contents
 
-ROOT = Path(__file__).parent.parent
 FILES = ["manifest and copied files"]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from test_layout import ROOT, loaded_after
-from test_verify import tamper
+from helpers.bundle_edits import tamper
+from helpers.project import ROOT, loaded_after
 
 WEIGHT = "encoder.layers.1.feed_forward.up.weight"
 pytestmark = pytest.mark.xdist_group("pytest plugin")  # which shares one run
