@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
+from helpers.project import ROOT
 
 import txexport
 from txexport import bundle, export, inspect, verify
@@ -20,7 +21,6 @@ from txexport.errors import BundleError, CheckpointError, InputError, Unsupporte
 from txexport.runtime.tasks.pooling import read_pooling
 from txexport.verification import bundle_contents, reports
 
-ROOT = Path(__file__).parent.parent
 FILES = ["manifest and copied files"]
 
 

@@ -3,15 +3,13 @@
 import ast
 import graphlib
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from helpers.project import ROOT, loaded_after
 from onnxscript import OnnxFunction
 
-ROOT = Path(__file__).parent.parent
 OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
     "PIL",
@@ -161,15 +159,6 @@ def test_no_import_goes_round():
     graphlib.TopologicalSorter({name: imported(name, known) for name in known}).prepare()
 
 
-def loaded_after(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
-    return set(
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.split()
-    )
-
-
 def test_import_takes_no_heavy_library_along():
     heavy = {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime", "numpy", "tokenizers"}
     assert not loaded_after("import txexport") & heavy
@@ -246,3 +235,18 @@ def test_every_component_has_its_twin(file):
     torch_half -= WHOLE.get(file, set())
     assert torch_half == graph_half - SPECIALISED.get(file, set())
     assert torch_half or file in WHOLE
+
+
+def test_no_module_of_tests_imports_another():
+    """What two of them need is a helper: a test may then be moved or run without the others."""
+    modules = sorted((ROOT / "tests").rglob("*.py"))
+    tests = {path.stem for path in modules if path.stem.startswith("test_")}
+    assert len(tests) > 50
+    for path in modules:
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path
+                names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        assert not tests & {part for name in names for part in name.split(".")}, path
