@@ -106,7 +106,10 @@ def _decoder_start(request: GenerationRequest) -> int:
     """
     start = request.config.decoder_start
     if start is None:
-        raise BundleError("config.json has no decoder_start_token_id, so generation cannot start")
+        raise BundleError(
+            "config.json has no decoder_start_token_id, so generation cannot start; "
+            "give the checkpoint's config.json one and export it again"
+        )
     if start >= request.vocab_size:
         raise InputError(f"decoder_start_token_id is {start}, expected 0 to {request.vocab_size - 1}")
     position = request.bundle.manifest.spec["encoder"]["embedding"].get("position") or {}

@@ -56,7 +56,8 @@ def stream_chat(
 
 def _pieces(request: GenerationRequest, batch_tokens: int) -> Iterator[tuple[int, str]]:
     if request.config.num_return_sequences > 1:
-        raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
+        count = request.config.num_return_sequences
+        raise InputError(f"a stream has one text a prompt; num_return_sequences must be 1, and is {count}")
     pieces = [Pieces(request.bundle.files.text) for _ in request.inputs]
     _, steps = scheduler.run(request, batch_tokens)
     for step in steps:

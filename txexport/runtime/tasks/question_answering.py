@@ -52,8 +52,9 @@ def answer(
     check_count("top_k", top_k)
     check_count("max_answer_len", max_answer_len)
     pairs = as_pairs(question, context)
-    if not all(text.strip() for pair in pairs for text in pair):
-        raise InputError("a question or its context is empty")
+    empty = next((pair for pair in pairs if not all(text.strip() for text in pair)), None)
+    if empty is not None:
+        raise InputError(f"a question or its context is empty: {shown(empty)}; expected text in both")
     encodings = _windows(bundle, pairs, max_seq_len, doc_stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
     # Several spans may lie in the same words, so that fewer are left than were found.

@@ -36,9 +36,11 @@ def score(
 ) -> list[Score]:
     """See Model.score."""
     if bundle.is_speech:
-        raise InputError("a model of speech scores no texts")
+        raise InputError("a model of speech scores no texts; it has transcribe")
     if bundle.has_encoder != (targets is not None):
-        raise InputError("targets are what an encoder-decoder scores, and only that")
+        expected = "one for each text" if bundle.has_encoder else "None: it is no encoder-decoder"
+        given = "None" if targets is None else "given"
+        raise InputError(f"task '{bundle.manifest.task}': targets are {given}, expected {expected}")
     config = bundle.files.generation_config
     request = checked(GenerationRequest(bundle, inputs_of(bundle, texts)[0], config, strict=False))
     rows = request.inputs

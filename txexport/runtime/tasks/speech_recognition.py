@@ -95,7 +95,8 @@ def request(
         raise InputError(f"task '{bundle.manifest.task}' hears nothing; export a model of speech")
     config = replace(bundle.files.generation_config, ignored=_left_out(bundle.folder)).updated(**options)
     if config.num_return_sequences > 1:
-        raise InputError("a sound has one text; num_return_sequences must be 1")
+        count = config.num_return_sequences
+        raise InputError(f"a sound has one text; num_return_sequences must be 1, and is {count}")
     speech = Speech(bundle.folder)
     for name, value in (("language", language), ("task", task)):
         if not isinstance(value, str | None):

@@ -173,7 +173,7 @@ class Transformers:
             import transformers
         except ImportError:
             raise UnsupportedError(
-                "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
+                "the reference 'transformers' is not installed; pip install 'txexport[verify]'"
             ) from None
         self.pooler = resolved.spec.pooler
         decoder = resolved.spec.decoder
