@@ -100,7 +100,7 @@ ASKED = [
     ({"prompt": {"a": 1}}, "a text is dict, expected str"),
     ({"prompt": "a", "num_beam": 2}, "no option 'num_beam'; expected some of max_new_tokens,"),
     ({"prompt": "a", "max_length": 10**6}, "no option 'max_length'"),
-    ({"prompt": "a", "adjust": 1}, "no option 'adjust'"),
+    ({"prompt": "a", "logits_processor": 1}, "no option 'logits_processor'"),
     ({"prompt": "a", "batch_tokens": 1}, "no option 'batch_tokens'"),
     ({"prompt": "a", "log_probs": True}, "no option 'log_probs'"),
     ({"prompt": "a", "\u001b[2J\n": True}, "no option '\\x1b[2J\\n'"),

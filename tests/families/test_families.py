@@ -131,9 +131,9 @@ def test_greedy_tokens_equal_transformers(row: Row, cache, checkpoint_of, bundle
     original = auto.from_pretrained(checkpoint_of(row)).eval()
     # An end-of-sequence token that these weights do choose, so that rows end at different times.
     model = load(bundle_of(row, cache))
-    model.settings = dataclasses.replace(model.settings, eos_token_id=())
+    model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=())
     eos = model.generate_ids(PROMPTS, max_new_tokens=25)[2][4]
-    model.settings = dataclasses.replace(model.settings, eos_token_id=(eos,))
+    model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=(eos,))
     found = model.generate_ids(PROMPTS, max_new_tokens=25)
     for prompt, tokens in zip(PROMPTS, found, strict=True):
         ids = torch.tensor([prompt])

@@ -70,15 +70,27 @@ OPTIONS = [
     ({"temperature": float("nan"), "do_sample": True}, "temperature is nan, expected a number above 0"),
     ({"repetition_penalty": 1e-300}, "options make scores that are NaN or infinity"),
     ({"stop_strings": "\ud800"}, "stop_strings is '.ud800', expected a text"),
-    ({"adjust": 5}, "adjust is a int, expected a function"),
-    ({"adjust": lambda rows, scores: None}, r"adjust gave NoneType, expected an array of floats \(1, 311\)"),
+    ({"logits_processor": 5}, "logits_processor is a int, expected a function"),
     (
-        {"adjust": lambda rows, scores: scores[0]},
-        r"adjust gave float32 \(311,\), expected an array",
+        {"logits_processor": lambda rows, scores: None},
+        r"logits_processor gave NoneType, expected an array of floats \(1, 311\)",
     ),
-    ({"adjust": lambda rows, scores: scores.argsort()}, r"adjust gave int64 \(1, 311\), expected"),
-    ({"adjust": lambda rows, scores: scores * np.nan}, "adjust makes scores that are NaN"),
-    ({"adjust": lambda rows, scores: scores + np.inf}, "several tokens of a row; give large finite numbers"),
+    (
+        {"logits_processor": lambda rows, scores: scores[0]},
+        r"logits_processor gave float32 \(311,\), expected an array",
+    ),
+    (
+        {"logits_processor": lambda rows, scores: scores.argsort()},
+        r"logits_processor gave int64 \(1, 311\), expected",
+    ),
+    (
+        {"logits_processor": lambda rows, scores: scores * np.nan},
+        "logits_processor makes scores that are NaN",
+    ),
+    (
+        {"logits_processor": lambda rows, scores: scores + np.inf},
+        "several tokens of a row; give large finite numbers",
+    ),
     ({"batch_tokens": True}, "batch_tokens is True, expected at least 1"),
     ({"batch_tokens": None}, "batch_tokens is None, expected at least 1"),
     ({"batch_tokens": 1.5}, "batch_tokens is 1.5, expected at least 1"),
@@ -104,7 +116,7 @@ FORCING = [
 
 
 @pytest.mark.parametrize("options", FORCING, ids=str)
-def test_adjust_forces_a_token(options, model_of):
+def test_logits_processor_forces_a_token(options, model_of):
     """Of the first row the second new token; the other row goes on as without."""
 
     def forced(rows, scores):
@@ -115,14 +127,14 @@ def test_adjust_forces_a_token(options, model_of):
 
     model, asked = model_of("gpt2"), {"max_new_tokens": 4, "eos_token_id": None, "seed": 1} | options
     copies = asked.get("num_return_sequences", 1)
-    found = model.search([[5, 6], [8, 9]], adjust=forced, **asked)
+    found = model.generate_with_scores([[5, 6], [8, 9]], logits_processor=forced, **asked)
     assert [result.tokens[1] for result in found[:copies]] == [77] * copies
-    plain = model.search([[5, 6], [8, 9]], **asked)
+    plain = model.generate_with_scores([[5, 6], [8, 9]], **asked)
     assert [result.tokens for result in found[copies:]] == [result.tokens for result in plain[copies:]]
     if options.get("num_beams"):
         assert all(-100 < result.score < 0 for result in found)
     else:
-        logged = model.search([[5, 6]], adjust=forced, log_probs=True, **asked)[0]
+        logged = model.generate_with_scores([[5, 6]], logits_processor=forced, log_probs=True, **asked)[0]
         assert logged.log_probs[1] == 0
         assert all(np.isfinite(logged.log_probs))
 
@@ -220,7 +232,7 @@ def test_a_first_token_beyond_the_vocabulary(model_of):
 def test_tokens_are_rows_of_the_embedding(token, model_of):
     said = "expected 0 (to 310|or more)"
     gpt2, t5, bert = model_of("gpt2", "dynamic"), model_of("t5"), model_of("bert")
-    for call in (gpt2.generate_ids, gpt2.search, t5.generate_ids, t5.search):
+    for call in (gpt2.generate_ids, gpt2.generate_with_scores, t5.generate_ids, t5.generate_with_scores):
         with pytest.raises(InputError, match=said):
             call([[5, token]])
     ids = np.array([[5, token]])
@@ -264,7 +276,7 @@ def test_arguments_of_another_type(value, model_of, bundle_of):
         with pytest.raises(InputError, match=r"a text is .*, expected str|choose pooling"):
             call(value)
     if not isinstance(value, list):
-        for call in (gpt2.generate_ids, gpt2.search, whisper.generate_ids):
+        for call in (gpt2.generate_ids, gpt2.generate_with_scores, whisper.generate_ids):
             with pytest.raises(InputError, match=r"token ids are not rows|a spectrogram is"):
                 call(value)
     with pytest.raises(InputError, match=r"folder is .*, expected a text or a path"):
@@ -553,10 +565,10 @@ def without_processors(model):
             shape = port.shape[1:]
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
-                model.images = SimpleNamespace(pixels=partial(zeros, shape))
+                model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
             if name == "input_features":
-                model.audio = SimpleNamespace(features=partial(zeros, shape))
-    model.config = model.config | {"id2label": {"0": "entailment"}}
+                model.bundle.files.audio = SimpleNamespace(features=partial(zeros, shape))
+    model.bundle.files.config = model.config | {"id2label": {"0": "entailment"}}
     return model
 
 

@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 import txexport
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
+from txexport.runtime.engines.onnxruntime import OnnxRuntime, cuda_present
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.session import cuda_present
 
 CACHES = ["static", "dynamic"]
 
@@ -31,7 +31,7 @@ def model_of(bundle_of):
 
     def get(model_type: str, cache: str | None = None):
         model = txexport.load(bundle_of(model_type, cache), device="cpu")
-        model.settings = dataclasses.replace(model.settings, eos_token_id=())
+        model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=())
         return model
 
     return get
@@ -78,7 +78,7 @@ def test_row_ends_with_its_own_end_of_sequence(cache, model_of):
     rows = [[5, 6, 7], [9], [40, 41]]
     free = model.generate_ids(rows, max_new_tokens=15)
     eos = free[1][3]
-    model.settings = dataclasses.replace(model.settings, eos_token_id=(eos,))
+    model.bundle.files.generation_config = dataclasses.replace(model.generation_config, eos_token_id=(eos,))
     for tokens, whole in zip(model.generate_ids(rows, max_new_tokens=15), free, strict=True):
         assert tokens == (whole[: whole.index(eos) + 1] if eos in whole else whole)
 
@@ -117,8 +117,8 @@ def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
     options.log_severity_level = 2  # ONNX Runtime warns of each copy
     model = model_of("gpt2", "static")
     session = model.sessions["model"]
-    session.session = ort.InferenceSession(
-        model.folder / "model.onnx", options, providers=["CPUExecutionProvider"]
+    session.engine = OnnxRuntime(
+        ort.InferenceSession(model.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     )
     model.generate_ids([[5, 6, 7], [9]], max_new_tokens=5)
     assert "copying past_cache" not in capfd.readouterr().err
@@ -198,10 +198,10 @@ def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
     config |= {"eos_token_id": 3, "forced_bos_token_id": 17, "max_length": 9}
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "generation_config.json").write_text("{}")
-    ours = txexport.load(relist(copy), device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").generation_config
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((), None, None)
     (copy / "generation_config.json").unlink()
-    ours = txexport.load(relist(copy), device="cpu").settings
+    ours = txexport.load(relist(copy), device="cpu").generation_config
     assert (ours.eos_token_id, ours.forced_bos_token_id, ours.max_length) == ((3,), 17, 9)
 
 
@@ -357,7 +357,9 @@ def test_cuda_that_is_not_there_is_said(bundle_of, monkeypatch):
     with pytest.raises(InputError, match="cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9"):
         txexport.load(bundle_of("bert"), device="cuda")
     assert txexport.load(bundle_of("bert")).device == "cpu"
-    monkeypatch.setattr("txexport.runtime.session.cuda_present", lambda: True)  # a driver without libraries
+    monkeypatch.setattr(
+        "txexport.runtime.engines.onnxruntime.cuda_present", lambda: True
+    )  # a driver without libraries
     with pytest.warns(UserWarning, match="running on the CPU: ONNX Runtime cannot start CUDA here"):
         assert txexport.load(bundle_of("bert")).device == "cpu"
 
@@ -443,7 +445,7 @@ def test_cuda_equals_the_twin(model_type, cache, bundle_of):
 
 def test_threads_are_limited(bundle_of):
     model = txexport.load(bundle_of("bert"), device="cpu", threads=1)
-    assert model.sessions["model"].session.get_session_options().intra_op_num_threads == 1
+    assert model.sessions["model"].engine.session.get_session_options().intra_op_num_threads == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be removed on Windows")

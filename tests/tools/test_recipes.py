@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import _documentation
 import _library
 import _loop
+import _notices
 import completer
 import numpy as np
 import proofreader
@@ -159,6 +161,41 @@ def test_swapped_words_are_the_same_words():
         assert len(apart) == 2
         assert apart[1] == apart[0] + 1 < 7
     assert proofreader.swapped("So it is.", np.random.default_rng(0)) == "So it is."
+
+
+def card(name: str) -> str:
+    return (PRETRAINED / name / "README.md").read_text(encoding="utf-8")
+
+
+def notice(name: str) -> str:
+    return (PRETRAINED / name / "NOTICE.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["code-tagger", "proofreader"])
+def test_sentences_go_along_with_the_licences_of_their_libraries(name):
+    lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    assert notice(name) == _notices.of_documentation(json.loads(line)["text"] for line in lines)
+    assert "Copyright (c) 2004-2025, NetworkX Developers" in notice(name)
+
+
+def test_passages_go_along_with_the_licence_of_python():
+    assert "Copyright (c) 2015-2021 MagicStack Inc." in notice("python-completer")
+    if f"with Python {platform.python_version()} " not in card("python-completer"):
+        pytest.skip("another Python than the recipe's, whose licence names other years")
+    assert notice("python-completer") == _notices.of_library()
+
+
+@pytest.mark.parametrize(
+    ("name", "examples"),
+    [
+        ("code-tagger", _loop.NOTICE),
+        ("proofreader", _loop.NOTICE),
+        ("python-completer", _loop.NOTICE),
+        ("number-translator", translator.EXAMPLES),
+    ],
+)
+def test_cards_say_what_the_licence_is(name, examples):
+    assert f"\n\n{_loop.licence(examples)}\n\n" in card(name)
 
 
 @pytest.fixture(scope="module")

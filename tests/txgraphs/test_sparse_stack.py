@@ -23,12 +23,12 @@ from txmodels.sparse_block import SparseEncoderBlock
 from txmodels.training import checkpoints, initialisation
 
 import txexport
-from txexport.bundle import Manifest, Source
+from txexport.bundle import Manifest, Source, limits
 from txexport.errors import CheckpointError, InputError, SpecError
-from txexport.exporter.exporter import _write_graph, export, limits
+from txexport.exporter.exporter import _write_graph, export
 from txexport.runtime import load
-from txexport.runtime import model as runtime
-from txexport.runtime.session import open_session
+from txexport.runtime.engines.onnxruntime import open_session
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -300,7 +300,7 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
         {},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
-    model = runtime.Model(tmp_path, manifest, "cpu", sessions)
+    model = LoadedBundle(tmp_path, manifest, "cpu", sessions)
     ids = np.ones((1, L), np.int64)
     assert model.run(input_ids=ids, attention_mask=ids)["logits"].shape == (1, L, V)
     longer = np.ones((1, L + 1), np.int64)

@@ -14,11 +14,12 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
 from txexport.exporter import export
-from txexport.runtime import load
 from txexport.runtime.generation import kv_cache
+from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import CaseReport, TensorCheck, verify
 from txexport.verification.agreement import Behaviour, behaviour
 from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.seeded import greedy_cases
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
@@ -118,13 +119,13 @@ def test_beams_through_a_tie_are_no_failure(checkpoint_of, tmp_path):
     words[1:310:2] = words[0:309:2]
     save_file(weights, tmp_path / "twins" / "model.safetensors", {"format": "pt"})
     export(tmp_path / "twins", tmp_path / "out")
-    model, checkpoint = load(tmp_path / "out"), Checkpoint(tmp_path / "twins")
+    runner, checkpoint = runner_of(open_bundle(tmp_path / "out")), Checkpoint(tmp_path / "twins")
     twin = Twin(checkpoint, families.understand(checkpoint, None))
     [case] = greedy_cases(311, 40, None)
-    _, check = judge(run_beams, model, Noisy(twin, 1e-7), case, 1e-5)
+    _, check = judge(run_beams, runner, Noisy(twin, 1e-7), case, 1e-5)
     assert check.ok
     assert check.behaviour.ties > 0
-    _, check = judge(run_beams, model, twin, case, 1e-5)
+    _, check = judge(run_beams, runner, twin, case, 1e-5)
     assert check.ok
 
 

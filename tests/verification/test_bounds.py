@@ -18,11 +18,12 @@ from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
 from txexport.exporter import export
-from txexport.runtime import load
+from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import bounds, verify
 from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
 from txexport.verification.cases import plan
+from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
 from txexport.verification.result import compare
@@ -172,12 +173,12 @@ def test_float64_is_computed_only_where_it_can_matter(checkpoint_of, bundle_of, 
     twin.in_double = lambda: (asked.append(1), real())[1]
     [case] = [case for case in plan.plan(resolved.spec, static=False) if case.name == "two equal rows"]
     for relative, times in ((RELATIVE, 0), (1e-12, 1)):
-        checks = judge(case.run, load(bundle_of("bert")), twin, case.case, relative)
+        checks = judge(case.run, runner_of(open_bundle(bundle_of("bert"))), twin, case.case, relative)
         assert len(asked) == times
         assert all(check.ok for check in checks)
     folder = shutil.copytree(bundle_of("bert"), tmp_path / "bundle")
     tamper(folder, "encoder.layers.1.feed_forward.up.weight", lambda numbers: 2 * numbers)
-    checks = judge(case.run, load(folder, check=False), twin, case.case, RELATIVE)
+    checks = judge(case.run, runner_of(open_bundle(folder, check=False)), twin, case.case, RELATIVE)
     assert len(asked) == 1
     assert not any(check.ok for check in checks)
     assert twin.model.encoder.embedding.word.weight.dtype == torch.float32

@@ -71,7 +71,7 @@ def likely_end(model) -> int:
 def test_beams_and_their_scores_equal_transformers(model_type, options, cache, checkpoint_of, model_of):
     ours, theirs = model_of(model_type, cache), original(checkpoint_of, model_type)
     given = BEAMS[options] | {"max_new_tokens": 15, "eos_token_id": likely_end(ours)}
-    found, copies = ours.search(PROMPTS, **given), given.get("num_return_sequences", 1)
+    found, copies = ours.generate_with_scores(PROMPTS, **given), given.get("num_return_sequences", 1)
     for i, prompt in enumerate(PROMPTS):
         rows, scores = generated(theirs, prompt, **given)
         for j, (row, score) in enumerate(zip(rows, scores.tolist(), strict=True)):
@@ -131,10 +131,10 @@ def test_a_seed_repeats_a_sample_and_another_does_not(model_of):
 def test_a_row_does_not_depend_on_those_that_left(model_type, cache, model_of):
     model = model_of(model_type, cache)
     options = {"max_new_tokens": 20, "eos_token_id": likely_end(model)}
-    together = model.search(PROMPTS, log_probs=True, **options)
+    together = model.generate_with_scores(PROMPTS, log_probs=True, **options)
     assert len({len(found.tokens) for found in together}) > 1
     for prompt, found in zip(PROMPTS, together, strict=True):
-        alone = model.search([prompt], log_probs=True, **options)[0]
+        alone = model.generate_with_scores([prompt], log_probs=True, **options)[0]
         assert alone.tokens == found.tokens
         assert found.log_probs == pytest.approx(alone.log_probs, abs=1e-5)
 
@@ -143,9 +143,9 @@ def test_a_row_does_not_depend_on_those_that_left(model_type, cache, model_of):
 def test_prompts_in_chunks_give_the_same(cache, model_of, monkeypatch):
     model = model_of("gpt2", cache)
     prompts = [list(range(30)), [9], list(range(40, 49))]
-    whole = model.search(prompts, max_new_tokens=5, log_probs=True)
+    whole = model.generate_with_scores(prompts, max_new_tokens=5, log_probs=True)
     monkeypatch.setattr(generation, "CHUNK", 4)
-    chunked = model.search(prompts, max_new_tokens=5, log_probs=True)
+    chunked = model.generate_with_scores(prompts, max_new_tokens=5, log_probs=True)
     for one, other in zip(whole, chunked, strict=True):
         assert one.tokens == other.tokens
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5)
@@ -225,7 +225,7 @@ def test_an_applications_own_rule_changes_the_scores(model_of):
         seen.append([len(row) for row in rows])
         return np.where(np.arange(scores.shape[1]) % 2 == 0, scores, -np.inf)
 
-    found = model.generate_ids(PROMPTS, max_new_tokens=4, eos_token_id=None, adjust=only_even)
+    found = model.generate_ids(PROMPTS, max_new_tokens=4, eos_token_id=None, logits_processor=only_even)
     assert all(token % 2 == 0 for row in found for token in row)
     assert seen[0] == [3, 1, 5, 2]
     assert len(seen) == 4
@@ -242,7 +242,9 @@ def test_texts_for_several_sequences_are_grouped(model_of):
 def test_checkpoints_own_settings_are_honoured(model_of):
     model = model_of("gpt2")
     expected = model.generate_ids(PROMPTS, num_beams=3, max_new_tokens=9)
-    model.settings = dataclasses.replace(model.settings, num_beams=3, max_new_tokens=9)
+    model.bundle.files.generation_config = dataclasses.replace(
+        model.generation_config, num_beams=3, max_new_tokens=9
+    )
     assert model.generate_ids(PROMPTS) == expected
     assert model.generate_ids(PROMPTS, num_beams=1) != expected
 
@@ -270,11 +272,13 @@ def test_a_stop_string_may_be_a_special_token_or_begin_in_the_prompt(model_of):
     def then(token):
         return lambda rows, scores: np.where(np.arange(scores.shape[1]) == token, 9.0, 0 * scores)
 
-    found = model.generate_ids([[5, 6]], max_new_tokens=9, stop_strings=["<mask>"], adjust=then(mask))
+    found = model.generate_ids(
+        [[5, 6]], max_new_tokens=9, stop_strings=["<mask>"], logits_processor=then(mask)
+    )
     assert found == [[mask]]
     ids = model.text.encode(["the cat"])[0].ids
     ends = model.text.encode(["s"])[0].ids
-    found = model.generate_ids([ids], max_new_tokens=9, stop_strings=["cats"], adjust=then(ends[0]))
+    found = model.generate_ids([ids], max_new_tokens=9, stop_strings=["cats"], logits_processor=then(ends[0]))
     assert found == [ends]
 
 
@@ -286,7 +290,7 @@ def test_a_stop_string_of_many_bytes_is_seen(model_of):
     def spell(rows, scores):
         return np.where(np.arange(scores.shape[1]) == tokens[len(rows[0]) - 2], 9.0, 0 * scores)
 
-    found = model.generate_ids([[5, 6]], max_new_tokens=20, stop_strings=["🙂🙂🙂🙂"], adjust=spell)
+    found = model.generate_ids([[5, 6]], max_new_tokens=20, stop_strings=["🙂🙂🙂🙂"], logits_processor=spell)
     assert found == [tokens[:16]]
 
 

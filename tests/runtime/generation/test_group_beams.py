@@ -35,7 +35,7 @@ def model_of(tmp_path_factory):
 def test_groups_of_beams_and_their_scores_equal_transformers(model_type, case, cache, model_of):
     wanted, options = EXPECTED[model_type][case], dict(CASES[case])
     ends = {"eos_token_id": EXPECTED[model_type]["end"], "pad_token_id": 1}
-    found = model_of(model_type, cache).search(PROMPTS, max_new_tokens=NEW, **ends, **options)
+    found = model_of(model_type, cache).generate_with_scores(PROMPTS, max_new_tokens=NEW, **ends, **options)
     copies = options.get("num_return_sequences", 1)
     for i, expected in enumerate(wanted):
         mine = found[i * copies : (i + 1) * copies]
@@ -53,15 +53,15 @@ def test_the_recorded_rows_end_at_different_times():
 def test_a_checkpoints_own_groups_are_honoured(model_of, tmp_path):
     model = model_of("gpt2", "static")
     options = CASES["two groups"] | {"max_new_tokens": NEW, "eos_token_id": 5, "pad_token_id": 1}
-    wanted = model.search(PROMPTS, **options)
+    wanted = model.generate_with_scores(PROMPTS, **options)
     folder = model.folder
     path = folder / "generation_config.json"
     before = path.read_text()
     try:
         path.write_text(json.dumps(options))
         model = load(folder, device="cpu", threads=1, check=False)
-        assert [one.score for one in model.search(PROMPTS)] == [one.score for one in wanted]
-        assert [one.score for one in model.search(PROMPTS, num_beam_groups=1)] != [
+        assert [one.score for one in model.generate_with_scores(PROMPTS)] == [one.score for one in wanted]
+        assert [one.score for one in model.generate_with_scores(PROMPTS, num_beam_groups=1)] != [
             one.score for one in wanted
         ]
     finally:
@@ -70,4 +70,6 @@ def test_a_checkpoints_own_groups_are_honoured(model_of, tmp_path):
 
 def test_a_penalty_without_groups_is_said(model_of):
     with pytest.warns(UserWarning, match="diversity_penalty changes nothing without num_beam_groups above 1"):
-        model_of("gpt2", "static").search(PROMPTS, num_beams=2, diversity_penalty=0.5, max_new_tokens=2)
+        model_of("gpt2", "static").generate_with_scores(
+            PROMPTS, num_beams=2, diversity_penalty=0.5, max_new_tokens=2
+        )

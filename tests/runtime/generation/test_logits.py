@@ -11,7 +11,7 @@ from transformers import BartConfig, BartForConditionalGeneration, GPT2Config, G
 from transformers.generation import logits_process as hf
 
 from txexport.errors import InputError
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.logits_processors import processors
 from txexport.runtime.generation.penalties import Step
 
@@ -34,7 +34,7 @@ def step_of(seed: int) -> Step:
     return Step(rows, prompts, limits, origins=rng.permutation(ROWS))
 
 
-def processed(settings: Settings, step: Step, scores: np.ndarray, sources=None) -> np.ndarray:
+def processed(settings: GenerationConfig, step: Step, scores: np.ndarray, sources=None) -> np.ndarray:
     for process in processors(settings, scores.shape[1], sources):
         before = scores.copy()
         after = process(step, scores)
@@ -100,7 +100,7 @@ CASES: list[tuple[dict, Callable]] = [
 def test_a_processor_is_that_of_transformers(options, theirs, seed):
     scores, step = scores_of(seed), step_of(seed)
     sources = [row[::-1] + row for row in step.rows]
-    ours = processed(Settings().updated(eos_token_id=EOS, **options), step, scores, sources)
+    ours = processed(GenerationConfig().updated(eos_token_id=EOS, **options), step, scores, sources)
     for i, row in enumerate(step.rows):
         source = torch.tensor([sources[step.origins[i]]])
         at = SimpleNamespace(prompt=step.prompts[i], limit=step.limits[i], source=source)
@@ -186,7 +186,7 @@ def test_all_together_are_those_of_transformers(kind, seed, models):
     else:
         step = Step(step.rows, step.prompts, np.array(step.prompts) + 6, range(ROWS))
         sources = [row[:prompt] for row, prompt in zip(step.rows, step.prompts, strict=True)]
-    ours = processed(Settings().updated(eos_token_id=EOS, **options), step, scores, sources)
+    ours = processed(GenerationConfig().updated(eos_token_id=EOS, **options), step, scores, sources)
     for i, row in enumerate(step.rows):
         theirs = list_of(models[kind], sources[step.origins[i]], **options)
         expected = theirs(torch.tensor([row]), torch.tensor(scores[i : i + 1])).numpy()
@@ -206,25 +206,25 @@ def bans(scores: np.ndarray) -> np.ndarray:
 def test_sampled_beams_keep_more_tokens_than_can_end_them(eos, limit, models):
     options = {"top_k": 0} | limit | {"do_sample": True, "num_beams": 4, "eos_token_id": eos}
     scores, step = scores_of(1), step_of(1)
-    ours = processed(Settings().updated(**options), step, scores)
+    ours = processed(GenerationConfig().updated(**options), step, scores)
     theirs = list_of(models["gpt2"], [1, 2], **options)
     check(ours, theirs(torch.ones((ROWS, 3), dtype=torch.int64), torch.tensor(scores)).numpy())
     assert (np.isfinite(ours).sum(axis=1) >= (3 if eos == EOS else 2)).all()
 
 
 def test_min_new_tokens_stands_in_place_of_min_length():
-    settings = Settings().updated(eos_token_id=EOS, min_new_tokens=0, min_length=99)
+    settings = GenerationConfig().updated(eos_token_id=EOS, min_new_tokens=0, min_length=99)
     assert processors(settings, VOCAB) == []
 
 
 def test_plain_greedy_search_costs_nothing():
-    settings = Settings(eos_token_id=(3,), max_new_tokens=9, temperature=0.5, top_p=0.5, num_beams=4)
+    settings = GenerationConfig(eos_token_id=(3,), max_new_tokens=9, temperature=0.5, top_p=0.5, num_beams=4)
     assert processors(settings, VOCAB, [[5]]) == []
 
 
 def test_presence_and_frequency_count_new_tokens_alone():
     step = Step([[4, 4, 5, 6, 6, 6], [4]], prompts=[2, 1], limits=[9, 9], origins=[0, 1])
-    settings = Settings().updated(presence_penalty=0.5, frequency_penalty=0.25)
+    settings = GenerationConfig().updated(presence_penalty=0.5, frequency_penalty=0.25)
     ours = processed(settings, step, np.ones((2, VOCAB), np.float32))
     expected = np.ones((2, VOCAB), np.float32)
     expected[0, 5], expected[0, 6] = 1 - 0.5 - 0.25, 1 - 0.5 - 0.75
@@ -232,7 +232,7 @@ def test_presence_and_frequency_count_new_tokens_alone():
 
 
 def test_rows_may_be_arrays():
-    settings = Settings().updated(
+    settings = GenerationConfig().updated(
         eos_token_id=EOS,
         repetition_penalty=1.5,
         no_repeat_ngram_size=2,
@@ -246,7 +246,7 @@ def test_rows_may_be_arrays():
 
 def test_invalid_scores_are_made_numbers():
     scores = np.array([[math.nan, math.inf, -math.inf, 1.5]], np.float32)
-    ours = processed(Settings(remove_invalid_values=True), Step([[1]], [1], [5], [0]), scores)
+    ours = processed(GenerationConfig(remove_invalid_values=True), Step([[1]], [1], [5], [0]), scores)
     assert ours.tolist() == [[0.0, MAX, -MAX, 1.5]]
 
 
@@ -255,7 +255,7 @@ def test_tokens_that_have_no_score():
     step = Step([[1, VOCAB, VOCAB + 5, 1, VOCAB]], [1], [9], [0])
     options = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "frequency_penalty": 1.0}
     unscored = {"eos_token_id": [3, VOCAB], "suppress_tokens": [VOCAB], "min_length": 9}
-    settings = Settings().updated(**options, **unscored)
+    settings = GenerationConfig().updated(**options, **unscored)
     ours = processed(settings, step, np.ones((1, VOCAB), np.float32), [[VOCAB, 2]])
     assert ours[0, :4].tolist() == pytest.approx([1.0, 1 / 1.5 - 1, 1.0, -math.inf])
     for asked in (
@@ -266,17 +266,17 @@ def test_tokens_that_have_no_score():
         {"forced_eos_token_id": VOCAB},
     ):
         with pytest.raises(InputError, match=f"{next(iter(asked))} has token 40, expected 0 to 39"):
-            processors(Settings().updated(**asked), VOCAB)
+            processors(GenerationConfig().updated(**asked), VOCAB)
 
 
 def test_sources_that_are_no_text_are_said():
-    settings = Settings().updated(encoder_no_repeat_ngram_size=2, encoder_repetition_penalty=1.5)
+    settings = GenerationConfig().updated(encoder_no_repeat_ngram_size=2, encoder_repetition_penalty=1.5)
     with pytest.warns(UserWarning, match="the encoder_ options change nothing: no tokens are encoded"):
         assert processors(settings, VOCAB) == []
 
 
 def test_growing_reward_of_the_end_stays_a_number():
-    settings = Settings().updated(eos_token_id=3, exponential_decay_length_penalty=(0, 2.0))
+    settings = GenerationConfig().updated(eos_token_id=3, exponential_decay_length_penalty=(0, 2.0))
     step = Step([[1] * 5000], [1], [9000], [0])
     scores = np.full((1, VOCAB), -2.0, np.float32)
     ours = processed(settings, step, scores)
@@ -286,7 +286,7 @@ def test_growing_reward_of_the_end_stays_a_number():
 
 def test_a_ban_that_is_made_a_number_stays_a_ban():
     """Where transformers would reward it: the lowest number, raised by its own size, is above all others."""
-    settings = Settings().updated(
+    settings = GenerationConfig().updated(
         eos_token_id=EOS,
         min_new_tokens=9,
         remove_invalid_values=True,

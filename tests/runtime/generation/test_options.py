@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from txexport.errors import InputError
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 
 
 def test_forms_that_callers_and_files_write():
-    settings = Settings().updated(
+    settings = GenerationConfig().updated(
         sequence_bias=[[[1, 2], 3], [(4,), -math.inf]],
         logit_bias={"7": 1, 8: -2.5},
         bad_words_ids=np.array([[1, 2]]),
@@ -129,14 +129,14 @@ BAD = [
 @pytest.mark.parametrize(("given", "said"), BAD, ids=[row[1][:50] for row in BAD])
 def test_values_that_cannot_be(given, said):
     with pytest.raises(InputError) as caught:
-        Settings().updated(**given)
+        GenerationConfig().updated(**given)
     assert str(caught.value) == said
 
 
 def test_values_at_the_edge_of_their_range():
-    settings = Settings().updated(
+    settings = GenerationConfig().updated(
         do_sample=True, num_return_sequences=9, top_p=1, min_p=0, top_k=0, min_length=0
     )
     assert settings.num_return_sequences == 9
     assert settings.updated(num_beams=9, min_p=1).num_beams == 9
-    assert Settings().updated(forced_eos_token_id=[4, 5], suppress_tokens=[4]).suppress_tokens == (4,)
+    assert GenerationConfig().updated(forced_eos_token_id=[4, 5], suppress_tokens=[4]).suppress_tokens == (4,)

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import txexport
 from txexport.cli.main import main
 from txexport.errors import InputError
+from txexport.runtime.generation.prompts import inputs_of
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 PIECES = [(token, 0.0) for token in SPECIAL] + [("▁the", -1.0), ("▁cat", -2.0), ("▁", -3.0), ("a", -4.0)]
@@ -52,7 +53,7 @@ def test_languages_are_as_in_transformers(translator):
         assert model.generate(TEXTS, src_lang=source, tgt_lang=target, **NEW) == wanted
         assert "".join(model.stream(TEXTS[0], src_lang=source, tgt_lang=target, **NEW)) == wanted[0]
     tokenizer.src_lang = french
-    assert model.rows(TEXTS, french)[0] == tokenizer(TEXTS).input_ids
+    assert inputs_of(model.bundle, TEXTS, french)[0] == tokenizer(TEXTS).input_ids
     assert model.generate(TEXTS, **NEW) == model.generate(TEXTS, src_lang=own, **NEW)
 
 

@@ -15,7 +15,7 @@ from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime import load
-from txexport.runtime.generation import requests
+from txexport.runtime.generation import scheduler
 from txexport.runtime.tasks import speech_recognition
 
 SETTINGS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
@@ -147,9 +147,9 @@ def test_max_length_of_a_text_is_as_transformers_counts_it(whisper):
                 0
             ].tolist()
         asked = speech_recognition.request(
-            model, sounds[:1], language="fr", max_length=longest, min_length=90
+            model.bundle, sounds[:1], language="fr", max_length=longest, min_length=90
         )
-        (found,) = requests.finished(requests.run(model, asked, 100, None))
+        (found,) = scheduler.finished(asked, 100)
         assert found.tokens == expected[-len(found.tokens) :]
         assert len(found.tokens) == min(longest, 40 - 4)
         assert len(expected) in (len(found.tokens), len(found.tokens) + 4)
@@ -188,8 +188,8 @@ def test_scores_of_a_sound_are_adjusted_too(whisper):
         return np.where(np.arange(scores.shape[1]) == 40, scores, -np.inf)
 
     expected = model.text.decode([[40] * 5])[0]
-    assert model.generate(sounds[0], adjust=only, max_new_tokens=5) == expected
-    assert model.transcribe(sounds[0], adjust=only, max_new_tokens=5) == expected
+    assert model.generate(sounds[0], logits_processor=only, max_new_tokens=5) == expected
+    assert model.transcribe(sounds[0], logits_processor=only, max_new_tokens=5) == expected
 
 
 def test_command_writes_down_a_file(whisper, tmp_path):

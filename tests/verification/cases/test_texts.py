@@ -13,10 +13,12 @@ from helpers.reports import SCHEMA, valid
 from helpers.rows import ANSWER, CHOOSE, Row
 from tokenizers import Tokenizer
 
+from txexport import bundle
 from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime import load
+from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification import verify
@@ -40,9 +42,9 @@ def pairs(tmp_path) -> Path:
 
 
 def cases(folder: Path, file: Path | None) -> dict:
-    model = load(folder)
-    spec = from_dict(ModelSpec, model.manifest.spec)
-    return {planned.name: planned for planned in plan_texts(model, spec, file)}
+    manifest = bundle.read(folder)
+    spec = from_dict(ModelSpec, manifest.spec)
+    return {planned.name: planned for planned in plan_texts(BundleFiles(folder), manifest, spec, file)}
 
 
 @pytest.mark.parametrize(

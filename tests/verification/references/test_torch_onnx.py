@@ -9,8 +9,9 @@ from helpers.bundle_edits import tamper
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
-from txexport.runtime import load
+from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import verify
+from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.plan import plan
 from txexport.verification.judgement import judge
 from txexport.verification.references.torch_onnx import Third
@@ -47,12 +48,12 @@ def test_it_agrees_and_sees_what_is_wrong(
     third = Third(checkpoint, resolved)
     [case] = [case for case in plan(resolved.spec, static=cache == "static") if case.name == name]
     assert case.run is not None
-    checks = judge(case.run, load(bundle_of(what, cache)), third, case.case, 1e-5)
+    checks = judge(case.run, runner_of(open_bundle(bundle_of(what, cache))), third, case.case, 1e-5)
     assert {check.output for check in checks} == outputs
     assert all(check.ok for check in checks)
     folder = shutil.copytree(bundle_of(what, cache), tmp_path / "bundle")
     tamper(folder, weight, lambda numbers: 1.5 * numbers)
-    broken = judge(case.run, load(folder, check=False), third, case.case, 1e-5)
+    broken = judge(case.run, runner_of(open_bundle(folder, check=False)), third, case.case, 1e-5)
     assert {check.output for check in broken if check.ok} == kept
 
 

@@ -19,9 +19,10 @@ from helpers.project import ROOT
 from helpers.reports import SCHEMA, check_schema, hostile, is_valid
 from rich.console import Console
 
+from txexport import bundle
 from txexport.cli.main import main
 from txexport.errors import InputError
-from txexport.runtime import load
+from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification import Report, reports, verify
@@ -326,9 +327,13 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("clip", None),
     ]
     for model_type, cache in kinds:
-        model = load(bundle_of(model_type, cache))
-        spec = from_dict(ModelSpec, model.manifest.spec)
-        cases = [*plan(spec, static=cache == "static"), *plan_texts(model, spec, None)]
+        folder = bundle_of(model_type, cache)
+        manifest = bundle.read(folder)
+        spec = from_dict(ModelSpec, manifest.spec)
+        cases = [
+            *plan(spec, static=cache == "static"),
+            *plan_texts(BundleFiles(folder), manifest, spec, None),
+        ]
         quick = select(cases, "quick")
         assert any(case.name in quick and case.run is not None for case in cases)
         found |= quick

@@ -21,6 +21,7 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.pytest_plugin import AssertParity
 from txexport.runtime import Model
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, reports, verify
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
@@ -259,7 +260,7 @@ def test_unoptimized_session_is_not_optimized(bundle_of):
     levels = {}
     for name in ("onnxruntime", "onnxruntime-unoptimized"):
         with RUNTIMES[name].open(files, "cpu") as (_, sessions):
-            levels[name] = sessions["model"].session.get_session_options().graph_optimization_level
+            levels[name] = sessions["model"].engine.session.get_session_options().graph_optimization_level
     assert levels["onnxruntime-unoptimized"] == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert levels["onnxruntime"] == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 
@@ -381,13 +382,12 @@ def test_output_of_another_shape_is_not_copied_to_a_cache(bundle_of):
         return lambda feeds: {"present.0.key": np.zeros((1, 2), np.float32)}
 
     folder = bundle_of("gpt2", "dynamic")
-    session = runtime.Inference(folder / "model.onnx", build(None))
-    session._outputs = session._outputs[1:2]
-    binding = session.io_binding()
+    engine = runtime.Computed(folder / "model.onnx", build(None))
+    engine.outputs = engine.outputs[1:2]
     value = ort.OrtValue.ortvalue_from_numpy(np.zeros((2, 1), np.float32))
-    binding.bind_ortvalue_output("present.0.key", value)
+    bound = engine.bind({}, {"present.0.key": value}, [], "cpu")
     with pytest.raises(ValueError, match=r"'present.0.key' is \(1, 2\), expected \(2, 1\)"):
-        session.run_with_iobinding(binding)
+        bound({})
 
 
 def test_model_on_another_runtime_searches_with_beams(bundle_of):
@@ -398,7 +398,7 @@ def test_model_on_another_runtime_searches_with_beams(bundle_of):
     for name in ("onnxruntime", "reference"):
         with RUNTIMES[name].open({"model": folder / "model.onnx"}, "cpu") as (_, sessions):
             assert isinstance(sessions["model"], Session)
-            model = Model(folder, manifest, "cpu", sessions)
+            model = Model(LoadedBundle(folder, manifest, "cpu", sessions))
             found[name] = model.generate_ids([[5, 6, 7], [9]], num_beams=3, max_new_tokens=9)
     assert found["reference"] == found["onnxruntime"]
 

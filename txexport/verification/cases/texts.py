@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.errors import BundleError, InputError
-from txexport.runtime import Model
+from txexport.bundle import Manifest
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
+from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
 from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
 from txexport.verification.cases import runs
@@ -27,7 +28,9 @@ NEW_TOKENS = 12
 IMAGES = 2  # seeded ones, beside the texts of towers
 
 
-def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[Planned]:
+def plan_texts(
+    files: BundleFiles, manifest: Manifest, spec: ModelSpec, file: str | Path | None
+) -> list[Planned]:
     """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
 
     A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
@@ -38,17 +41,17 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     reads = isinstance(stack and stack.embedding, EmbeddingSpec)
     if not reads:
         if file is not None:
-            raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
+            raise InputError(f"texts are for a model that reads them; this one is for {manifest.task}")
         return []
-    if (model.folder / "tokenizer.json").exists():
+    if (files.folder / "tokenizer.json").exists():
         try:
-            _ = model.text
+            _ = files.text
         except BundleError as error:
             if file is not None:
                 raise
             return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
-        planned = list(_cases(model, spec, as_items(SENTENCES), BUILT_IN))
+        planned = list(_cases(files, manifest, spec, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
         planned = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
@@ -56,7 +59,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     lines = _lines(Path(file))
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
-        planned += _cases(model, spec, part, f"{Path(file).name}, texts {first + 1} to {first + len(part)}")
+        name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
+        planned += _cases(files, manifest, spec, part, name)
     return planned
 
 
@@ -79,19 +83,22 @@ def _lines(file: Path) -> list[Item]:
     return as_items([row[0] if len(row) == 1 else (row[0], row[1]) for row in parts])
 
 
-def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Iterator[Planned]:
+def _cases(
+    files: BundleFiles, manifest: Manifest, spec: ModelSpec, items: Sequence[Item], name: str
+) -> Iterator[Planned]:
     if spec.decoder is None or not spec.generates:
-        yield _of_encoder(model, spec, items, name)
+        yield _of_encoder(files, manifest, spec, items, name)
         return
     if spec.encoder is None:
-        if any(not isinstance(item, str) for item in items):
-            raise InputError("a decoder takes one text a line, without tabs")
-        rows, source = _ids(model, items, spec.decoder), None
+        pair = next((item for item in items if not isinstance(item, str)), None)
+        if pair is not None:
+            raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
+        rows, source = _ids(files, items, spec.decoder), None
         prompts = rows
     else:
-        prompts, source = _sources(model, spec, items)
+        prompts, source = _sources(files, spec, items)
         rows = source
-    case = _steps(model, spec, name, rows, prompts if source is not None else None)
+    case = _steps(manifest, spec, name, rows, prompts if source is not None else None)
     yield Planned(name, case, runs.run_decoder)
     room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
@@ -99,13 +106,15 @@ def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> I
         yield Planned(greedy.name, greedy, runs.run_greedy)
 
 
-def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Planned:
+def _of_encoder(
+    files: BundleFiles, manifest: Manifest, spec: ModelSpec, items: Sequence[Item], name: str
+) -> Planned:
     stack = spec.towers.text if spec.towers is not None else spec.encoder
     assert stack is not None
-    encodings = model.text.encode(items, text_limit(model))
+    encodings = files.text.encode(items, text_limit(manifest))
     _known([encoding.ids for encoding in encodings], stack)
-    check_marks(model, encodings)
-    padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
+    check_marks(manifest, encodings)
+    padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if spec.towers is not None:
         assert isinstance(spec.towers.vision.embedding, PatchSpec)
@@ -113,14 +122,14 @@ def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
         return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
-    marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
+    marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
     return Planned(name, case, runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder)
 
 
-def _ids(model: Model, items: Sequence[Item], stack: StackSpec) -> list[list[int]]:
+def _ids(files: BundleFiles, items: Sequence[Item], stack: StackSpec) -> list[list[int]]:
     """Rows of ids, cut to what the stack reads."""
-    rows = [encoding.ids for encoding in model.text.encode(items, stack.limit)]
+    rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
     _known(rows, stack)
     return rows
 
@@ -130,23 +139,25 @@ def _known(rows: Sequence[Sequence[int]], stack: StackSpec) -> None:
     as_rows(rows, stack.words.vocab_size)
 
 
-def _sources(model: Model, spec: ModelSpec, items: Sequence[Item]) -> tuple[list[list[int]], list[list[int]]]:
+def _sources(
+    files: BundleFiles, spec: ModelSpec, items: Sequence[Item]
+) -> tuple[list[list[int]], list[list[int]]]:
     """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
     assert spec.encoder is not None
     assert spec.decoder is not None
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
-    sources = _ids(model, [first for first, _ in pairs], spec.encoder)
-    targets = _ids(model, [second for _, second in pairs], spec.decoder)
-    unread, start = spec.encoder.words.position.padding, model.settings.decoder_start or 0
+    sources = _ids(files, [first for first, _ in pairs], spec.encoder)
+    targets = _ids(files, [second for _, second in pairs], spec.decoder)
+    unread, start = spec.encoder.words.position.padding, files.generation_config.decoder_start or 0
     rows = [[start, *(token for token in row if token != unread)][: spec.decoder.limit] for row in targets]
     return sources, rows
 
 
 def _steps(
-    model: Model, spec: ModelSpec, name: str, rows: list[list[int]], sources: list[list[int]] | None
+    manifest: Manifest, spec: ModelSpec, name: str, rows: list[list[int]], sources: list[list[int]] | None
 ) -> DecoderCase:
     """All but the last two tokens of a row at once, then one by one."""
-    if sources is not None and model.manifest.cache == "dynamic":  # whose contract has no ragged rows
+    if sources is not None and manifest.cache == "dynamic":  # whose contract has no ragged rows
         shortest = min(map(len, rows))
         rows = [row[:shortest] for row in rows]
     lengths = np.array([len(row) for row in rows])

@@ -173,7 +173,7 @@ class Transformers:
             import transformers
         except ImportError:
             raise UnsupportedError(
-                "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
+                "the reference 'transformers' is not installed; pip install 'txexport[verify]'"
             ) from None
         self.pooler = resolved.spec.pooler
         decoder = resolved.spec.decoder
@@ -185,6 +185,7 @@ class Transformers:
         self.model = transformers_loading.model_from_pretrained(
             name, checkpoint.folder, dtype=torch.float32
         ).eval()
+        self.model.config.return_dict = True  # whatever the checkpoint asks for
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @contextmanager
