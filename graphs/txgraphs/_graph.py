@@ -11,12 +11,16 @@ from txgraphs._lowering import IR_VERSIONS, lower
 
 
 class Graph:
-    """A graph under construction; `tensors` are the weights that its calls may ask for, by name."""
+    """A graph under construction; `tensors` are the weights that its calls may ask for, by name.
+
+    `asked` are the names of those that they asked for.
+    """
 
     def __init__(self, name: str, tensors: Mapping[str, ir.TensorProtocol]):
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
         self.tensors = tensors
+        self.asked: set[str] = set()
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[OnnxFunction, str] = {}
         self._labels: Counter[str] = Counter()
@@ -39,6 +43,7 @@ class Graph:
 
     def weight(self, name: str) -> ir.Value:
         """The weight called `name`, held once however often and under whatever other name it is asked for."""
+        self.asked.add(name)
         tensor = self.tensors[name]
         return self._initializer(tensor.name or name, tensor)
 

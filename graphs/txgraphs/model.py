@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, TowersSpec
+from txexport.errors import GraphError
+from txexport.spec import (
+    AttentionSpec,
+    Cache,
+    EmbeddingSpec,
+    HeadKind,
+    ModelSpec,
+    PatchSpec,
+    TowersSpec,
+    parameters,
+)
 from txexport.spec.parameters import word_matrix
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
@@ -20,7 +30,25 @@ Tensors = Mapping[str, ir.TensorProtocol]
 
 
 def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
-    """The graphs of a model by role, with weights taken from `tensors` by parameter name."""
+    """The graphs of a model by role, with weights taken from `tensors` by parameter name.
+
+    Raises GraphError unless the graphs together ask for each of `tensors`, and for nothing else.
+    """
+    graphs = _graphs(spec, cache, tensors)
+    asked = set().union(*(graph.asked for graph in graphs.values()))
+    missing = parameters.model(spec).keys() - tensors.keys()
+    unused = tensors.keys() - asked
+    problems = [
+        f"{kind}: {', '.join(sorted(names))}"
+        for kind, names in (("missing", missing), ("unused", unused))
+        if names
+    ]
+    if problems:
+        raise GraphError(f"the graphs do not fit the stored parameters: {'; '.join(problems)}")
+    return graphs
+
+
+def _graphs(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     if spec.towers is not None:
         return tower_models(spec.towers, tensors)
     if not spec.generates:
