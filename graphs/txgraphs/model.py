@@ -5,17 +5,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from txexport.errors import GraphError
-from txexport.spec import (
-    AttentionSpec,
-    Cache,
-    EmbeddingSpec,
-    HeadKind,
-    ModelSpec,
-    PatchSpec,
-    TowersSpec,
-    parameters,
-)
-from txexport.spec.parameters import word_matrix
+from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, TowersSpec
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
@@ -34,13 +24,14 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
 
     Raises GraphError unless the graphs together ask for each of `tensors`, and for nothing else.
     """
+    shared = "encoder.embedding.word.weight"
+    if spec.shared_embedding and shared in tensors:
+        tensors = {**tensors, "decoder.embedding.word.weight": tensors[shared]}
     graphs = _graphs(spec, cache, tensors)
     asked = set().union(*(graph.asked for graph in graphs.values()))
-    missing = parameters.model(spec).keys() - tensors.keys()
-    unused = tensors.keys() - asked
     problems = [
         f"{kind}: {', '.join(sorted(names))}"
-        for kind, names in (("missing", missing), ("unused", unused))
+        for kind, names in (("missing", asked - tensors.keys()), ("unused", tensors.keys() - asked))
         if names
     ]
     if problems:
@@ -65,7 +56,7 @@ def tower_models(spec: TowersSpec, tensors: Tensors) -> dict[str, Graph]:
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' Towers."""
     text, vision = Graph("text_model", tensors), Graph("vision_model", tensors)
     inputs = {name: text.input(name, INT, TOKENS) for name in ("input_ids", "attention_mask")}
-    x = encoder(spec.text, text, inputs, "text.embedding.word.weight", "text")
+    x = encoder(spec.text, text, inputs, "text")
     vectors = text_vectors(spec, text, x, (inputs["input_ids"], inputs["attention_mask"]))
     text.output(vectors, "text_embeds", FLOAT, ("batch_size", spec.size))
     assert isinstance(spec.vision.embedding, PatchSpec)
@@ -88,19 +79,19 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
         x = signal_encoder(spec.encoder, graph, graph.input(name, FLOAT, ("batch_size", *sizes)))
         free = isinstance(spec.encoder.embedding, PatchSpec) and spec.encoder.embedding.any_size
         length = "sequence_length" if free else spec.encoder.embedding.length
-        _head_outputs(spec, graph, x, "", ("batch_size", length), {}, None)
+        _head_outputs(spec, graph, x, ("batch_size", length), {}, None)
     else:
         names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.words.segments > 1)
         names += ["global_attention_mask"] * spec.encoder.global_tokens
-        shape, word = SOURCE if spec.generates else TOKENS, word_matrix(spec, "encoder")
+        shape = SOURCE if spec.generates else TOKENS
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, names)
         else:
             inputs, choices = {name: graph.input(name, INT, shape) for name in names}, None
-        x = encoder(spec.encoder, graph, inputs, word)
+        x = encoder(spec.encoder, graph, inputs)
         if spec.start is not None:
             x = _read_again(spec, graph, x, inputs)
-        _head_outputs(spec, graph, x, word, shape, inputs, choices)
+        _head_outputs(spec, graph, x, shape, inputs, choices)
     if spec.generates:
         for layer, (crossed, pair) in enumerate(_cross(spec, graph, x)):
             _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", _source_length(spec))
@@ -113,16 +104,13 @@ def _cross(
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
     assert spec.decoder is not None
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
-    return [
-        (kind, graph.call(cross_key_value(kind), x, under=f"cross.{layer}"))
-        for layer, kind in enumerate(crossed)
-    ]
+    return [(kind, cross_key_value(kind, graph / f"cross.{layer}", x)) for layer, kind in enumerate(crossed)]
 
 
 def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]) -> ir.Value:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
     assert spec.decoder is not None
-    op, input_ids = graph.builder.op, inputs["input_ids"]
+    op, input_ids = graph.op, inputs["input_ids"]
     batch = op.Shape(input_ids, start=0, end=1)
     start = op.Expand(graph.constant("first", [spec.start or 0]), op.Concat(batch, [1], axis=0))  # (B, 1)
     before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
@@ -135,7 +123,7 @@ def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir
         none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
         past.append((op.ConstantOfShape(op.Concat(batch, none, axis=0)),) * 2)
     cross = [pair for _, pair in _cross(spec, graph, x)]
-    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, word_matrix(spec, "decoder"), past, cross)
+    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross)
     return x
 
 
@@ -148,7 +136,7 @@ def _source_length(spec: ModelSpec) -> str | int:
 
 def _choices(graph: Graph, names: list[str]) -> tuple[dict[str, ir.Value], ir.Value]:
     """Inputs (B,C,S), each as rows (B*C,S), and the shape (B,C) of their scores."""
-    op, inputs = graph.builder.op, {}
+    op, inputs = graph.op, {}
     shape = ("batch_size", "num_choices", "sequence_length")
     for name in names:
         given = graph.input(name, INT, shape)
@@ -161,34 +149,33 @@ def _head_outputs(
     spec: ModelSpec,
     graph: Graph,
     x: ir.Value,
-    word: str,
     shape: tuple[str, str | int],
     inputs: dict[str, ir.Value],
     choices: ir.Value | None,
 ) -> None:
     """What an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
-    head, batch, op = spec.head, shape[0], graph.builder.op
+    head, batch, op = spec.head, shape[0], graph.op
     tokens = inputs.get("input_ids"), inputs.get("attention_mask")
     if head.kind == HeadKind.MASKED_LM:
-        logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
+        logits = masked_lm_head(head, graph / "head", x, graph.weight("encoder.embedding.word.weight"))
         name = "logits" if spec.next_sentence is None else "prediction_logits"
         graph.output(logits, name, FLOAT, (*shape, spec.stack.words.vocab_size))
         if spec.next_sentence is not None:
-            pair = graph.call(sequence_head(spec.next_sentence), x, *tokens, under="next_sentence")
+            pair = sequence_head(spec.next_sentence, graph / "next_sentence", x, *tokens)
             graph.output(pair, "seq_relationship_logits", FLOAT, (batch, spec.next_sentence.labels))
     elif head.kind == HeadKind.SEQUENCE:
-        logits = graph.call(sequence_head(head), x, *tokens, under="head")
+        logits = sequence_head(head, graph / "head", x, *tokens)
         if spec.distilled:
             logits = _distilled(spec, graph, x, logits)
         graph.output(logits, "logits", FLOAT, (batch, head.labels))
     elif head.kind == HeadKind.CHOICES:
-        scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
+        scores = sequence_head(head, graph / "head", x, *tokens)  # (B*C, 1)
         graph.output(op.Reshape(scores, choices), "logits", FLOAT, (batch, "num_choices"))
     elif head.kind == HeadKind.TOKENS:
-        logits = graph.call(token_head(head), x, under="head")
+        logits = token_head(head, graph / "head", x)
         graph.output(logits, "logits", FLOAT, (*shape, head.labels))
     elif head.kind == HeadKind.SPANS:
-        start_logits, end_logits = graph.call(span_head(head), x, under="head")
+        start_logits, end_logits = span_head(head, graph / "head", x)
         graph.output(start_logits, "start_logits", FLOAT, shape)
         graph.output(end_logits, "end_logits", FLOAT, shape)
     else:
@@ -196,14 +183,14 @@ def _head_outputs(
         width = spec.encoder.hidden_size
         graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
         if spec.pooler:
-            graph.output(graph.call(pooler(), x, under="pooler"), "pooler_output", FLOAT, (batch, width))
+            graph.output(pooler(graph / "pooler", x), "pooler_output", FLOAT, (batch, width))
 
 
 def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> ir.Value:
     """The average of the first token's scores (B,labels) and the second's, both of which come out too."""
-    op, shape = graph.builder.op, ("batch_size", spec.head.labels)
+    op, shape = graph.op, ("batch_size", spec.head.labels)
     rest = op.Slice(x, [1], op.Shape(x, start=1, end=2), [1])  # (B, S - 1, W)
-    second = graph.call(sequence_head(spec.head), rest, None, None, under="distilled")
+    second = sequence_head(spec.head, graph / "distilled", rest, None, None)
     logits = op.Div(op.Add(first, second), op.CastLike(graph.constant("two", [2]), first))
     graph.output(first, "cls_logits", FLOAT, shape)
     graph.output(second, "distillation_logits", FLOAT, shape)
@@ -233,10 +220,9 @@ def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
         if block.cross_attention is not None:
             name = f"past_key_values.{layer}.encoder"
             cross.append(_cache_inputs(graph, block.cross_attention, name, source))
-    word = word_matrix(spec, "decoder")
-    x, present = decoder(spec.decoder, cache, graph, inputs, word, past, cross or None)
-    head = causal_lm_head(spec.head, static)
-    logits = graph.call(head, x, inputs.get("logits_indices"), graph.weight(word), under="head")
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None)
+    word = graph.weight("decoder.embedding.word.weight")
+    logits = causal_lm_head(spec.head, graph / "head", x, inputs.get("logits_indices"), word)
     length = "logits_length" if static else "sequence_length"
     graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.decoder.words.vocab_size))
     for layer, (block, pair) in enumerate(zip(spec.decoder.layers, present, strict=True)):
