@@ -110,6 +110,7 @@ class Graph:
         """
         if function in self._names:
             return self._names[function]
+        called: Sequence[Function]
         if isinstance(function, OnnxFunction):
             body = ir.serde.deserialize_function(function.to_function_proto())
             own = {f.name: f for f in function.function_ir.get_called_functions().values()}
@@ -154,9 +155,9 @@ class Place:
         """The component's weight `name`."""
         return self.graph.weight(f"{self.name}.{name}")
 
-    def call(self, function: Function, *arguments: ir.Value | None) -> Any:
-        """The component's call node: its outputs."""
-        return self.graph.call(function, *arguments, name=self.name)
+    def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
+        """The component's call node, or its part `name`: its outputs."""
+        return self.graph.call(function, *arguments, name=f"{self.name}.{name}" if name else self.name)
 
 
 def _text(function: ir.Function) -> bytes:

@@ -21,6 +21,7 @@ from txgraphs.position import alibi, positions, relative_bias, rotation, token_p
 from txgraphs.signal import patch_embedding, sound_embedding
 
 Values = dict[str, ir.Value | None]
+Masks = dict[int | None, ir.Value]
 KeyValues = list[tuple[ir.Value, ir.Value]]
 
 
@@ -34,8 +35,8 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: s
     # How far apart tokens are: linear biases do not count the padding between them.
     linear = isinstance(spec.relative, AlibiSpec)
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
-    masks: dict[int | None, ir.Value] = {}
-    for window in _windows(spec):
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
         if spec.causal:
             mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         elif window is not None:
@@ -77,7 +78,8 @@ def decoder(
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
     input_ids, cache_lengths = inputs["input_ids"], inputs.get("cache_lengths")
-    places, masks = _over_cache(spec, cache, graph, inputs, past)
+    over = _over_slots if cache == Cache.STATIC else _over_past
+    places, masks = over(spec, graph, inputs, past[0][0])
     cross_mask = None
     if "encoder_attention_mask" in inputs:
         mask = inputs["encoder_attention_mask"]
@@ -99,40 +101,38 @@ def decoder(
     return x, present
 
 
-def _over_cache(
-    spec: StackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
-) -> tuple[ir.Value, dict[int | None, ir.Value]]:
-    """Positions of new tokens (B,S), and by window, where a layer needs one, the mask over the cache."""
+def _over_slots(
+    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+) -> tuple[ir.Value, Masks]:
+    """Positions of new tokens (B,S), and by window the masks that layers read over a static cache (B,1,S,C)."""
+    input_ids, cache_lengths, op = inputs["input_ids"], inputs["cache_lengths"], graph.op
+    places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec) if not kind.by_length):
+        mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
+        masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
+    return places, masks
+
+
+def _over_past(
+    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+) -> tuple[ir.Value, Masks]:
+    """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
     input_ids, op = inputs["input_ids"], graph.op
-    masks: dict[int | None, ir.Value] = {}
-    if cache == Cache.STATIC:
-        cache_lengths, buffer = inputs["cache_lengths"], past[0][0]
-        places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
-        slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(buffer, start=2, end=3)), 1), [0])  # (1, C)
-        for window in _windows(spec, masked=True):
-            mask = graph.call(
-                cache_mask(window), cache_lengths, buffer, input_ids, name="mask"
-            )  # (B, 1, S, C)
-            masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
-        return places, masks
-    attention_mask, given = inputs.get("attention_mask"), inputs.get("position_ids")
-    length = op.Shape(past[0][0], start=2, end=3)  # P
+    attention_mask, position_ids = inputs.get("attention_mask"), inputs.get("position_ids")
+    length = op.Shape(past_k, start=2, end=3)  # P
     if attention_mask is None:
         attention_mask = _ones(graph, input_ids, length)
-    if given is None:
+    if position_ids is None:
         start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
-        given = graph.call(positions, input_ids, start, name="positions")
+        position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
-    for window in _windows(spec):
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
         mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
-        masks[window] = _bias(spec, graph, "decoder", given, order, mask)
-    return given, masks
-
-
-def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
-    """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
-    kinds = _dense(spec)
-    return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
+        masks[window] = _bias(spec, graph, "decoder", position_ids, order, mask)
+    return position_ids, masks
 
 
 def _dense(spec: StackSpec) -> list[AttentionSpec]:
@@ -143,7 +143,7 @@ def _dense(spec: StackSpec) -> list[AttentionSpec]:
 def _context(
     block: BlockSpec,
     inputs: dict[str, ir.Value],
-    masks: dict[int | None, ir.Value],
+    masks: Masks,
     rotations: dict[RotarySpec | None, Values],
 ) -> Values:
     """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""

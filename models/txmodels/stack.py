@@ -1,6 +1,6 @@
 """Stacks of layers, put together from a spec."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from txmodels.position import RelativeBias, alibi, positions, rotation, token_po
 from txmodels.signal import PatchEmbedding, SoundEmbedding
 
 Values = dict[str, Tensor | None]
+Masks = dict[int | None, Tensor]
 KeyValues = list[tuple[Tensor, Tensor]]
 
 
@@ -70,7 +71,7 @@ class _Stack(nn.Module):
 def _context(
     block: BlockSpec,
     tokens: Values,
-    masks: Mapping[int | None, Tensor | None],
+    masks: Masks,
     rotations: dict[RotarySpec | None, Values],
 ) -> Values:
     """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""
@@ -158,26 +159,11 @@ class Decoder(_Stack):
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer.
         """
-        windows = {block.dense.window for block in self.spec.blocks}
-        masks: dict[int | None, Tensor | None] = {}
         if self.static:
             assert cache_lengths is not None
-            places = positions(input_ids, cache_lengths)  # (B, S)
-            slots = torch.arange(past[0][0].shape[2], device=input_ids.device)[None]  # (1, C)
-            for window in windows:
-                seen = cache_mask(window, cache_lengths, past[0][0], input_ids)  # (B, 1, S, C)
-                masks[window] = self.biased(seen, places, slots)
+            places, masks = self._over_slots(input_ids, past[0][0], cache_lengths)
         else:
-            length = past[0][0].shape[2]  # P
-            if attention_mask is None:
-                attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
-            if position_ids is None:
-                position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
-            places = position_ids
-            order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
-            for window in windows:
-                seen = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
-                masks[window] = self.biased(seen, places, order)
+            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
@@ -193,6 +179,32 @@ class Decoder(_Stack):
             present.append((k, v))
         x = self.final_norm(x)
         return x, present
+
+    def _over_slots(self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor) -> tuple[Tensor, Masks]:
+        """Positions of new tokens (B,S), and by window the mask over a static cache (B,1,S,C)."""
+        places = positions(input_ids, cache_lengths)  # (B, S)
+        slots = torch.arange(past_k.shape[2], device=input_ids.device)[None]  # (1, C)
+        masks: Masks = {}
+        for window in {attention.window for attention in self.dense()}:
+            mask = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
+            masks[window] = self.biased(mask, places, slots)
+        return places, masks
+
+    def _over_past(
+        self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+    ) -> tuple[Tensor, Masks]:
+        """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
+        length = past_k.shape[2]  # P
+        if attention_mask is None:
+            attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
+        if position_ids is None:
+            position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
+        order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        masks: Masks = {}
+        for window in {attention.window for attention in self.dense()}:
+            mask = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            masks[window] = self.biased(mask, position_ids, order)
+        return position_ids, masks
 
 
 def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
