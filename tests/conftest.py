@@ -21,6 +21,7 @@ def session_options() -> onnxruntime.SessionOptions:
     """ONNX Runtime's options, with as many threads as PyTorch has here."""
     options = make_options()
     options.intra_op_num_threads = THREADS
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other workers want the cores
     return options
 
 

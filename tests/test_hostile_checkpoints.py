@@ -227,6 +227,19 @@ def test_weights_that_are_not_finite_are_named(dtype, number, copy_of, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
+def test_weights_too_large_to_compute_with_are_named(copy_of, tmp_path):
+    """A row of which PyTorch's norm makes NaN and another's does not; no case may happen to look it up."""
+    folder = copy_of("bert")
+    tensors = load_file(folder / "model.safetensors")
+    tensors[WORDS][-1] = -1e25
+    save_file(tensors, folder / "model.safetensors")
+    message = refused(lambda: txexport.export(folder, tmp_path / "out"), CheckpointError)
+    assert f"tensor '{WORDS}', which fills encoder.embedding.word.weight, holds 1.0e+25; expected" in message
+    tensors[WORDS][-1] = 1e15
+    save_file(tensors, folder / "model.safetensors")
+    txexport.export(folder, tmp_path / "out")
+
+
 def test_double_weights_beyond_float32_are_named(copy_of, tmp_path):
     folder = copy_of("gpt2")
     tensors = load_file(folder / "model.safetensors")

@@ -24,9 +24,9 @@ from txmodels.model import Model
 from txmodels.training import checkpoints, initialisation
 
 import txexport
-from txexport.bundle import Manifest, Source
+from txexport.bundle import Manifest, Source, limits
 from txexport.errors import CheckpointError, InputError, SpecError
-from txexport.exporter.exporter import _write_graph, export, limits
+from txexport.exporter.exporter import _write_graph, export
 from txexport.runtime import load
 from txexport.runtime import model as runtime
 from txexport.runtime.session import open_session

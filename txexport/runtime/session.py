@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import BundleError, InputError, first_line, shown
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
@@ -49,7 +49,8 @@ class Session:
     def fit(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs by name in the types of the graph's.
 
-        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0.
+        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0,
+        BundleError for a graph whose inputs are of a type that export does not write.
         """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
         if unknown or missing:
@@ -62,6 +63,8 @@ class Session:
     def _fit(self, name: str, array: np.ndarray, sizes: dict[str, tuple[int, str]]) -> np.ndarray:
         """`array` in the type of the input `name`; `sizes` are of the dimensions seen, and whose."""
         port = self.inputs[name]
+        if (kind := TYPES.get(port.type)) is None:
+            raise BundleError(f"input '{name}' is of {port.type}, which no exported graph has; export again")
         try:
             array = np.asarray(array)
         except (TypeError, ValueError, OverflowError) as error:  # rows of several lengths, or no numbers
@@ -70,9 +73,9 @@ class Session:
             array = array.astype(np.int64, copy=False)
         pairs = list(zip(array.shape, port.shape, strict=False))
         same = len(port.shape) == array.ndim and all(a == b or isinstance(b, str) for a, b in pairs)
-        if not same or TYPES[port.type] != array.dtype:
+        if not same or kind != array.dtype:
             dims = ", ".join(str(dim) for dim in port.shape)
-            wanted = np.dtype(TYPES[port.type]).name
+            wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
         if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
             raise InputError(f"input '{name}' has {least}, expected 0 or more")  # it would count from the end
@@ -115,11 +118,6 @@ def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
                 "weights are at fault, or else the input"
             )
     return outputs
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or else its type."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def open_session(path: Path, device: str, threads: int | None, *, optimize: bool = True) -> Session:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import DENSE, read_json
+from txexport.bundle import DENSE, module_folder, read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.paths import stays_inside
 from txexport.runtime.arrays import read_npz
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
@@ -91,13 +90,12 @@ def read_pooling(folder: Path) -> Pooling | None:
         return None
     method, normalize, dense = None, False, []
     for module in modules:
-        if isinstance(module, dict) and not stays_inside(module.get("path", "")):
-            raise BundleError(f"modules.json names {module['path']!r}, expected a folder within the bundle")
+        path = folder / module_folder(module) if isinstance(module, dict) else folder
         kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
-            method = _method(read_json(folder / str(module.get("path")) / "config.json"))
+            method = _method(read_json(path / "config.json"))
         elif kind == "Dense" and method is not None and not normalize:
-            dense.append(_dense(folder / str(module.get("path"))))
+            dense.append(_dense(path))
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":

@@ -185,6 +185,7 @@ class Transformers:
         self.model = transformers_loading.model_from_pretrained(
             name, checkpoint.folder, dtype=torch.float32
         ).eval()
+        self.model.config.return_dict = True  # whatever the checkpoint asks for
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @contextmanager
