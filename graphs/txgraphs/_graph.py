@@ -162,10 +162,10 @@ class Place:
 
 def _text(function: ir.Function) -> bytes:
     """What two functions of the same body have in common."""
-    proto = ir.to_proto(function)
+    proto = ir.serde.serialize_function(function)
     proto.name = ""
     return proto.SerializeToString(deterministic=True)
 
 
 def _copy(function: ir.Function) -> ir.Function:
-    return ir.serde.deserialize_function(ir.to_proto(function))
+    return ir.serde.deserialize_function(ir.serde.serialize_function(function))

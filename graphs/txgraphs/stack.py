@@ -104,7 +104,7 @@ def decoder(
 def _over_slots(
     spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
 ) -> tuple[ir.Value, Masks]:
-    """Positions of new tokens (B,S), and by window the masks that layers read over a static cache (B,1,S,C)."""
+    """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read."""
     input_ids, cache_lengths, op = inputs["input_ids"], inputs["cache_lengths"], graph.op
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
