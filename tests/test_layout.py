@@ -217,7 +217,7 @@ def test_every_file_has_its_twin():
 # A factory's specialisations, which are names in the graph only; and the entry points of whole graphs.
 SPECIALISED = {
     "attention.py": {"biased_mix", "capped_mix"},
-    "linear.py": {"linear_bias", "linear_plain"},
+    "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "tanh"},
     "towers.py": {"text_vectors", "image_vectors", "similarity_model"},
     "model.py": {"models", "encoder_model", "decoder_model", "tower_models"},

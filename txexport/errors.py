@@ -77,6 +77,10 @@ class UnsupportedError(TxexportError):
     """A valid checkpoint that asks for mathematics txexport has not proved."""
 
 
+class GraphError(TxexportError):
+    """Graphs that do not balance with what is stored: a parameter is not used, or not there."""
+
+
 class BundleError(TxexportError):
     """An export folder that is missing, incomplete, or cannot be written."""
 

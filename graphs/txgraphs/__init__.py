@@ -1,8 +1,9 @@
 """Transformer components as onnxscript graph functions. Each file has its PyTorch twin in txmodels.
 
-A factory takes the spec and ends its switches; the function it returns takes the arguments of the
-twin's `forward`, then its parameters in order of declaration. An argument or parameter that a switch
-leaves out is absent at the call. Shape letters are those of txmodels.
+A component with weights takes its spec, which ends its switches, the place `g` where it stands, and then the
+arguments of the twin's `forward`, of which some may be absent; what weights it asks for become the last
+inputs of its function. One without weights is a function of the graph, or a factory of them, to be called by
+`g.call`. Shape letters are those of txmodels.
 """
 
 from onnxscript.values import Opset

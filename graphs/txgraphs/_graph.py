@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
@@ -11,17 +13,51 @@ from txgraphs import DOMAIN, OPSET
 from txgraphs._lowering import IR_VERSIONS, lower
 
 
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A function made by running its text: its body, and what that asked for.
+
+    `called` are the functions that its calls stand for, in their order; `weights` are the names of those of
+    its inputs that are weights, the last ones, as the body asked for them.
+    """
+
+    function_ir: ir.Function
+    called: Sequence["Function"]
+    weights: Sequence[str]
+
+
+Function = OnnxFunction | Recorded
+
+
+class Nodes(Protocol):
+    """What components stand in: a graph, or the body of a function."""
+
+    def weight(self, name: str) -> ir.Value:
+        """The weight called `name`."""
+
+    def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
+        """One call node: its outputs."""
+
+
 class Graph:
-    """A graph under construction; `tensors` are the weights that its calls may ask for, by name."""
+    """A graph under construction; `tensors` are the weights that its calls may ask for, by name.
+
+    `asked` are the names of all that they asked for, stored or not.
+    """
 
     def __init__(self, name: str, tensors: Mapping[str, ir.TensorProtocol]):
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
+        self.op: Any = self.builder.op
         self.tensors = tensors
+        self.asked: set[str] = set()
         self.functions: dict[str, ir.Function] = {}
-        self._names: dict[OnnxFunction, str] = {}
+        self._names: dict[Function, str] = {}
         self._labels: Counter[str] = Counter()
         self._promised: dict[str, Port] = {}
+
+    def __truediv__(self, name: str) -> "Place":
+        return Place(self, name)
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """A graph input; a string in `shape` is a symbolic dimension."""
@@ -51,9 +87,13 @@ class Graph:
         return self._initializer(name, ir.tensor(numbers, dtype=ir.DataType.INT64, name=name))
 
     def weight(self, name: str) -> ir.Value:
-        """The weight called `name`, held once however often and under whatever other name it is asked for."""
-        tensor = self.tensors[name]
-        return self._initializer(tensor.name or name, tensor)
+        """The weight called `name`, held once however often and under whatever other name it is asked for.
+
+        One that is not stored has no numbers: such a graph is whole, and cannot be written.
+        """
+        self.asked.add(name)
+        tensor = self.tensors.get(name)
+        return ir.Value(name=name) if tensor is None else self._initializer(tensor.name or name, tensor)
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         if name not in self.graph.initializers:
@@ -62,26 +102,12 @@ class Graph:
             self.graph.initializers[name] = value
         return self.graph.initializers[name]
 
-    def call(self, function: OnnxFunction, *arguments: ir.Value | None, under: str = "", name: str = ""):
-        """One call node: `arguments`, then the weights under the prefix `under`; its output or outputs.
-
-        A parameter `q_weight` is the weight `<under>.q.weight`; one that the spec leaves out is absent.
-        The node is called `name`, numbered where others are called so, or else after the prefix.
-        """
+    def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
+        """One call node, called `name` or after the function, and numbered where others are: its outputs."""
         called = self._record(function)
-        parameters = [value.name for value in function.function_ir.inputs[len(arguments) :]]
-        if parameters:
-            known = {
-                key.removeprefix(f"{under}.").replace(".", "_"): key
-                for key in self.tensors
-                if key.startswith(f"{under}.")
-            }
-            weights = [self.weight(known[p]) if p in known else None for p in parameters]
-        else:
-            weights = []
-        label = self._numbered(name) if name else under
+        label = self._numbered(name or called)
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
-        result = self.builder.call(function, *arguments, *weights, _outputs=outputs)
+        result = self.builder.call(function.function_ir, *arguments, _outputs=outputs)
         node = self.graph[-1]
         node.name, node.op_type = label, called
         return result
@@ -90,23 +116,27 @@ class Graph:
         self._labels[name] += 1
         return name if self._labels[name] == 1 else f"{name}_{self._labels[name]}"
 
-    def _record(self, function: OnnxFunction) -> str:
+    def _record(self, function: Function) -> str:
         """The name of `function` in this model, which holds it from now on, and those that it calls.
 
         The first of a name keeps it; another body under the same name is numbered.
         """
         if function in self._names:
             return self._names[function]
-        nested = {f.name: self._record(f) for f in function.function_ir.get_called_functions().values()}
-        body = ir.serde.deserialize_function(function.to_function_proto())
-        for node in body:
-            if node.domain == DOMAIN:
-                node.op_type = nested[node.op_type]
+        called: Sequence[Function]
+        if isinstance(function, OnnxFunction):
+            body = ir.serde.deserialize_function(function.to_function_proto())
+            own = {f.name: f for f in function.function_ir.get_called_functions().values()}
+            called = [own[node.op_type] for node in body if node.domain == DOMAIN]
+        else:
+            body, called = _copy(function.function_ir), function.called
+        for node, other in zip([n for n in body if n.domain == DOMAIN], called, strict=True):
+            node.op_type = self._record(other)
         text = _text(body)
-        number, name = 1, function.name
+        number, name = 1, str(function.function_ir.name)
         while name in self.functions and _text(self.functions[name]) != text:
             number += 1
-            name = f"{function.name}_{number}"
+            name = f"{function.function_ir.name}_{number}"
         body.name = name
         self.functions.setdefault(name, body)
         self._names[function] = name
@@ -129,12 +159,31 @@ def _dtype(port: Port) -> ir.DataType:
     return ir.DataType[port.dtype.upper()]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where in a graph a component stands: its weights are those under `name`, and its call is called so."""
+
+    graph: Nodes
+    name: str
+
+    def __truediv__(self, name: str) -> "Place":
+        return Place(self.graph, f"{self.name}.{name}")
+
+    def weight(self, name: str) -> ir.Value:
+        """The component's weight `name`."""
+        return self.graph.weight(f"{self.name}.{name}")
+
+    def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
+        """The component's call node, or its part `name`: its outputs."""
+        return self.graph.call(function, *arguments, name=f"{self.name}.{name}" if name else self.name)
+
+
 def _text(function: ir.Function) -> bytes:
     """What two functions of the same body have in common."""
-    proto = ir.to_proto(function)
+    proto = ir.serde.serialize_function(function)
     proto.name = ""
     return proto.SerializeToString(deterministic=True)
 
 
 def _copy(function: ir.Function) -> ir.Function:
-    return ir.serde.deserialize_function(ir.to_proto(function))
+    return ir.serde.deserialize_function(ir.serde.serialize_function(function))

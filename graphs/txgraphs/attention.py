@@ -1,11 +1,11 @@
 """Multi-head attention: over a whole sequence, over a cache, and over an encoder's output."""
 
-from functools import cache
+import onnx_ir as ir
+from onnxscript import script
 
-from onnxscript import OnnxFunction, script
-
-from txexport.spec import AttentionSpec, Cache, NormSpec
+from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 
@@ -38,160 +38,127 @@ def capped_mix(q, k, v, mask, scale: float, softcap: float):
     return mixed
 
 
+@component("y")
+def attention(
+    spec: AttentionSpec,
+    g: Body,
+    x: ir.Value,
+    mask: ir.Value | None,
+    cos: ir.Value | None,
+    sin: ir.Value | None,
+) -> ir.Value:
+    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2).
+
+    x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W).
+    """
+    q, k, v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
+    q, k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, k, cos, sin)
+    mixed = g.call(merge, _mix(spec, g, q, k, v, mask), name="mixed")  # (B, S, N*H)
+    y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
+    return y
+
+
+@component("y", "k", "v")
+def cached_attention(
+    spec: AttentionSpec,
+    cache: Cache,
+    g: Body,
+    x: ir.Value,
+    mask: ir.Value | None,
+    cos: ir.Value | None,
+    sin: ir.Value | None,
+    cache_lengths: ir.Value | None,
+    past_k: ir.Value,
+    past_v: ir.Value,
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Attention of new tokens over the past and themselves.
+
+    x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+    A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
+    mask only where the spec is not `by_length`.
+    """
+    op = g.op
+    q, new_k, new_v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
+    q, new_k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, new_k, cos, sin)
+    if cache == Cache.STATIC:
+        k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
+        v = op.TensorScatter(past_v, new_v, cache_lengths)
+    else:
+        k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
+        v = op.Concat(past_v, new_v, axis=2)
+    if cache == Cache.STATIC and spec.by_length:
+        filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
+        heads = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=_scale(spec))
+    else:
+        heads = _mix(spec, g, q, k, v, mask)  # (B, N, S, H)
+    mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
+    y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
+    return y, k, v
+
+
+@component("k", "v")
+def cross_key_value(spec: AttentionSpec, g: Body, encoded: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Keys and values of an encoder's output, computed once for all steps (Vaswani et al. 2017, 3.2.3).
+
+    encoded (B,E,W) -> k and v (B,K,E,H).
+    """
+    kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
+    k = g.call(split, linear(spec.bias, g / "k", encoded), kv_heads)  # (B, K, E, H)
+    v = g.call(split, linear(spec.bias, g / "v", encoded), kv_heads)
+    return k, v
+
+
+@component("y")
+def cross_attention(
+    spec: AttentionSpec, g: Body, x: ir.Value, mask: ir.Value | None, k: ir.Value, v: ir.Value
+) -> ir.Value:
+    """Attention of a decoder's tokens over an encoder's keys and values (Vaswani et al. 2017, 3.2.3).
+
+    x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W).
+    """
+    heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
+    q = g.call(split, linear(spec.bias, g / "q", x), heads)  # (B, N, S, H)
+    mixed = g.call(merge, _mix(spec, g, q, k, v, mask), name="mixed")  # (B, S, N*H)
+    y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
+    return y
+
+
+def _projected(spec: AttentionSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
+    heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
+    kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
+    q = g.call(split, linear(spec.bias, g / "q", x), heads)
+    k = g.call(split, linear(spec.bias, g / "k", x), kv_heads)
+    v = g.call(split, linear(spec.bias, g / "v", x), kv_heads)
+    if spec.head_norm is not None:
+        q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
+    return q, k, v
+
+
+def _rotated(
+    spec: AttentionSpec, g: Body, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> ir.Value:
+    """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
+    if spec.rotary is None:
+        return x
+    size, interleaved = 2 * len(spec.rotary.frequencies), int(spec.rotary.interleaved)
+    part = 0 if size == spec.head_dim else size  # 0 is the whole head
+    return g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, rotary_embedding_dim=part)
+
+
+def _mix(
+    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None
+) -> ir.Value:
+    """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
+    scale = _scale(spec)
+    if spec.biased:
+        return g.call(biased_mix, q, k, v, mask, scale=scale)
+    if spec.softcap is not None:
+        return g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap)
+    if spec.whole:
+        return g.op.Attention(q, k, v, scale=scale)
+    return g.op.Attention(q, k, v, mask, scale=scale)
+
+
 def _scale(spec: AttentionSpec) -> float:
     return spec.head_dim**-0.5 if spec.scale is None else spec.scale
-
-
-def _rotation(spec: AttentionSpec) -> tuple[bool, int, int]:
-    """Whether heads are rotated, and the operator's attributes: interleaved, how many numbers (0 for all)."""
-    if spec.rotary is None:
-        return False, 0, 0
-    size = 2 * len(spec.rotary.frequencies)
-    return True, int(spec.rotary.interleaved), 0 if size == spec.head_dim else size
-
-
-@cache
-def attention(spec: AttentionSpec) -> OnnxFunction:
-    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2): x (B,S,W), mask (B,1,S,S) -> y."""
-    heads, kv_heads = [0, 0, spec.num_heads, -1], [0, 0, spec.num_kv_heads, -1]
-    project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
-    normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
-    rotary, interleaved, rotated = _rotation(spec)
-    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
-    whole = spec.whole
-
-    @script(domain, default_opset=op)
-    def attention(
-        x,
-        mask,
-        cos,
-        sin,
-        q_weight,
-        q_bias,
-        k_weight,
-        k_bias,
-        v_weight,
-        v_bias,
-        o_weight,
-        o_bias,
-        q_norm_weight,
-        q_norm_bias,
-        k_norm_weight,
-        k_norm_bias,
-    ):
-        q = split(project(x, q_weight, q_bias), op.Constant(value_ints=heads))  # (B, N, S, H)
-        k = split(project(x, k_weight, k_bias), op.Constant(value_ints=kv_heads))  # (B, K, S, H)
-        v = split(project(x, v_weight, v_bias), op.Constant(value_ints=kv_heads))
-        if normed:
-            q, k = normalise(q, q_norm_weight, q_norm_bias), normalise(k, k_norm_weight, k_norm_bias)
-        if rotary:
-            q = op.RotaryEmbedding(q, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
-            k = op.RotaryEmbedding(k, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
-        if biased:
-            mixed = merge(biased_mix(q, k, v, mask, scale=scale))  # (B, S, N*H)
-        elif capped:
-            mixed = merge(capped_mix(q, k, v, mask, scale=scale, softcap=softcap))
-        elif whole:
-            mixed = merge(op.Attention(q, k, v, scale=scale))
-        else:
-            mixed = merge(op.Attention(q, k, v, mask, scale=scale))
-        y = output(mixed, o_weight, o_bias)  # (B, S, W)
-        return y
-
-    return attention
-
-
-@cache
-def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
-    """Attention of new tokens over the past and themselves: x, past (B,K,P,H) -> y, k, v (B,K,T,H)."""
-    heads, kv_heads = [0, 0, spec.num_heads, -1], [0, 0, spec.num_kv_heads, -1]
-    project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
-    normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
-    rotary, interleaved, rotated = _rotation(spec)
-    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
-    static = cache == Cache.STATIC
-    by_length = static and spec.by_length
-
-    @script(domain, default_opset=op)
-    def cached_attention(
-        x,
-        mask,
-        cos,
-        sin,
-        cache_lengths,
-        past_k,
-        past_v,
-        q_weight,
-        q_bias,
-        k_weight,
-        k_bias,
-        v_weight,
-        v_bias,
-        o_weight,
-        o_bias,
-        q_norm_weight,
-        q_norm_bias,
-        k_norm_weight,
-        k_norm_bias,
-    ):
-        q = split(project(x, q_weight, q_bias), op.Constant(value_ints=heads))  # (B, N, S, H)
-        new_k = split(project(x, k_weight, k_bias), op.Constant(value_ints=kv_heads))  # (B, K, S, H)
-        new_v = split(project(x, v_weight, v_bias), op.Constant(value_ints=kv_heads))
-        if normed:
-            q = normalise(q, q_norm_weight, q_norm_bias)
-            new_k = normalise(new_k, k_norm_weight, k_norm_bias)
-        if rotary:
-            q = op.RotaryEmbedding(q, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
-            new_k = op.RotaryEmbedding(new_k, cos, sin, interleaved=interleaved, rotary_embedding_dim=rotated)
-        if static:
-            k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
-            v = op.TensorScatter(past_v, new_v, cache_lengths)
-        else:
-            k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
-            v = op.Concat(past_v, new_v, axis=2)
-        if by_length:
-            filled = cache_lengths + op.Shape(x, start=1, end=2)  # (B)
-            mixed = merge(op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale))
-        elif biased:
-            mixed = merge(biased_mix(q, k, v, mask, scale=scale))
-        elif capped:
-            mixed = merge(capped_mix(q, k, v, mask, scale=scale, softcap=softcap))
-        else:
-            mixed = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, S, N*H)
-        y = output(mixed, o_weight, o_bias)  # (B, S, W)
-        return y, k, v
-
-    return cached_attention
-
-
-@cache
-def cross_key_value(spec: AttentionSpec) -> OnnxFunction:
-    """Keys and values of an encoder's output, computed once for all steps: (B,E,W) -> k, v (B,K,E,H)."""
-    kv_heads, project = [0, 0, spec.num_kv_heads, -1], linear(spec.bias)
-
-    @script(domain, default_opset=op)
-    def cross_key_value(encoded, k_weight, k_bias, v_weight, v_bias):
-        k = split(project(encoded, k_weight, k_bias), op.Constant(value_ints=kv_heads))  # (B, K, E, H)
-        v = split(project(encoded, v_weight, v_bias), op.Constant(value_ints=kv_heads))
-        return k, v
-
-    return cross_key_value
-
-
-@cache
-def cross_attention(spec: AttentionSpec) -> OnnxFunction:
-    """Attention of a decoder's tokens over an encoder's keys and values: mask (B,1,S,E), k, v (B,K,E,H)."""
-    heads, scale = [0, 0, spec.num_heads, -1], _scale(spec)
-    project, output, whole = linear(spec.bias), linear(spec.output_bias), spec.whole
-
-    @script(domain, default_opset=op)
-    def cross_attention(x, mask, k, v, q_weight, q_bias, o_weight, o_bias):
-        q = split(project(x, q_weight, q_bias), op.Constant(value_ints=heads))  # (B, N, S, H)
-        if whole:
-            mixed = merge(op.Attention(q, k, v, scale=scale))  # (B, S, N*H)
-        else:
-            mixed = merge(op.Attention(q, k, v, mask, scale=scale))
-        y = output(mixed, o_weight, o_bias)  # (B, S, W)
-        return y
-
-    return cross_attention

@@ -1,284 +1,124 @@
 """One layer of a stack: each sublayer in its residual and its norm."""
 
-from functools import cache as memo
+from collections.abc import Callable
 
-from onnxscript import OnnxFunction, script
+import onnx_ir as ir
 
-from txexport.spec import BlockSpec, Cache, ExpertsSpec, FeedForwardSpec, NormPlacement
-from txgraphs import domain, op
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    Cache,
+    ExpertsSpec,
+    FeedForwardSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    NormPlacement,
+    StridedAttentionSpec,
+)
+from txgraphs._component import Body, component
 from txgraphs.attention import attention, cached_attention, cross_attention
+from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.linformer_attention import linformer_attention
+from txgraphs.local_attention import local_attention
+from txgraphs.longformer_attention import longformer_attention
+from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
+from txgraphs.strided_attention import strided_attention
+
+ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
+    AttentionSpec: attention,
+    LocalAttentionSpec: local_attention,
+    StridedAttentionSpec: strided_attention,
+    LongformerAttentionSpec: longformer_attention,
+    LinformerAttentionSpec: linformer_attention,
+    LowRankAttentionSpec: low_rank_attention,
+}
+FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {FeedForwardSpec: feed_forward, ExpertsSpec: experts}
 
 
-@memo
-def encoder_block(spec: BlockSpec) -> OnnxFunction:
+@component("y")
+def encoder_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> ir.Value:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
 
-    A mixture of experts is not in the function: it comes after.
+    x (B,S,W), what attention reads beside it -> y (B,S,W).
     """
-    attend, feed, normalise = attention(spec.dense), _feed_forward(spec), norm(spec.norm)
-    post, parallel, sandwich = _placement(spec)
-    direct, scaled, whole = (
-        post or spec.bare,
-        spec.layer_scale,
-        isinstance(spec.feed_forward, FeedForwardSpec),
-    )
-
-    @script(domain, default_opset=op)
-    def encoder_block(
-        x,
-        mask,
-        cos,
-        sin,
-        attention_q_weight,
-        attention_q_bias,
-        attention_k_weight,
-        attention_k_bias,
-        attention_v_weight,
-        attention_v_bias,
-        attention_o_weight,
-        attention_o_bias,
-        attention_q_norm_weight,
-        attention_q_norm_bias,
-        attention_k_norm_weight,
-        attention_k_norm_bias,
-        attention_norm_weight,
-        attention_norm_bias,
-        attention_post_norm_weight,
-        attention_post_norm_bias,
-        attention_scale_weight,
-        feed_forward_up_weight,
-        feed_forward_up_bias,
-        feed_forward_gate_weight,
-        feed_forward_gate_bias,
-        feed_forward_down_weight,
-        feed_forward_down_bias,
-        feed_forward_norm_weight,
-        feed_forward_norm_bias,
-        feed_forward_post_norm_weight,
-        feed_forward_post_norm_bias,
-        feed_forward_scale_weight,
-    ):
-        if direct:
-            inner = x
-        else:
-            inner = normalise(x, attention_norm_weight, attention_norm_bias)
-        mixed = attend(
-            inner,
-            mask,
-            cos,
-            sin,
-            attention_q_weight,
-            attention_q_bias,
-            attention_k_weight,
-            attention_k_bias,
-            attention_v_weight,
-            attention_v_bias,
-            attention_o_weight,
-            attention_o_bias,
-            attention_q_norm_weight,
-            attention_q_norm_bias,
-            attention_k_norm_weight,
-            attention_k_norm_bias,
-        )
-        if sandwich:
-            mixed = normalise(mixed, attention_post_norm_weight, attention_post_norm_bias)
-        if scaled:
-            mixed = mixed * attention_scale_weight
-        attended = x + mixed  # (B, S, W)
-        if post:
-            attended = normalise(attended, attention_norm_weight, attention_norm_bias)
-        if parallel:
-            source = x
-        else:
-            source = attended
-        if whole:
-            if post:
-                inner = source
-            else:
-                inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
-            fed = feed(
-                inner,
-                feed_forward_up_weight,
-                feed_forward_up_bias,
-                feed_forward_gate_weight,
-                feed_forward_gate_bias,
-                feed_forward_down_weight,
-                feed_forward_down_bias,
-            )
-            if sandwich:
-                fed = normalise(fed, feed_forward_post_norm_weight, feed_forward_post_norm_bias)
-            if scaled:
-                fed = fed * feed_forward_scale_weight
-            y = attended + fed  # (B, S, W)
-            if post:
-                y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
-        else:
-            y = op.Identity(source)
-        return y
-
-    return encoder_block
+    inner = _before_attention(spec, g, x)
+    mixed = ATTENTIONS[type(spec.attention)](spec.attention, g / "attention", inner, **context)
+    attended = _attended(spec, g, x, mixed)  # (B, S, W)
+    y = _fed(spec, g, x, attended)  # (B, S, W)
+    return y
 
 
-@memo
-def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
+@component("y", "k", "v")
+def decoder_block(
+    spec: BlockSpec,
+    cache: Cache,
+    g: Body,
+    x: ir.Value,
+    cross: dict[str, ir.Value | None] | None,
+    **context: ir.Value | None,
+) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Attention over a cache, over the encoder where there is one, then feed-forward.
 
-    A mixture of experts is not in the function: it comes after.
+    x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that -> y (B,S,W), k and v
+    (B,K,T,H). With an encoder, cross has its mask (B,1,S,E), k and v (B,K,E,H).
     """
-    attend, feed, normalise = (
-        cached_attention(spec.dense, cache),
-        _feed_forward(spec),
-        norm(spec.norm),
-    )
-    cross = spec.cross_attention is not None
-    look = cross_attention(spec.cross_attention or spec.dense)
-    post, parallel, sandwich = _placement(spec)
-    direct, scaled, whole = (
-        post or spec.bare,
-        spec.layer_scale,
-        isinstance(spec.feed_forward, FeedForwardSpec),
-    )
-
-    @script(domain, default_opset=op)
-    def decoder_block(
-        x,
-        mask,
-        cos,
-        sin,
-        cache_lengths,
-        past_k,
-        past_v,
-        cross_mask,
-        cross_k,
-        cross_v,
-        attention_q_weight,
-        attention_q_bias,
-        attention_k_weight,
-        attention_k_bias,
-        attention_v_weight,
-        attention_v_bias,
-        attention_o_weight,
-        attention_o_bias,
-        attention_q_norm_weight,
-        attention_q_norm_bias,
-        attention_k_norm_weight,
-        attention_k_norm_bias,
-        attention_norm_weight,
-        attention_norm_bias,
-        attention_post_norm_weight,
-        attention_post_norm_bias,
-        attention_scale_weight,
-        cross_attention_q_weight,
-        cross_attention_q_bias,
-        cross_attention_o_weight,
-        cross_attention_o_bias,
-        cross_attention_norm_weight,
-        cross_attention_norm_bias,
-        feed_forward_up_weight,
-        feed_forward_up_bias,
-        feed_forward_gate_weight,
-        feed_forward_gate_bias,
-        feed_forward_down_weight,
-        feed_forward_down_bias,
-        feed_forward_norm_weight,
-        feed_forward_norm_bias,
-        feed_forward_post_norm_weight,
-        feed_forward_post_norm_bias,
-        feed_forward_scale_weight,
-    ):
-        if direct:
-            inner = x
-        else:
-            inner = normalise(x, attention_norm_weight, attention_norm_bias)
-        mixed, k, v = attend(
-            inner,
-            mask,
-            cos,
-            sin,
-            cache_lengths,
-            past_k,
-            past_v,
-            attention_q_weight,
-            attention_q_bias,
-            attention_k_weight,
-            attention_k_bias,
-            attention_v_weight,
-            attention_v_bias,
-            attention_o_weight,
-            attention_o_bias,
-            attention_q_norm_weight,
-            attention_q_norm_bias,
-            attention_k_norm_weight,
-            attention_k_norm_bias,
-        )
-        if sandwich:
-            mixed = normalise(mixed, attention_post_norm_weight, attention_post_norm_bias)
-        if scaled:
-            mixed = mixed * attention_scale_weight
-        attended = x + mixed  # (B, S, W)
-        if post:
-            attended = normalise(attended, attention_norm_weight, attention_norm_bias)
-        if cross:
-            if post:
-                inner = attended
-            else:
-                inner = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
-            crossed = look(
-                inner,
-                cross_mask,
-                cross_k,
-                cross_v,
-                cross_attention_q_weight,
-                cross_attention_q_bias,
-                cross_attention_o_weight,
-                cross_attention_o_bias,
-            )
-            attended = attended + crossed  # (B, S, W)
-            if post:
-                attended = normalise(attended, cross_attention_norm_weight, cross_attention_norm_bias)
-        if parallel:
-            source = x
-        else:
-            source = attended
-        if whole:
-            if post:
-                inner = source
-            else:
-                inner = normalise(source, feed_forward_norm_weight, feed_forward_norm_bias)
-            fed = feed(
-                inner,
-                feed_forward_up_weight,
-                feed_forward_up_bias,
-                feed_forward_gate_weight,
-                feed_forward_gate_bias,
-                feed_forward_down_weight,
-                feed_forward_down_bias,
-            )
-            if sandwich:
-                fed = normalise(fed, feed_forward_post_norm_weight, feed_forward_post_norm_bias)
-            if scaled:
-                fed = fed * feed_forward_scale_weight
-            y = attended + fed  # (B, S, W)
-            if post:
-                y = normalise(y, feed_forward_norm_weight, feed_forward_norm_bias)
-        else:
-            y = op.Identity(source)
-        return y, k, v
-
-    return decoder_block
+    inner = _before_attention(spec, g, x)
+    mixed, k, v = cached_attention(spec.dense, cache, g / "attention", inner, **context)
+    attended = _attended(spec, g, x, mixed)  # (B, S, W)
+    if spec.cross_attention is not None:
+        attended = _crossed(spec, g, attended, cross)  # (B, S, W)
+    y = _fed(spec, g, x, attended)  # (B, S, W)
+    return y, k, v
 
 
-def _placement(spec: BlockSpec) -> tuple[bool, bool, bool]:
-    """Whether norms stand after a sublayer's sum, parallel sublayers, or both sides of a sublayer."""
-    post, parallel, sandwich = (
-        spec.placement == kind
-        for kind in (NormPlacement.POST, NormPlacement.PARALLEL, NormPlacement.SANDWICH)
-    )
-    return post, parallel, sandwich
+def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
+    """x (B,S,W) -> what attention reads (B,S,W)."""
+    if spec.placement == NormPlacement.POST or spec.bare:
+        return x
+    return norm(spec.norm, g / "attention_norm", x)
 
 
-def _feed_forward(spec: BlockSpec) -> OnnxFunction:
-    inner = spec.feed_forward
-    return feed_forward(inner.expert if isinstance(inner, ExpertsSpec) else inner)
+def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Value:
+    """x (B,S,W) and what attention makes of it -> (B,S,W)."""
+    if spec.placement == NormPlacement.SANDWICH:
+        mixed = norm(spec.norm, g / "attention_post_norm", mixed)
+    if spec.layer_scale:
+        mixed = g.op.Mul(mixed, g.weight("attention_scale.weight"), name="mixed")
+    attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
+    if spec.placement == NormPlacement.POST:
+        attended = norm(spec.norm, g / "attention_norm", attended)
+    return attended
+
+
+def _crossed(
+    spec: BlockSpec, g: Body, attended: ir.Value, cross: dict[str, ir.Value | None] | None
+) -> ir.Value:
+    """What the block's attention made (B,S,W), and the encoder's mask, keys and values -> (B,S,W)."""
+    inner, post = attended, spec.placement == NormPlacement.POST
+    if not post:
+        inner = norm(spec.norm, g / "cross_attention_norm", attended)
+    crossed = cross_attention(spec.cross_attention, g / "cross_attention", inner, **(cross or {}))
+    attended = g.op.Add(attended, crossed, name="attended")  # (B, S, W)
+    if post:
+        attended = norm(spec.norm, g / "cross_attention_norm", attended)
+    return attended
+
+
+def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
+    """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
+    inner = x if spec.placement == NormPlacement.PARALLEL else attended
+    if spec.placement != NormPlacement.POST:
+        inner = norm(spec.norm, g / "feed_forward_norm", inner)
+    fed = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward, g / "feed_forward", inner)
+    if spec.placement == NormPlacement.SANDWICH:
+        fed = norm(spec.norm, g / "feed_forward_post_norm", fed)
+    if spec.layer_scale:
+        fed = g.op.Mul(fed, g.weight("feed_forward_scale.weight"), name="fed")
+    y = g.op.Add(attended, fed)  # (B, S, W)
+    if spec.placement == NormPlacement.POST:
+        y = norm(spec.norm, g / "feed_forward_norm", y)
+    return y

@@ -2,12 +2,14 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import Activation, HeadSpec, NormSpec, Pick
+from txexport.spec import HeadSpec, Pick
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs.activation import activation
-from txgraphs.linear import linear
+from txgraphs.linear import linear, project
 from txgraphs.norm import norm
 
 
@@ -59,131 +61,81 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     return pick
 
 
-@cache
-def pooler() -> OnnxFunction:
+@component("pooled")
+def pooler(g: Body, x: ir.Value) -> ir.Value:
     """Dense and tanh over the first token (Devlin et al. 2019, 3.1): x (B,S,W) -> pooled (B,W)."""
-    project = linear(True)
-
-    @script(domain, default_opset=op)
-    def pooler(x, dense_weight, dense_bias):
-        first = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
-        pooled = op.Tanh(project(first, dense_weight, dense_bias))  # (B, W)
-        return pooled
-
-    return pooler
+    first = g.op.Gather(x, g.op.Constant(value_int=0), axis=1, name="first")  # (B, W)
+    pooled = g.op.Tanh(linear(True, g / "dense", first))  # (B, W)
+    return pooled
 
 
-@cache
-def _shaped(spec: HeadSpec) -> OnnxFunction:
-    """The dense layer, activation and norm that a projection may have before it: x (...,W) -> (...,W)."""
-    transformed, normed = spec.activation is not None, spec.norm is not None
-    dense, act = linear(spec.dense_bias), activation(spec.activation or Activation.TANH)
-    normalise = norm(spec.norm or NormSpec(1, 1.0))
-
-    @script(domain, default_opset=op)
-    def transform(x, dense_weight, dense_bias, norm_weight, norm_bias):
-        y = op.Identity(x)
-        if transformed:
-            y = act(dense(x, dense_weight, dense_bias))
-        if normed:
-            y = normalise(y, norm_weight, norm_bias)
-        return y
-
-    return transform
+def _shaped(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
+    """x (...,W) -> (...,W) as the projection takes it."""
+    if spec.activation is not None:
+        x = g.call(activation(spec.activation), linear(spec.dense_bias, g / "dense", x))
+    return x if spec.norm is None else norm(spec.norm, g / "norm", x)
 
 
-@cache
-def masked_lm_head(spec: HeadSpec) -> OnnxFunction:
+def _scores(spec: HeadSpec, g: Body, x: ir.Value, word: ir.Value | None = None) -> ir.Value:
+    """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+    return project(spec.bias, g, x, word if spec.tied and word is not None else g.weight("weight"))
+
+
+@component("logits")
+def masked_lm_head(spec: HeadSpec, g: Body, x: ir.Value, word: ir.Value) -> ir.Value:
     """Scores of every word (Devlin et al. 2019, 3.1): x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
-    shape, project, tied = _shaped(spec), linear(spec.bias), spec.tied
-
-    @script(domain, default_opset=op)
-    def masked_lm_head(x, word, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
-        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
-        if tied:
-            logits = project(shaped, word, bias)  # (B, S, V)
-        else:
-            logits = project(shaped, weight, bias)
-        return logits
-
-    return masked_lm_head
+    shaped = _shaped(spec, g, x)  # (B, S, W)
+    logits = _scores(spec, g, shaped, word)  # (B, S, V)
+    return logits
 
 
-@cache
-def causal_lm_head(spec: HeadSpec, indexed: bool) -> OnnxFunction:
-    """Scores of the next word (Radford et al. 2018, 3.1): x (B,S,W) -> logits (B,L,V).
+@component("logits")
+def causal_lm_head(
+    spec: HeadSpec, g: Body, x: ir.Value, logits_indices: ir.Value | None, word: ir.Value
+) -> ir.Value:
+    """Scores of the next word (Radford et al. 2018, 3.1), at the positions asked for.
 
-    Where `indexed`, logits_indices (B,L) picks the positions; otherwise L = S.
+    x (B,S,W), logits_indices (B,L) or absent for all, word matrix (V,W) -> logits (B,L,V).
     """
-    project, tied, scale, scaled = linear(spec.bias), spec.tied, spec.scale, spec.scale != 1
-    capped, softcap = spec.softcap is not None, spec.softcap or 0.0
-
-    @script(domain, default_opset=op)
-    def causal_lm_head(x, logits_indices, word, weight, bias):
-        if indexed:
-            picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]))  # (B, L, 1)
-            asked = op.GatherND(x, picks, batch_dims=1)  # (B, L, W)
-        else:
-            asked = op.Identity(x)
-        if scaled:
-            asked = asked * op.Constant(value_float=scale)
-        if tied:
-            logits = project(asked, word, bias)  # (B, L, V)
-        else:
-            logits = project(asked, weight, bias)
-        if capped:
-            cap = op.Constant(value_float=softcap)
-            logits = op.Tanh(logits / cap) * cap
-        return logits
-
-    return causal_lm_head
+    op = g.op
+    if logits_indices is not None:
+        picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]), name="picks")  # (B, L, 1)
+        x = op.GatherND(x, picks, batch_dims=1, name="asked")  # (B, L, W)
+    if spec.scale != 1:
+        x = op.Mul(x, op.Constant(value_float=spec.scale))
+    logits = _scores(spec, g, x, word)  # (B, L, V)
+    if spec.softcap is not None:
+        cap = op.Constant(value_float=spec.softcap)
+        logits = op.Mul(op.Tanh(op.Div(logits, cap)), cap)
+    return logits
 
 
-@cache
-def sequence_head(spec: HeadSpec) -> OnnxFunction:
+@component("logits")
+def sequence_head(
+    spec: HeadSpec, g: Body, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
+) -> ir.Value:
     """Scores of a whole sequence's labels, from one vector of it (Devlin et al. 2019, 3.2).
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """
-    take, shape, project = pick(spec.pick, spec.sought), _shaped(spec), linear(spec.bias)
-
-    @script(domain, default_opset=op)
-    def sequence_head(
-        x, input_ids, attention_mask, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias
-    ):
-        picked = take(x, input_ids, attention_mask)  # (B, W)
-        shaped = shape(picked, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, W)
-        logits = project(shaped, weight, bias)  # (B, labels)
-        return logits
-
-    return sequence_head
+    picked = g.call(pick(spec.pick, spec.sought), x, input_ids, attention_mask)  # (B, W)
+    shaped = _shaped(spec, g, picked)  # (B, W)
+    logits = _scores(spec, g, shaped)  # (B, labels)
+    return logits
 
 
-@cache
-def token_head(spec: HeadSpec) -> OnnxFunction:
+@component("logits")
+def token_head(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
     """Scores of every token's labels (Devlin et al. 2019, 5.3): x (B,S,W) -> logits (B,S,labels)."""
-    shape, project = _shaped(spec), linear(spec.bias)
-
-    @script(domain, default_opset=op)
-    def token_head(x, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
-        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
-        logits = project(shaped, weight, bias)  # (B, S, labels)
-        return logits
-
-    return token_head
+    logits = _scores(spec, g, _shaped(spec, g, x))  # (B, S, labels)
+    return logits
 
 
-@cache
-def span_head(spec: HeadSpec) -> OnnxFunction:
+@component("start_logits", "end_logits")
+def span_head(spec: HeadSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2): x (B,S,W) -> two (B,S)."""
-    shape, project = _shaped(spec), linear(spec.bias)
-
-    @script(domain, default_opset=op)
-    def span_head(x, weight, bias, dense_weight, dense_bias, norm_weight, norm_bias):
-        shaped = shape(x, dense_weight, dense_bias, norm_weight, norm_bias)  # (B, S, W)
-        both = project(shaped, weight, bias)  # (B, S, 2)
-        start_logits = op.Gather(both, op.Constant(value_int=0), axis=2)  # (B, S)
-        end_logits = op.Gather(both, op.Constant(value_int=1), axis=2)  # (B, S)
-        return start_logits, end_logits
-
-    return span_head
+    op = g.op
+    both = _scores(spec, g, _shaped(spec, g, x))  # (B, S, 2)
+    start_logits = op.Gather(both, op.Constant(value_int=0), axis=2)  # (B, S)
+    end_logits = op.Gather(both, op.Constant(value_int=1), axis=2)
+    return start_logits, end_logits

@@ -2,10 +2,12 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import LongformerAttentionSpec
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs.attention import merge, split
 from txgraphs.blocks import blocks, distances, joined, rows, surrounded
 from txgraphs.linear import linear
@@ -72,51 +74,32 @@ def _near(spec: LongformerAttentionSpec) -> OnnxFunction:
     return longformer_near
 
 
-@cache
-def longformer_attention(spec: LongformerAttentionSpec) -> OnnxFunction:
+@component("y")
+def longformer_attention(
+    spec: LongformerAttentionSpec,
+    g: Body,
+    x: ir.Value,
+    attention_mask: ir.Value,
+    global_attention_mask: ir.Value,
+) -> ir.Value:
     """Attention to neighbours and to global tokens, which see everything (Beltagy et al. 2020, 3.1).
 
     x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query sees nothing.
     """
-    heads, scale = [0, 0, spec.num_heads, -1], spec.head_dim**-0.5
-    project, mix_near = linear(spec.bias), _near(spec)
-
-    @script(domain, default_opset=op)
-    def longformer_attention(
-        x,
-        attention_mask,
-        global_attention_mask,
-        q_weight,
-        q_bias,
-        k_weight,
-        k_bias,
-        v_weight,
-        v_bias,
-        o_weight,
-        o_bias,
-        q_global_weight,
-        q_global_bias,
-        k_global_weight,
-        k_global_bias,
-        v_global_weight,
-        v_global_bias,
-    ):
-        shape = op.Constant(value_ints=heads)
-        marks = attention_mask * global_attention_mask  # (B, S)
-        places, true = marked_tokens(marks)  # (B, G)
-        q, k, v = project(x, q_weight, q_bias), project(x, k_weight, k_bias), project(x, v_weight, v_bias)
-        near = mix_near(q, k, v, attention_mask, marks, places, true)  # (B, S, N*H)
-        q = split(project(picked(x, places), q_global_weight, q_global_bias), shape)  # (B, N, G, H)
-        k = split(project(x, k_global_weight, k_global_bias), shape)  # (B, N, S, H)
-        v = split(project(x, v_global_weight, v_global_bias), shape)
-        mask = padding_mask(attention_mask, places)  # (B, 1, G, S)
-        far = merge(op.Attention(q, k, v, mask, scale=scale))  # (B, G, N*H)
-        counts = op.CumSum(marks, op.Constant(value_int=1))
-        # (B, S), where `far` holds a global token
-        back = op.Max(counts - op.Constant(value_int=1), op.Constant(value_int=0))
-        chosen = op.Cast(op.Unsqueeze(marks, op.Constant(value_ints=[2])), to=9)
-        mixed = op.Where(chosen, picked(far, back), near)  # (B, S, N*H)
-        y = project(mixed, o_weight, o_bias)  # (B, S, W)
-        return y
-
-    return longformer_attention
+    op, heads = g.op, g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
+    marks = op.Mul(attention_mask, global_attention_mask, name="marks")  # (B, S)
+    places, true = g.call(marked_tokens, marks)  # (B, G)
+    q, k, v = (linear(spec.bias, g / name, x) for name in ("q", "k", "v"))  # (B, S, N*H)
+    near = g.call(_near(spec), q, k, v, attention_mask, marks, places, true, name="near")  # (B, S, N*H)
+    q = g.call(split, linear(spec.bias, g / "q_global", g.call(picked, x, places)), heads)  # (B, N, G, H)
+    k = g.call(split, linear(spec.bias, g / "k_global", x), heads)  # (B, N, S, H)
+    v = g.call(split, linear(spec.bias, g / "v_global", x), heads)
+    mask = g.call(padding_mask, attention_mask, places)  # (B, 1, G, S)
+    far = g.call(merge, op.Attention(q, k, v, mask, scale=spec.head_dim**-0.5), name="far")  # (B, G, N*H)
+    zero, one, two = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_ints=[2])
+    # (B, S), where `far` holds a global token
+    back = op.Max(op.Sub(op.CumSum(marks, one), one), zero, name="back")
+    chosen = op.Cast(op.Unsqueeze(marks, two), to=9, name="chosen")
+    mixed = op.Where(chosen, g.call(picked, far, back), near, name="mixed")  # (B, S, N*H)
+    y = linear(spec.bias, g / "o", mixed)  # (B, S, W)
+    return y

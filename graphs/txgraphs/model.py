@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from txexport.contracts import ONE_PASS, Signature, cache_names, names, of_cache, roles
+from txexport.errors import GraphError
 from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, TowersSpec
-from txexport.spec.parameters import word_matrix
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
@@ -19,7 +19,26 @@ Values = dict[str, ir.Value]
 
 
 def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
-    """The graphs of a model by role, with weights taken from `tensors` by parameter name."""
+    """The graphs of a model by role, with weights taken from `tensors` by parameter name.
+
+    Raises GraphError unless the graphs together ask for each of `tensors`, and for nothing else.
+    """
+    shared = "encoder.embedding.word.weight"
+    if spec.shared_embedding and shared in tensors:
+        tensors = {**tensors, "decoder.embedding.word.weight": tensors[shared]}
+    graphs = _graphs(spec, cache, tensors)
+    asked = set().union(*(graph.asked for graph in graphs.values()))
+    problems = [
+        f"{kind}: {', '.join(sorted(parameters))}"
+        for kind, parameters in (("missing", asked - tensors.keys()), ("unused", tensors.keys() - asked))
+        if parameters
+    ]
+    if problems:
+        raise GraphError(f"the graphs do not fit the stored parameters: {'; '.join(problems)}")
+    return graphs
+
+
+def _graphs(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     contract = of_cache(cache) if spec.generates else ONE_PASS
     signatures = contract.graphs(spec)
     if spec.towers is not None:
@@ -38,7 +57,7 @@ def tower_models(spec: TowersSpec, signatures: Signatures, tensors: Tensors) -> 
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' Towers."""
     text, vision, both = (Graph(role, tensors) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
     inputs = text.declare(signatures[roles.TEXT])
-    x = encoder(spec.text, text, inputs, "text.embedding.word.weight", "text")
+    x = encoder(spec.text, text, inputs, "text")
     vectors = text_vectors(spec, text, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
     text.add_outputs({names.TEXT_EMBEDS: vectors})
     (pixels,) = vision.declare(signatures[roles.VISION]).values()
@@ -56,15 +75,15 @@ def encoder_model(spec: ModelSpec, role: str, signatures: Signatures, tensors: T
     if not isinstance(spec.encoder.embedding, EmbeddingSpec):
         (signal,) = inputs.values()
         x = signal_encoder(spec.encoder, graph, signal)
-        _head_outputs(spec, graph, x, "", {}, None)
+        _head_outputs(spec, graph, x, {}, None)
     else:
-        word, choices = word_matrix(spec, "encoder"), None
+        choices = None
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, inputs)
-        x = encoder(spec.encoder, graph, inputs, word)
+        x = encoder(spec.encoder, graph, inputs)
         if spec.start is not None:
             x = _read_again(spec, graph, x, inputs)
-        _head_outputs(spec, graph, x, word, inputs, choices)
+        _head_outputs(spec, graph, x, inputs, choices)
     if spec.generates:
         for layer, (_, pair) in enumerate(_cross(spec, graph, x)):
             graph.add_outputs(dict(zip(cache_names.present(layer, cache_names.ENCODER), pair, strict=True)))
@@ -77,16 +96,13 @@ def _cross(
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
     assert spec.decoder is not None
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
-    return [
-        (kind, graph.call(cross_key_value(kind), x, under=f"cross.{layer}"))
-        for layer, kind in enumerate(crossed)
-    ]
+    return [(kind, cross_key_value(kind, graph / f"cross.{layer}", x)) for layer, kind in enumerate(crossed)]
 
 
 def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]) -> ir.Value:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
     assert spec.decoder is not None
-    op, input_ids = graph.builder.op, inputs[names.INPUT_IDS]
+    op, input_ids = graph.op, inputs[names.INPUT_IDS]
     batch = op.Shape(input_ids, start=0, end=1)
     start = op.Expand(graph.constant("first", [spec.start or 0]), op.Concat(batch, [1], axis=0))  # (B, 1)
     before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
@@ -99,13 +115,13 @@ def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir
         none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
         past.append((op.ConstantOfShape(op.Concat(batch, none, axis=0)),) * 2)
     cross = [pair for _, pair in _cross(spec, graph, x)]
-    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, word_matrix(spec, "decoder"), past, cross)
+    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross)
     return x
 
 
 def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
     """Inputs (B,C,S) as rows (B*C,S), and the shape (B,C) of their scores."""
-    op, rows = graph.builder.op, {}
+    op, rows = graph.op, {}
     for name, given in inputs.items():
         length = op.Shape(given, start=2, end=3)
         rows[name] = op.Reshape(given, op.Concat([-1], length, axis=0))  # (B*C, S)
@@ -113,39 +129,39 @@ def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
 
 
 def _head_outputs(
-    spec: ModelSpec, graph: Graph, x: ir.Value, word: str, inputs: Values, choices: ir.Value | None
+    spec: ModelSpec, graph: Graph, x: ir.Value, inputs: Values, choices: ir.Value | None
 ) -> None:
     """Give what an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
-    head, op = spec.head, graph.builder.op
+    head, op = spec.head, graph.op
     tokens = inputs.get(names.INPUT_IDS), inputs.get(names.ATTENTION_MASK)
     if head.kind == HeadKind.MASKED_LM:
-        logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
+        logits = masked_lm_head(head, graph / "head", x, graph.weight("encoder.embedding.word.weight"))
         graph.add_outputs({names.LOGITS if spec.next_sentence is None else names.PREDICTION_LOGITS: logits})
         if spec.next_sentence is not None:
-            pair = graph.call(sequence_head(spec.next_sentence), x, *tokens, under="next_sentence")
+            pair = sequence_head(spec.next_sentence, graph / "next_sentence", x, *tokens)
             graph.add_outputs({names.SEQ_RELATIONSHIP_LOGITS: pair})
     elif head.kind == HeadKind.SEQUENCE:
-        logits = graph.call(sequence_head(head), x, *tokens, under="head")
+        logits = sequence_head(head, graph / "head", x, *tokens)
         graph.add_outputs(_distilled(spec, graph, x, logits) if spec.distilled else {names.LOGITS: logits})
     elif head.kind == HeadKind.CHOICES:
-        scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
+        scores = sequence_head(head, graph / "head", x, *tokens)  # (B*C, 1)
         graph.add_outputs({names.LOGITS: op.Reshape(scores, choices)})
     elif head.kind == HeadKind.TOKENS:
-        graph.add_outputs({names.LOGITS: graph.call(token_head(head), x, under="head")})
+        graph.add_outputs({names.LOGITS: token_head(head, graph / "head", x)})
     elif head.kind == HeadKind.SPANS:
-        start_logits, end_logits = graph.call(span_head(head), x, under="head")
+        start_logits, end_logits = span_head(head, graph / "head", x)
         graph.add_outputs({names.START_LOGITS: start_logits, names.END_LOGITS: end_logits})
     else:
         graph.add_outputs({names.LAST_HIDDEN_STATE: x})
         if spec.pooler:
-            graph.add_outputs({names.POOLER_OUTPUT: graph.call(pooler(), x, under="pooler")})
+            graph.add_outputs({names.POOLER_OUTPUT: pooler(graph / "pooler", x)})
 
 
 def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> Values:
     """The average of the first token's scores (B,labels) and the second's, and both of them."""
-    op = graph.builder.op
+    op = graph.op
     rest = op.Slice(x, [1], op.Shape(x, start=1, end=2), [1])  # (B, S - 1, W)
-    second = graph.call(sequence_head(spec.head), rest, None, None, under="distilled")
+    second = sequence_head(spec.head, graph / "distilled", rest, None, None)
     logits = op.Div(op.Add(first, second), op.CastLike(graph.constant("two", [2]), first))
     return {names.CLS_LOGITS: first, names.DISTILLATION_LOGITS: second, names.LOGITS: logits}
 
@@ -163,10 +179,10 @@ def decoder_model(
         past.append(_pair(inputs, cache_names.past(layer, part)))
         if block.cross_attention is not None:
             cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
-    word = word_matrix(spec, "decoder")
-    x, present = decoder(spec.decoder, cache, graph, inputs, word, past, cross or None)
-    head, picked = causal_lm_head(spec.head, cache == Cache.STATIC), inputs.get(names.LOGITS_INDICES)
-    graph.add_outputs({names.LOGITS: graph.call(head, x, picked, graph.weight(word), under="head")})
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None)
+    word = graph.weight("decoder.embedding.word.weight")
+    logits = causal_lm_head(spec.head, graph / "head", x, inputs.get(names.LOGITS_INDICES), word)
+    graph.add_outputs({names.LOGITS: logits})
     for layer, pair in enumerate(present):
         graph.add_outputs(dict(zip(cache_names.present(layer, part), pair, strict=True)))
     return graph

@@ -2,19 +2,24 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import NormKind, NormSpec
 from txgraphs import domain, op
+from txgraphs._graph import Nodes
 
 
-def norm(spec: NormSpec) -> OnnxFunction:
+def norm(spec: NormSpec, g: Nodes, x: ir.Value) -> ir.Value:
     """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3)."""
-    return _norm(spec.kind == NormKind.RMS, spec.bias, spec.eps)  # one function for vectors of every size
+    rms = spec.kind == NormKind.RMS
+    weights = [g.weight("weight")] if rms or not spec.bias else [g.weight("weight"), g.weight("bias")]
+    return g.call(_norm(rms, spec.eps, len(weights) == 2), x, *weights)
 
 
 @cache
-def _norm(rms: bool, biased: bool, eps: float) -> OnnxFunction:
+def _norm(rms: bool, eps: float, biased: bool) -> OnnxFunction:
+    """One function for vectors of every size."""
 
     @script(domain, default_opset=op)
     def norm(x, weight, bias):

@@ -2,10 +2,12 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
 from txgraphs import domain, op
+from txgraphs._graph import Nodes
 
 
 @script(domain, default_opset=op)
@@ -69,12 +71,16 @@ def alibi(spec: AlibiSpec) -> OnnxFunction:
     return alibi
 
 
-@cache
-def relative_bias(spec: RelativeSpec) -> OnnxFunction:
+def relative_bias(spec: RelativeSpec, g: Nodes, queries: ir.Value, keys: ir.Value) -> ir.Value:
     """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1).
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
+    return g.call(_relative_bias(spec), queries, keys, g.weight("weight"))
+
+
+@cache
+def _relative_bias(spec: RelativeSpec) -> OnnxFunction:
     numbers, last, directed = spec.bucket_of_distance(), spec.max_distance, spec.directed
     bidirectional = spec.bidirectional
 

@@ -2,58 +2,38 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import NormSpec, PatchSpec, SoundSpec
+from txexport.spec import PatchSpec, SoundSpec
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs.activation import activation
 from txgraphs.norm import norm
 
 
-@cache
-def patch_embedding(spec: PatchSpec) -> OnnxFunction:
+@component("x")
+def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Value:
     """Patches of images, projected, after learned tokens, plus positions (Dosovitskiy et al. 2021, 3.1).
 
     pixel_values (B,channels,height,width) -> x (B,S,W).
     """
-    strides, biased = [spec.patch_size] * 2, spec.bias
-    one, two = spec.tokens > 0, spec.tokens > 1
-    normed, normalise = spec.norm is not None, norm(spec.norm or NormSpec(1, 1.0))
-    any_size, fit = spec.any_size, resized(spec.tokens, spec.grid)
-
-    @script(domain, default_opset=op)
-    def patch_embedding(
-        pixel_values,
-        tokens_0_weight,
-        tokens_1_weight,
-        position_weight,
-        project_weight,
-        project_bias,
-        norm_weight,
-        norm_bias,
-    ):
-        if biased:
-            grid = op.Conv(pixel_values, project_weight, project_bias, strides=strides)
-        else:
-            grid = op.Conv(pixel_values, project_weight, strides=strides)
-        flat = op.Reshape(grid, op.Constant(value_ints=[0, 0, -1]))  # (B, W, S - tokens)
-        words = op.Transpose(flat, perm=[0, 2, 1])
-        shape = op.Concat(op.Shape(grid, end=1), op.Constant(value_ints=[1, 1]), axis=0)
-        if two:
-            words = op.Concat(op.Expand(tokens_1_weight, shape), words, axis=1)
-        if one:
-            words = op.Concat(op.Expand(tokens_0_weight, shape), words, axis=1)
-        if any_size:
-            words = words + fit(position_weight, grid)  # (B, S, W)
-        else:
-            words = words + position_weight
-        if normed:
-            x = normalise(words, norm_weight, norm_bias)
-        else:
-            x = op.Identity(words)
-        return x
-
-    return patch_embedding
+    op = g.op
+    bias = [g.weight("project.bias")] if spec.bias else []
+    strides = [spec.patch_size] * 2
+    grid = op.Conv(pixel_values, g.weight("project.weight"), *bias, strides=strides, name="grid")
+    flat = op.Reshape(grid, op.Constant(value_ints=[0, 0, -1]), name="flat")  # (B, W, S - tokens)
+    patches = op.Transpose(flat, perm=[0, 2, 1], name="patches")
+    shape = op.Concat(op.Shape(grid, end=1), op.Constant(value_ints=[1, 1]), axis=0, name="shape")
+    tokens = [
+        op.Expand(g.weight(f"tokens.{token}.weight"), shape) for token in range(spec.tokens)
+    ]  # (B, 1, W) each
+    position = g.weight("position.weight")  # (S, W)
+    if spec.any_size:
+        position = g.call(resized(spec.tokens, spec.grid), position, grid, name="position")
+    words = op.Concat(*tokens, patches, axis=1, name="words") if tokens else patches
+    words = op.Add(words, position, name="words")  # (B, S, W)
+    return words if spec.norm is None else norm(spec.norm, g / "norm", words)
 
 
 @cache
@@ -106,21 +86,19 @@ def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
     return resized
 
 
-@cache
-def sound_embedding(spec: SoundSpec) -> OnnxFunction:
+@component("x")
+def sound_embedding(spec: SoundSpec, g: Body, input_features: ir.Value) -> ir.Value:
     """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2).
 
     input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.
     """
-    act = activation(spec.activation)
 
-    @script(domain, default_opset=op)
-    def sound_embedding(
-        input_features, first_weight, first_bias, second_weight, second_bias, position_weight
-    ):
-        frames = act(op.Conv(input_features, first_weight, first_bias, pads=[1, 1]))  # (B, W, frames)
-        halved = act(op.Conv(frames, second_weight, second_bias, pads=[1, 1], strides=[2]))  # (B, W, S)
-        x = op.Transpose(halved, perm=[0, 2, 1]) + position_weight  # (B, S, W)
-        return x
+    def convolved(x: ir.Value, name: str, stride: int) -> ir.Value:
+        weight, bias = g.weight(f"{name}.weight"), g.weight(f"{name}.bias")
+        wide = g.op.Conv(x, weight, bias, pads=[1, 1], strides=[stride])
+        return g.call(activation(spec.activation), wide, name=name)
 
-    return sound_embedding
+    frames = convolved(input_features, "first", 1)  # (B, W, frames)
+    halved = convolved(frames, "second", 2)  # (B, W, S)
+    x = g.op.Add(g.op.Transpose(halved, perm=[0, 2, 1]), g.weight("position.weight"))  # (B, S, W)
+    return x

@@ -5,9 +5,9 @@ import onnx_ir as ir
 from txexport.contracts import names
 from txexport.spec import (
     AlibiSpec,
+    AttentionSpec,
     BlockSpec,
     Cache,
-    ExpertsSpec,
     PatchSpec,
     RotarySpec,
     SoundSpec,
@@ -16,63 +16,56 @@ from txexport.spec import (
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
-from txgraphs.experts import experts
 from txgraphs.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
 from txgraphs.norm import norm
 from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
 from txgraphs.signal import patch_embedding, sound_embedding
-from txgraphs.sparse_block import sparse_encoder_block
 
+Values = dict[str, ir.Value | None]
+Masks = dict[int | None, ir.Value]
 KeyValues = list[tuple[ir.Value, ir.Value]]
 
 
-def encoder(
-    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str, stack: str = "encoder"
-) -> ir.Value:
+def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder") -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
-    op, padding = graph.builder.op, spec.words.position.padding
+    op, padding = graph.op, spec.words.position.padding
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
     # How far apart tokens are: linear biases do not count the padding between them.
     linear = isinstance(spec.relative, AlibiSpec)
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
-    masks: dict[int | None, ir.Value] = {}
-    for window in _windows(spec):
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
         if spec.causal:
             mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         elif window is not None:
             mask = graph.call(near_mask(window), attention_mask, input_ids, order, name="mask")
         else:
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
-        masks[window] = _bias(spec, graph, stack, apart, apart, mask)
+        masks[window] = _bias(spec, graph, stack, apart, apart, mask)  # (B, 1, S, S)
     rotations = _rotations(spec, graph, order)
-    x = _embed(spec, graph, stack, word, places, inputs)
+    x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
-        name = f"{stack}.layers.{layer}"
-        if block.sparse:
-            x = sparse_encoder_block(block, graph, name, x, *(inputs[m] for m in block.attention.token_masks))
-        else:
-            mask, turns = masks[block.dense.window], rotations[block.dense.rotary]  # (B, 1, S, S)
-            x = graph.call(encoder_block(block), x, mask, *turns, under=name)
-            x = _mixture(block, graph, x, name)
+        context = _context(block, inputs, masks, rotations)
+        x = encoder_block(block, graph / f"{stack}.layers.{layer}", x, **context)
     if spec.final_norm is not None:
-        x = graph.call(norm(spec.final_norm), x, under=f"{stack}.final_norm")
+        x = norm(spec.final_norm, graph / f"{stack}.final_norm", x)
     return x
 
 
-def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, name: str = "encoder") -> ir.Value:
+def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, stack: str = "encoder") -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
     if isinstance(spec.embedding, PatchSpec):
-        x = graph.call(patch_embedding(spec.embedding), signal, under=f"{name}.embedding")
+        x = patch_embedding(spec.embedding, graph / f"{stack}.embedding", signal)
     else:
         assert isinstance(spec.embedding, SoundSpec)
-        x = graph.call(sound_embedding(spec.embedding), signal, under=f"{name}.embedding")
+        x = sound_embedding(spec.embedding, graph / f"{stack}.embedding", signal)
     for layer, block in enumerate(spec.layers):
-        x = graph.call(encoder_block(block), x, None, None, None, under=f"{name}.layers.{layer}")
+        x = encoder_block(block, graph / f"{stack}.layers.{layer}", x, mask=None, cos=None, sin=None)
     if spec.final_norm is not None:
-        x = graph.call(norm(spec.final_norm), x, under=f"{name}.final_norm")
+        x = norm(spec.final_norm, graph / f"{stack}.final_norm", x)
     return x
 
 
@@ -81,101 +74,103 @@ def decoder(
     cache: Cache,
     graph: Graph,
     inputs: dict[str, ir.Value],
-    word: str,
     past: KeyValues,
     cross: KeyValues | None,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
     input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs.get(names.CACHE_LENGTHS)
-    places, masks = _over_cache(spec, cache, graph, inputs, past)
+    over = _over_slots if cache == Cache.STATIC else _over_past
+    places, masks = over(spec, graph, inputs, past[0][0])
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
-        source = inputs[names.ENCODER_ATTENTION_MASK]
-        cross_mask = graph.call(padding_mask, source, input_ids, name="cross_mask")  # (B, 1, S, E)
+        mask = inputs[names.ENCODER_ATTENTION_MASK]
+        cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places)
-    x = _embed(spec, graph, "decoder", word, places, inputs)
+    x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
     present = []
     for layer, block in enumerate(spec.layers):
-        mask = masks.get(block.dense.window)
+        context = _context(block, inputs, masks, rotations)
         if cache == Cache.STATIC and block.dense.by_length:
-            mask = None
-        cross_k, cross_v = cross[layer] if cross else (None, None)
-        turns, name = rotations[block.dense.rotary], f"decoder.layers.{layer}"
-        x, k, v = graph.call(
-            decoder_block(block, cache),
-            *(x, mask, *turns, cache_lengths, *past[layer], cross_mask, cross_k, cross_v),
-            under=name,
-        )
-        x = _mixture(block, graph, x, name)
+            context["mask"] = None
+        past_k, past_v = past[layer]
+        context |= {"past_k": past_k, "past_v": past_v}
+        place = graph / f"decoder.layers.{layer}"
+        source = None if cross is None else _source(cross_mask, *cross[layer])
+        x, k, v = decoder_block(block, cache, place, x, source, cache_lengths=cache_lengths, **context)
         present.append((k, v))
     if spec.final_norm is not None:
-        x = graph.call(norm(spec.final_norm), x, under="decoder.final_norm")
+        x = norm(spec.final_norm, graph / "decoder.final_norm", x)
     return x, present
 
 
-def _over_cache(
-    spec: StackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
-) -> tuple[ir.Value, dict[int | None, ir.Value]]:
-    """Positions of new tokens (B,S), and by window, where a layer needs one, the mask over the cache."""
-    input_ids, op = inputs[names.INPUT_IDS], graph.builder.op
-    masks: dict[int | None, ir.Value] = {}
-    if cache == Cache.STATIC:
-        cache_lengths, buffer = inputs[names.CACHE_LENGTHS], past[0][0]
-        places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
-        slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(buffer, start=2, end=3)), 1), [0])  # (1, C)
-        for window in _windows(spec, masked=True):
-            mask = graph.call(
-                cache_mask(window), cache_lengths, buffer, input_ids, name="mask"
-            )  # (B, 1, S, C)
-            masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
-        return places, masks
-    attention_mask, given = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
-    length = op.Shape(past[0][0], start=2, end=3)  # P
+def _over_slots(
+    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+) -> tuple[ir.Value, Masks]:
+    """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read."""
+    input_ids, cache_lengths, op = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS], graph.op
+    places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec) if not kind.by_length):
+        mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
+        masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
+    return places, masks
+
+
+def _over_past(
+    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+) -> tuple[ir.Value, Masks]:
+    """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
+    input_ids, op = inputs[names.INPUT_IDS], graph.op
+    attention_mask, position_ids = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
+    length = op.Shape(past_k, start=2, end=3)  # P
     if attention_mask is None:
         attention_mask = _ones(graph, input_ids, length)
-    if given is None:
+    if position_ids is None:
         start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
-        given = graph.call(positions, input_ids, start, name="positions")
+        position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
-    for window in _windows(spec):
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
         mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
-        masks[window] = _bias(spec, graph, "decoder", given, order, mask)
-    return given, masks
+        masks[window] = _bias(spec, graph, "decoder", position_ids, order, mask)
+    return position_ids, masks
 
 
-def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
-    """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
-    kinds = [block.dense for block in spec.blocks if not block.sparse]
-    return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
+def _dense(spec: StackSpec) -> list[AttentionSpec]:
+    """The attentions of a stack that read a mask of pairs."""
+    return [block.attention for block in spec.blocks if isinstance(block.attention, AttentionSpec)]
 
 
-def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value:
-    """A mixture of experts in its residual, for a block that ends in one."""
-    if not isinstance(spec.feed_forward, ExpertsSpec):
-        return x
-    inner = graph.call(norm(spec.norm), x, under=f"{under}.feed_forward_norm")
-    return graph.builder.op.Add(x, experts(spec.feed_forward, graph, inner, f"{under}.feed_forward"))
+def _context(
+    block: BlockSpec,
+    inputs: dict[str, ir.Value],
+    masks: Masks,
+    rotations: dict[RotarySpec | None, Values],
+) -> Values:
+    """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""
+    if not isinstance(block.attention, AttentionSpec):
+        return {name: inputs[name] for name in block.attention.token_masks}
+    return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
 
 
 def _embed(
-    spec: StackSpec, graph: Graph, stack: str, word: str, places: ir.Value, inputs: dict[str, ir.Value]
+    spec: StackSpec, graph: Graph, stack: str, places: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
-    """The embedding call; its word matrix may be another stack's."""
-    segments = inputs.get(names.TOKEN_TYPE_IDS)
+    """The embedding call, which reads a mask only where it must."""
     masked = spec.words.masked or spec.words.dropped is not None
     mask = inputs.get(names.ATTENTION_MASK) if masked else None
-    tokens = inputs[names.INPUT_IDS], places, segments, mask
-    return graph.call(embedding(spec.words), *tokens, graph.weight(word), under=f"{stack}.embedding")
+    tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask
+    return embedding(spec.words, graph / f"{stack}.embedding", *tokens)
 
 
-def _rotations(
-    spec: StackSpec, graph: Graph, places: ir.Value
-) -> dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]]:
+def _rotations(spec: StackSpec, graph: Graph, places: ir.Value) -> dict[RotarySpec | None, Values]:
     """Cosines and sines for every way of rotating that a layer has."""
-    found: dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]] = {}
-    for kind in dict.fromkeys(block.dense.rotary for block in spec.blocks if not block.sparse):
-        found[kind] = (None, None) if kind is None else graph.call(rotation(kind), places, name="rotation")
-    return found
+    rotations: dict[RotarySpec | None, Values] = {}
+    for kind in dict.fromkeys(attention.rotary for attention in _dense(spec)):
+        cos, sin = (None, None) if kind is None else graph.call(rotation(kind), places, name="rotation")
+        rotations[kind] = {"cos": cos, "sin": sin}
+    return rotations
 
 
 def _bias(
@@ -187,12 +182,17 @@ def _bias(
     if isinstance(spec.relative, AlibiSpec):
         bias = graph.call(alibi(spec.relative), queries, keys, name="alibi")
     else:
-        bias = graph.call(relative_bias(spec.relative), queries, keys, under=f"{stack}.relative")
+        bias = relative_bias(spec.relative, graph / f"{stack}.relative", queries, keys)
     return graph.call(biased_mask, bias, mask, name="biased_mask")
 
 
 def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     """A mask (B,P+S) that hides nothing."""
-    op = graph.builder.op
+    op = graph.op
     batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
     return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
+
+
+def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:
+    """What cross-attention reads: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    return {"mask": mask, "k": k, "v": v}

@@ -2,10 +2,12 @@
 
 from functools import cache
 
+import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import StridedAttentionSpec
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs.attention import merge, split
 from txgraphs.blocks import blocks, columns, distances, joined, preceded, rows
 from txgraphs.linear import linear
@@ -57,31 +59,26 @@ def _far(spec: StridedAttentionSpec) -> OnnxFunction:
     return strided_far
 
 
-@cache
-def strided_attention(spec: StridedAttentionSpec) -> OnnxFunction:
+@component("y")
+def strided_attention(spec: StridedAttentionSpec, g: Body, x: ir.Value, attention_mask: ir.Value) -> ir.Value:
     """Causal attention over two sets of keys, each in half of the heads (Child et al. 2019, 4.3 and 5.2).
 
     Token i sees i - C..i in the first half, and i, i - C, i - 2C, ... in the second; C is the stride.
     x (B,S,W), attention_mask (B,S) of 0 and 1 -> y (B,S,W).
     """
-    stride, half = spec.stride, spec.num_heads * spec.head_dim // 2
-    project, mix_near, mix_far = linear(spec.bias), _near(spec), _far(spec)
+    op, half = g.op, spec.num_heads * spec.head_dim // 2
+    size, halves = op.Constant(value_ints=[spec.stride]), op.Constant(value_ints=[half, half])
 
-    @script(domain, default_opset=op)
-    def strided_attention(
-        x, attention_mask, q_weight, q_bias, k_weight, k_bias, v_weight, v_bias, o_weight, o_bias
-    ):
-        size, halves = op.Constant(value_ints=[stride]), op.Constant(value_ints=[half, half])
-        near_q, far_q = op.Split(
-            blocks(project(x, q_weight, q_bias), size), halves, axis=3
-        )  # (B, M, C, N/2*H)
-        near_k, far_k = op.Split(blocks(project(x, k_weight, k_bias), size), halves, axis=3)
-        near_v, far_v = op.Split(blocks(project(x, v_weight, v_bias), size), halves, axis=3)
-        real = blocks(op.Unsqueeze(attention_mask, op.Constant(value_ints=[2])), size)  # (B, M, C, 1)
-        near = mix_near(near_q, near_k, near_v, real)  # (B*M, C, N/2*H)
-        far = mix_far(far_q, far_k, far_v, real)  # (B*M, C, N/2*H)
-        mixed = op.Concat(near, far, axis=2)  # (B*M, C, N*H)
-        y = project(joined(mixed, x), o_weight, o_bias)  # (B, S, W)
-        return y
+    def chunks(name: str) -> list[ir.Value]:
+        cut = g.call(blocks, linear(spec.bias, g / name, x), size)  # (B, M, C, N*H)
+        return op.Split(cut, halves, axis=3, name=[f"near_{name}", f"far_{name}"])
 
-    return strided_attention
+    near_q, far_q = chunks("q")  # (B, M, C, N/2*H)
+    near_k, far_k = chunks("k")
+    near_v, far_v = chunks("v")
+    real = g.call(blocks, op.Unsqueeze(attention_mask, op.Constant(value_ints=[2])), size)  # (B, M, C, 1)
+    near = g.call(_near(spec), near_q, near_k, near_v, real, name="near")  # (B*M, C, N/2*H)
+    far = g.call(_far(spec), far_q, far_k, far_v, real, name="far")  # (B*M, C, N/2*H)
+    mixed = op.Concat(near, far, axis=2, name="mixed")  # (B*M, C, N*H)
+    y = linear(spec.bias, g / "o", g.call(joined, mixed, x))  # (B, S, W)
+    return y

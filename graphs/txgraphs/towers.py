@@ -6,6 +6,7 @@ from onnxscript import script
 from txexport.contracts import Signature, names
 from txexport.spec import Pick, TowersSpec
 from txgraphs import domain, op
+from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.heads import pick
 from txgraphs.linear import linear
@@ -18,14 +19,15 @@ def unit(x):
     return y
 
 
-@script(domain, default_opset=op)
-def similarity(text_embeds, image_embeds, scale):
+@component("logits_per_text", "logits_per_image")
+def similarity(g: Body, text_embeds: ir.Value, image_embeds: ir.Value) -> tuple[ir.Value, ir.Value]:
     """How well texts and images fit (Radford et al. 2021, 2.3).
 
     text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T).
     """
-    products = op.MatMul(text_embeds, op.Transpose(image_embeds, perm=[1, 0]))
-    logits_per_text = products * op.Exp(scale)  # (T, I)
+    op = g.op
+    products = op.MatMul(text_embeds, op.Transpose(image_embeds, perm=[1, 0]), name="products")
+    logits_per_text = op.Mul(products, op.Exp(g.weight("scale")))  # (T, I)
     logits_per_image = op.Transpose(logits_per_text, perm=[1, 0])  # (I, T)
     return logits_per_text, logits_per_image
 
@@ -33,19 +35,18 @@ def similarity(text_embeds, image_embeds, scale):
 def text_vectors(spec: TowersSpec, graph: Graph, x: ir.Value, tokens: tuple[ir.Value, ir.Value]) -> ir.Value:
     """Hidden states x (T,S,W), input_ids and attention_mask (T,S) -> text_embeds (T,size)."""
     picked = graph.call(pick(spec.pick, spec.mark), x, *tokens, name="text.pick")
-    return graph.call(unit, graph.call(linear(False), picked, under="text_projection"), name="text.unit")
+    return graph.call(unit, linear(False, graph / "text_projection", picked), name="text.unit")
 
 
 def image_vectors(graph: Graph, x: ir.Value) -> ir.Value:
     """Hidden states x (I,S,W) -> image_embeds (I,size)."""
     picked = graph.call(pick(Pick.FIRST, None), x, None, None, name="vision.pick")
-    return graph.call(unit, graph.call(linear(False), picked, under="vision_projection"), name="vision.unit")
+    return graph.call(unit, linear(False, graph / "vision_projection", picked), name="vision.unit")
 
 
 def similarity_model(graph: Graph, signature: Signature) -> None:
     """text_embeds (T,size), image_embeds (I,size) -> logits_per_text (T,I), logits_per_image (I,T)."""
     vectors = graph.declare(signature)
-    per_text, per_image = graph.call(
-        similarity, vectors[names.TEXT_EMBEDS], vectors[names.IMAGE_EMBEDS], under="similarity"
-    )
+    texts, images = vectors[names.TEXT_EMBEDS], vectors[names.IMAGE_EMBEDS]
+    per_text, per_image = similarity(graph / "similarity", texts, images)
     graph.add_outputs({names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image})

@@ -83,18 +83,28 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
-        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
-        k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
-        v = split(self.v(x), self.num_kv_heads)
-        if self.normed:
-            q, k = self.q_norm(q), self.k_norm(k)
-        if self.rotary:
-            assert cos is not None
-            assert sin is not None
-            q, k = _rotate(q, cos, sin, self.interleaved), _rotate(k, cos, sin, self.interleaved)
+        q, k, v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
+        q, k = self._rotated(q, cos, sin), self._rotated(k, cos, sin)
         mixed = merge(_mix(q, k, v, mask, self.scale, self.softcap))  # (B, S, N*H)
         y: Tensor = self.o(mixed)  # (B, S, W)
         return y
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
+        q = split(self.q(x), self.num_heads)
+        k = split(self.k(x), self.num_kv_heads)
+        v = split(self.v(x), self.num_kv_heads)
+        if self.normed:
+            q, k = self.q_norm(q), self.k_norm(k)
+        return q, k, v
+
+    def _rotated(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
+        if not self.rotary:
+            return x
+        assert cos is not None
+        assert sin is not None
+        return _rotate(x, cos, sin, self.interleaved)
 
 
 class CachedAttention(Attention):
@@ -120,15 +130,8 @@ class CachedAttention(Attention):
         A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
         takes a mask only where the spec is not `by_length`.
         """
-        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
-        new_k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
-        new_v = split(self.v(x), self.num_kv_heads)
-        if self.normed:
-            q, new_k = self.q_norm(q), self.k_norm(new_k)
-        if self.rotary:
-            assert cos is not None
-            assert sin is not None
-            q, new_k = _rotate(q, cos, sin, self.interleaved), _rotate(new_k, cos, sin, self.interleaved)
+        q, new_k, new_v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
+        q, new_k = self._rotated(q, cos, sin), self._rotated(new_k, cos, sin)
         if self.static:
             assert cache_lengths is not None
             k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)

@@ -1,13 +1,42 @@
 """One layer of a stack: each sublayer in its residual and its norm."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import BlockSpec, Cache, ExpertsSpec, FeedForwardSpec, NormPlacement
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    Cache,
+    ExpertsSpec,
+    FeedForwardSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    NormPlacement,
+    StridedAttentionSpec,
+)
 from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.linformer_attention import LinformerAttention
+from txmodels.local_attention import LocalAttention
+from txmodels.longformer_attention import LongformerAttention
+from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
+from txmodels.strided_attention import StridedAttention
+
+ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
+    AttentionSpec: Attention,
+    LocalAttentionSpec: LocalAttention,
+    StridedAttentionSpec: StridedAttention,
+    LongformerAttentionSpec: LongformerAttention,
+    LinformerAttentionSpec: LinformerAttention,
+    LowRankAttentionSpec: LowRankAttention,
+}
+FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {FeedForwardSpec: FeedForward, ExpertsSpec: Experts}
 
 
 class _Scale(nn.Module):
@@ -27,51 +56,65 @@ class _Block(nn.Module):
 
     def __init__(self, spec: BlockSpec, attention: nn.Module):
         super().__init__()
-        self.post, self.parallel, self.sandwich = (
-            spec.placement == kind
-            for kind in (NormPlacement.POST, NormPlacement.PARALLEL, NormPlacement.SANDWICH)
-        )
-        self.cross = spec.cross_attention is not None
-        self.direct, self.scaled = self.post or spec.bare, spec.layer_scale
+        self.spec = spec
         self.attention = attention
         if not spec.bare:
             self.attention_norm = Norm(spec.norm)
-        if self.sandwich:
+        if spec.placement == NormPlacement.SANDWICH:
             self.attention_post_norm = Norm(spec.norm)
-        if self.scaled:
+        if spec.layer_scale:
             self.attention_scale = _Scale(spec.attention.hidden_size)
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention)
             self.cross_attention_norm = Norm(spec.norm)
-        self.feed_forward = _feed_forward(spec.feed_forward)
+        self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
         self.feed_forward_norm = Norm(spec.norm)
-        if self.sandwich:
+        if spec.placement == NormPlacement.SANDWICH:
             self.feed_forward_post_norm = Norm(spec.norm)
-        if self.scaled:
+        if spec.layer_scale:
             self.feed_forward_scale = _Scale(spec.attention.hidden_size)
 
-    def attended(self, x: Tensor, mixed: Tensor) -> Tensor:
+    def _before_attention(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> what attention reads (B,S,W)."""
+        if self.spec.placement == NormPlacement.POST or self.spec.bare:
+            return x
+        inner: Tensor = self.attention_norm(x)
+        return inner
+
+    def _attended(self, x: Tensor, mixed: Tensor) -> Tensor:
         """x (B,S,W) and what attention makes of it -> (B,S,W)."""
-        if self.sandwich:
+        if self.spec.placement == NormPlacement.SANDWICH:
             mixed = self.attention_post_norm(mixed)
-        if self.scaled:
+        if self.spec.layer_scale:
             mixed = self.attention_scale(mixed)
         attended = x + mixed  # (B, S, W)
-        if self.post:
+        if self.spec.placement == NormPlacement.POST:
             attended = self.attention_norm(attended)
         return attended
 
-    def fed(self, x: Tensor, attended: Tensor) -> Tensor:
+    def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> Tensor:
+        """What the block's attention made (B,S,W), and the encoder's mask, keys and values -> (B,S,W)."""
+        inner, post = attended, self.spec.placement == NormPlacement.POST
+        if not post:
+            inner = self.cross_attention_norm(attended)
+        crossed = self.cross_attention(inner, **(cross or {}))
+        attended = attended + crossed  # (B, S, W)
+        if post:
+            attended = self.cross_attention_norm(attended)
+        return attended
+
+    def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
-        source = x if self.parallel else attended
-        inner = source if self.post else self.feed_forward_norm(source)
+        inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
+        if self.spec.placement != NormPlacement.POST:
+            inner = self.feed_forward_norm(inner)
         fed = self.feed_forward(inner)
-        if self.sandwich:
+        if self.spec.placement == NormPlacement.SANDWICH:
             fed = self.feed_forward_post_norm(fed)
-        if self.scaled:
+        if self.spec.layer_scale:
             fed = self.feed_forward_scale(fed)
         y = attended + fed  # (B, S, W)
-        if self.post:
+        if self.spec.placement == NormPlacement.POST:
             y = self.feed_forward_norm(y)
         return y
 
@@ -80,14 +123,14 @@ class EncoderBlock(_Block):
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
 
     def __init__(self, spec: BlockSpec):
-        super().__init__(spec, Attention(spec.dense))
+        super().__init__(spec, ATTENTIONS[type(spec.attention)](spec.attention))
 
-    def forward(self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None) -> Tensor:
-        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
-        inner = x if self.direct else self.attention_norm(x)
-        mixed = self.attention(inner, mask, cos, sin)
-        attended = self.attended(x, mixed)  # (B, S, W)
-        y = self.fed(x, attended)  # (B, S, W)
+    def forward(self, x: Tensor, **context: Tensor | None) -> Tensor:
+        """x (B,S,W), what attention reads beside it -> y (B,S,W)."""
+        inner = self._before_attention(x)
+        mixed = self.attention(inner, **context)
+        attended = self._attended(x, mixed)  # (B, S, W)
+        y = self._fed(x, attended)  # (B, S, W)
         return y
 
 
@@ -98,34 +141,16 @@ class DecoderBlock(_Block):
         super().__init__(spec, CachedAttention(spec.dense, cache))
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        cos: Tensor | None,
-        sin: Tensor | None,
-        cache_lengths: Tensor | None,
-        past_k: Tensor,
-        past_v: Tensor,
-        cross_mask: Tensor | None,
-        cross_k: Tensor | None,
-        cross_v: Tensor | None,
+        self, x: Tensor, cross: dict[str, Tensor | None] | None, **context: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B,S,W), mask (B,1,S,T), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+        """x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that.
 
-        With rotary positions, cos and sin (B,S,R); with an encoder, its mask (B,1,S,E), k and v (B,K,E,H).
+        Gives y (B,S,W), k and v (B,K,T,H). With an encoder, cross has its mask (B,1,S,E), k and v (B,K,E,H).
         """
-        inner = x if self.direct else self.attention_norm(x)
-        mixed, k, v = self.attention(inner, mask, cos, sin, cache_lengths, past_k, past_v)
-        attended = self.attended(x, mixed)  # (B, S, W)
-        if self.cross:
-            inner = attended if self.post else self.cross_attention_norm(attended)
-            crossed = self.cross_attention(inner, cross_mask, cross_k, cross_v)
-            attended = attended + crossed  # (B, S, W)
-            if self.post:
-                attended = self.cross_attention_norm(attended)
-        y = self.fed(x, attended)  # (B, S, W)
+        inner = self._before_attention(x)
+        mixed, k, v = self.attention(inner, **context)
+        attended = self._attended(x, mixed)  # (B, S, W)
+        if self.spec.cross_attention is not None:
+            attended = self._crossed(attended, cross)  # (B, S, W)
+        y = self._fed(x, attended)  # (B, S, W)
         return y, k, v
-
-
-def _feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> nn.Module:
-    return Experts(spec) if isinstance(spec, ExpertsSpec) else FeedForward(spec)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from txexport.spec import (
     AlibiSpec,
+    AttentionSpec,
     BlockSpec,
     Cache,
     EmbeddingSpec,
@@ -22,10 +23,10 @@ from txmodels.mask import biased_mask, cache_mask, causal_mask, near_mask, paddi
 from txmodels.norm import Norm
 from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
 from txmodels.signal import PatchEmbedding, SoundEmbedding
-from txmodels.sparse_block import SparseEncoderBlock
 
+Values = dict[str, Tensor | None]
+Masks = dict[int | None, Tensor]
 KeyValues = list[tuple[Tensor, Tensor]]
-Rotations = dict[RotarySpec | None, tuple[Tensor | None, Tensor | None]]
 
 
 class _Stack(nn.Module):
@@ -54,17 +55,36 @@ class _Stack(nn.Module):
             return biased_mask(alibi(self.spec.relative, queries, keys), mask)
         return biased_mask(self.relative(queries, keys), mask)
 
-    def rotations(self, places: Tensor) -> Rotations:
+    def dense(self) -> list[AttentionSpec]:
+        """The attentions of the stack that read a mask of pairs."""
+        return [block.attention for block in self.spec.blocks if isinstance(block.attention, AttentionSpec)]
+
+    def rotations(self, places: Tensor) -> dict[RotarySpec | None, Values]:
         """Cosines and sines for every way of rotating that a layer has."""
-        kinds = {block.dense.rotary for block in self.spec.blocks if not block.sparse}
-        return {kind: (None, None) if kind is None else rotation(kind, places) for kind in kinds}
+        rotations: dict[RotarySpec | None, Values] = {}
+        for kind in {attention.rotary for attention in self.dense()}:
+            cos, sin = (None, None) if kind is None else rotation(kind, places)
+            rotations[kind] = {"cos": cos, "sin": sin}
+        return rotations
+
+
+def _context(
+    block: BlockSpec,
+    tokens: Values,
+    masks: Masks,
+    rotations: dict[RotarySpec | None, Values],
+) -> Values:
+    """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""
+    if not isinstance(block.attention, AttentionSpec):
+        return {name: tokens[name] for name in block.attention.token_masks}
+    return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
 
 
 class Encoder(_Stack):
     """A stack that reads a whole sequence at once."""
 
     def __init__(self, spec: StackSpec):
-        super().__init__(spec, map(_encoder_block, spec.layers))
+        super().__init__(spec, map(EncoderBlock, spec.layers))
 
     def forward(
         self,
@@ -74,7 +94,7 @@ class Encoder(_Stack):
         global_attention_mask: Tensor | None = None,
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
-        tokens = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
+        tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
         padding = self.spec.words.position.padding
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
@@ -82,15 +102,12 @@ class Encoder(_Stack):
         apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
         masks = {
             window: self.biased(self.mask(window, attention_mask, input_ids, order), apart, apart)
-            for window in {block.dense.window for block in self.spec.blocks if not block.sparse}
+            for window in {attention.window for attention in self.dense()}
         }
         rotations = self.rotations(order)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
         for block, layer in zip(self.spec.layers, self.layers, strict=True):
-            if block.sparse:
-                x = layer(x, *(tokens[name] for name in block.attention.token_masks))
-            else:
-                x = layer(x, masks[block.dense.window], *rotations[block.dense.rotary])
+            x = layer(x, **_context(block, tokens, masks, rotations))
         x = self.final_norm(x)
         return x
 
@@ -113,7 +130,7 @@ class SignalEncoder(_Stack):
         """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W)."""
         x = self.embedding(signal)  # (B, S, W)
         for layer in self.layers:
-            x = layer(x, None, None, None)
+            x = layer(x, mask=None, cos=None, sin=None)
         x = self.final_norm(x)
         return x
 
@@ -142,26 +159,11 @@ class Decoder(_Stack):
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer.
         """
-        windows = {block.dense.window for block in self.spec.blocks}
-        masks: dict[int | None, Tensor | None] = {}
         if self.static:
             assert cache_lengths is not None
-            places = positions(input_ids, cache_lengths)  # (B, S)
-            slots = torch.arange(past[0][0].shape[2], device=input_ids.device)[None]  # (1, C)
-            for window in windows:
-                seen = cache_mask(window, cache_lengths, past[0][0], input_ids)  # (B, 1, S, C)
-                masks[window] = self.biased(seen, places, slots)
+            places, masks = self._over_slots(input_ids, past[0][0], cache_lengths)
         else:
-            length = past[0][0].shape[2]  # P
-            if attention_mask is None:
-                attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
-            if position_ids is None:
-                position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
-            places = position_ids
-            order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
-            for window in windows:
-                seen = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
-                masks[window] = self.biased(seen, places, order)
+            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
@@ -169,12 +171,40 @@ class Decoder(_Stack):
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present = []
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
-            mask, turns = masks[block.dense.window], rotations[block.dense.rotary]
-            cross_k, cross_v = cross[i] if cross else (None, None)
-            x, k, v = layer(x, mask, *turns, cache_lengths, *past[i], cross_mask, cross_k, cross_v)
+            context = _context(block, {}, masks, rotations)
+            past_k, past_v = past[i]
+            context |= {"past_k": past_k, "past_v": past_v}
+            source = None if cross is None else _source(cross_mask, *cross[i])
+            x, k, v = layer(x, source, cache_lengths=cache_lengths, **context)
             present.append((k, v))
         x = self.final_norm(x)
         return x, present
+
+    def _over_slots(self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor) -> tuple[Tensor, Masks]:
+        """Positions of new tokens (B,S), and by window the mask over a static cache (B,1,S,C)."""
+        places = positions(input_ids, cache_lengths)  # (B, S)
+        slots = torch.arange(past_k.shape[2], device=input_ids.device)[None]  # (1, C)
+        masks: Masks = {}
+        for window in {attention.window for attention in self.dense()}:
+            mask = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
+            masks[window] = self.biased(mask, places, slots)
+        return places, masks
+
+    def _over_past(
+        self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+    ) -> tuple[Tensor, Masks]:
+        """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
+        length = past_k.shape[2]  # P
+        if attention_mask is None:
+            attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
+        if position_ids is None:
+            position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
+        order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        masks: Masks = {}
+        for window in {attention.window for attention in self.dense()}:
+            mask = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            masks[window] = self.biased(mask, position_ids, order)
+        return position_ids, masks
 
 
 def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
@@ -183,5 +213,6 @@ def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
     return SoundEmbedding(spec) if isinstance(spec, SoundSpec) else Embedding(spec)
 
 
-def _encoder_block(spec: BlockSpec) -> nn.Module:
-    return SparseEncoderBlock(spec) if spec.sparse else EncoderBlock(spec)
+def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:
+    """What cross-attention reads: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    return {"mask": mask, "k": k, "v": v}

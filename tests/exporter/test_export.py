@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,14 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from txexport import bundle
-from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
+from txexport import bundle, families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export
+from txexport.exporter.exporter import graph_models
+from txexport.exporter.weight_file import WeightFile
 from txexport.runtime import load
+from txexport.spec import Cache
 
 FILES = {
     "bert": ["model.onnx"],
@@ -74,6 +79,24 @@ def test_names_are_those_of_the_ecosystem(model_type, cache, bundle_of):
         past = [port.name for port in graph.inputs if port.name.startswith("past_key_values.0.")]
         assert past[:2] == [f"past_key_values.0.{own}key", f"past_key_values.0.{own}value"]
         assert [port.name for port in graph.outputs][1:3] == [f"present.0.{own}key", f"present.0.{own}value"]
+
+
+def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
+    """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
+    checkpoint = Checkpoint(checkpoint_of("bart"))
+    resolved = families.understand(checkpoint, None)
+    tensors = WeightFile(checkpoint, resolved.weights).tensors(tmp_path)
+    graphs = partial(graph_models, resolved.spec, Cache.STATIC, opset=24, inline=False)
+    assert set(graphs(tensors)) == {"encoder_model", "decoder_model"}
+    dropped = ["decoder.layers.1.feed_forward.up.bias", "encoder.layers.0.attention.q.weight"]
+    some = {name: tensor for name, tensor in tensors.items() if name not in dropped}
+    stray = tensors["cross.0.k.bias"]
+    with pytest.raises(GraphError) as caught:
+        graphs(some | {"encoder.layers.0.scale": stray, "extra.bias": stray})
+    assert str(caught.value) == (
+        f"the graphs do not fit the stored parameters: missing: {', '.join(dropped)}; "
+        "unused: encoder.layers.0.scale, extra.bias"
+    )
 
 
 def test_a_component_is_one_function_however_many_layers(tmp_path):

@@ -83,4 +83,4 @@ def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) 
 
 def blocks(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The calls of layers, in order."""
-    return [node for node in model.graph.node if node.op_type.endswith("_block")]
+    return [node for node in model.graph.node if "_block" in node.op_type]

@@ -121,7 +121,8 @@ def transpose_square(model):
 def drop_residual(model):
     """A layer's attention without what it was given."""
     body = next(f for f in model.functions if f.name.endswith("_block"))
-    become(node(body, "Add"), "Identity", "mixed")
+    residual = node(body, "Add")
+    become(residual, "Identity", residual.input[1])
 
 
 def drop_positions(model):

@@ -27,9 +27,8 @@ def worst_experts(model):
 
 def swap_experts(model):
     """The first two experts, each for the other."""
-    calls = [call for call in model.graph.node if call.op_type == "expert"][:2]
-    for call, (old, new) in zip(calls, (("0", "1"), ("1", "0")), strict=True):
-        call.input[:] = [name.replace(f"experts.{old}.", f"experts.{new}.") for name in call.input]
+    for part in ("up", "gate", "down"):
+        swap_inputs(blocks(model)[0], f".experts.0.{part}.weight", f".experts.1.{part}.weight")
 
 
 def wrong_softcap(model):
@@ -47,8 +46,9 @@ def uncapped_logits(model):
 def local_for_global(model):
     """A layer of full attention looks at a window."""
     first, second = blocks(model)[:2]
-    assert first.input[1] != second.input[1]
-    second.input[1] = first.input[1]
+    mask = list(function(model, "decoder_block").input).index("mask")
+    assert first.input[mask] != second.input[mask]
+    second.input[mask] = first.input[mask]
 
 
 def drop_post_norm(model):
@@ -180,5 +180,4 @@ def narrower_window(model):
 
 def global_as_local(model):
     """Global tokens' queries through the matrix of the others."""
-    call = next(n for n in model.graph.node if n.op_type.startswith("longformer_attention"))
-    swap_inputs(call, ".q.weight", ".q_global.weight")
+    swap_inputs(blocks(model)[0], ".attention.q.weight", ".attention.q_global.weight")

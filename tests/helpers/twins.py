@@ -4,6 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 import torch
+from onnxscript import OnnxFunction
 from txgraphs._graph import Graph
 
 ABSENT = None
@@ -31,42 +32,48 @@ def integers(high: int, *shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(sum(shape)).integers(0, high, shape))
 
 
-def run_graph(function, arguments, outputs, named_parameters) -> list[np.ndarray]:
-    """The graph function called once in a session; an argument of None is absent."""
+def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[list[np.ndarray], set[str]]:
+    """The function called once in a session, and the parameters that it asked for; None is absent."""
     tensors = {
         f"part.{name}": ir.tensor(parameter.detach().numpy(), name=f"part.{name}")
         for name, parameter in named_parameters
     }
-    graph = Graph("component", tensors)
-    inputs = [
-        None
-        if a is ABSENT
-        else graph.input(f"input{i}", DTYPES[a.dtype], [f"in{i}_{j}" for j in range(a.ndim)])
-        for i, a in enumerate(arguments)
-    ]
-    result = graph.call(function, *inputs, under="part", name="part")
+    graph, feeds = Graph("component", tensors), {}
+
+    def value(argument):
+        if argument is ABSENT:
+            return None
+        if isinstance(argument, dict):
+            return {name: value(part) for name, part in argument.items()}
+        name = f"input{len(feeds)}"
+        feeds[name] = argument.numpy()
+        return graph.input(name, DTYPES[argument.dtype], [f"{name}_{j}" for j in range(argument.ndim)])
+
+    inputs = [value(argument) for argument in arguments]
+    if isinstance(function, OnnxFunction):
+        result = graph.call(function, *inputs, name="part")
+    else:
+        result = function(graph / "part", *inputs, **value(named))
     values = [result] if isinstance(result, ir.Value) else result
-    for i, (value, output) in enumerate(zip(values, outputs, strict=True)):
-        graph.output(value, f"output{i}", DTYPES[output.dtype], [f"out{i}_{j}" for j in range(output.ndim)])
+    for i, (made, output) in enumerate(zip(values, outputs, strict=True)):
+        graph.output(made, f"output{i}", DTYPES[output.dtype], [f"out{i}_{j}" for j in range(output.ndim)])
     options = ort.SessionOptions()
     options.log_severity_level = 3
     model = ir.to_proto(graph.model("test")).SerializeToString()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return session.run(None, {f"input{i}": a.numpy() for i, a in enumerate(arguments) if a is not ABSENT})
+    return session.run(None, feeds), {name.removeprefix("part.") for name in graph.asked}
 
 
-def check(module, function, *arguments) -> list[np.ndarray]:
-    """Both halves on the same arguments: equal outputs within 1e-5, and equal parameter names in order."""
-    named = []
+def check(module, function, *arguments, **named) -> list[np.ndarray]:
+    """Both halves on the same arguments: equal outputs within 1e-5, and the same parameters."""
+    parameters = []
     if isinstance(module, torch.nn.Module):
-        named = list(seeded(module).named_parameters())
-        graph_names = [value.name for value in function.function_ir.inputs[len(arguments) :]]
-        own = [name.replace(".", "_") for name, _ in named]
-        assert [name for name in graph_names if name in own] == own
+        parameters = list(seeded(module).named_parameters())
     with torch.no_grad():
-        expected = module(*arguments)
+        expected = module(*arguments, **named)
     expected = expected if isinstance(expected, tuple) else (expected,)
-    found = run_graph(function, arguments, expected, named)
+    found, asked = run_graph(function, expected, parameters, arguments, named)
+    assert asked == {name for name, _ in parameters}
     for a, b in zip(found, expected, strict=True):
         assert a.shape == tuple(b.shape)
         assert np.abs(a.astype(np.float64) - b.numpy()).max() <= 1e-5

@@ -1,5 +1,6 @@
 """Attention of less than quadratic cost: twins, independent judges, older operators, memory."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -72,7 +73,8 @@ FILES = {
 def twins(spec):
     """The PyTorch module with seeded weights, and the graph function."""
     file, name = FILES[type(spec)]
-    return seeded(getattr(getattr(txmodels, file), name)(spec)), getattr(getattr(txgraphs, file), file)(spec)
+    component = partial(getattr(getattr(txgraphs, file), file), spec)
+    return seeded(getattr(getattr(txmodels, file), name)(spec)), component
 
 
 def arguments(spec, length: int) -> list[torch.Tensor]:
@@ -88,7 +90,7 @@ def model_of(module, function, given: list[torch.Tensor | None], opset: int) -> 
         None if a is None else graph.input(f"x{i}", DTYPES[a.dtype], [f"d{i}_{j}" for j in range(a.ndim)])
         for i, a in enumerate(given)
     ]
-    y = graph.call(function, *inputs, under="part", name="part")
+    y = function(graph / "part", *inputs)
     graph.output(y, "y", ir.DataType.FLOAT, ["batch_size", "sequence_length", "width"])
     return ir.to_proto(graph.model("test", opset))
 
@@ -133,9 +135,9 @@ def test_layers_of_one_graph_may_differ():
         graph.input(f"x{i}", DTYPES[a.dtype], ["B", "S", W][: a.ndim])
         for i, a in enumerate((x, mask, chosen))
     ]
-    y = graph.call(first[1], *inputs, under="0")
-    y = graph.call(second[1], y, inputs[1], under="1")
-    y = graph.call(third[1], y, *inputs[1:], under="2")
+    y = first[1](graph / "0", *inputs)
+    y = second[1](graph / "1", y, inputs[1])
+    y = third[1](graph / "2", y, *inputs[1:])
     graph.output(y, "y", ir.DataType.FLOAT, ["B", "S", W])
     with torch.no_grad():
         expected = third[0](second[0](first[0](x, mask, chosen), mask), mask, chosen).numpy()
@@ -145,7 +147,7 @@ def test_layers_of_one_graph_may_differ():
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_parameters_stand_in_order_of_declaration(name):
+def test_twins_have_the_same_parameters(name):
     spec = SPECS[name]
     check(*twins(spec), *arguments(spec, 5))
 
@@ -175,7 +177,7 @@ def test_parts():
         check(along, txgraphs.linformer_attention.length_projection, random(3, N, 7, H))
     for bias in (True, False):
         narrow = txmodels.low_rank_attention.LowRankLinear(W, 10, 3, bias)
-        check(narrow, txgraphs.low_rank_attention.low_rank_linear(bias), random(3, 5, W))
+        check(narrow, partial(txgraphs.low_rank_attention.low_rank_linear, bias), random(3, 5, W))
 
 
 def dense(module, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

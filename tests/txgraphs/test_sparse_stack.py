@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -13,13 +14,13 @@ import txmodels.model
 from helpers.project import ROOT
 from helpers.rows import ROWS
 from helpers.sparse import LENGTHS, SIZES, H, L, N, W, marks, padding, session_of
-from helpers.twins import DTYPES, integers, random, seeded
+from helpers.twins import check, integers, random, seeded
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
+from txgraphs.block import encoder_block
 from txgraphs.model import models
-from txgraphs.sparse_block import sparse_encoder_block
+from txmodels.block import EncoderBlock
 from txmodels.model import Model
-from txmodels.sparse_block import SparseEncoderBlock
 from txmodels.training import checkpoints, initialisation
 
 import txexport
@@ -203,20 +204,13 @@ SWITCHES = [(kind, {}) for kind in NormPlacement] + [
 
 
 @pytest.mark.parametrize(("placement", "switches"), SWITCHES)
-def test_sparse_encoder_block(placement, switches):
+def test_encoder_block(placement, switches):
     block = BlockSpec(LongformerAttentionSpec(*SIZES, 4), FEED, NORM, NormPlacement(placement))
     spec = dataclasses.replace(block, norm=NormSpec(W, 1e-3, NormKind.RMS), **switches)
-    module = seeded(SparseEncoderBlock(spec))
+    module = EncoderBlock(spec)
     assert {key: tuple(p.shape) for key, p in module.named_parameters()} == parameters.block(spec)
-    named = {f"part.{key}": p.detach().numpy() for key, p in module.named_parameters()}
-    graph = Graph("block", {key: ir.tensor(array, name=key) for key, array in named.items()})
-    given = [random(3, 9, W), padding(9), marks(9)]
-    inputs = [graph.input(f"x{i}", DTYPES[a.dtype], ["B", "S", W][: a.ndim]) for i, a in enumerate(given)]
-    graph.output(sparse_encoder_block(spec, graph, "part", *inputs), "y", ir.DataType.FLOAT, ["B", "S", W])
-    with torch.no_grad():
-        expected = module(*given).numpy()
-    found = run(session_of(ir.to_proto(graph.model("test"))), {f"x{i}": a for i, a in enumerate(given)})
-    assert np.abs(found - expected).max() <= 1e-5
+    masks = {"attention_mask": padding(9), "global_attention_mask": marks(9)}
+    check(module, partial(encoder_block, spec), random(3, 9, W), **masks)
 
 
 def test_a_stack_without_full_attention_has_no_mask_of_pairs():

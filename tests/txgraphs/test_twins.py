@@ -107,13 +107,14 @@ def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
 def turns(spec: AttentionSpec):
     """Cosines and sines for `spec`, or their absence."""
     if spec.rotary is None:
-        return ABSENT, ABSENT
-    return txmodels.position.rotation(spec.rotary, integers(9, B, S))
+        return {"cos": ABSENT, "sin": ABSENT}
+    cos, sin = txmodels.position.rotation(spec.rotary, integers(9, B, S))
+    return {"cos": cos, "sin": sin}
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_linear(bias):
-    check(txmodels.linear.Linear(W, F, bias), txgraphs.linear.linear(bias), random(B, S, W))
+    check(txmodels.linear.Linear(W, F, bias), partial(txgraphs.linear.linear, bias), random(B, S, W))
 
 
 @pytest.mark.parametrize("kind", Activation)
@@ -125,7 +126,7 @@ def test_activation(kind):
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.5])
 def test_norm(eps, kind, bias):
     spec = NormSpec(W, eps, NormKind(kind), bias)
-    check(txmodels.norm.Norm(spec), txgraphs.norm.norm(spec), random(B, S, W))
+    check(txmodels.norm.Norm(spec), partial(txgraphs.norm.norm, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("start", [[0], [3], [0, 4, 2]])
@@ -191,7 +192,7 @@ def test_relative_bias(spec):
     module = txmodels.position.RelativeBias(spec, N)
     for rows in (B, 1):
         arguments = integers(200, B, S), integers(200, rows, 9)
-        check(module, txgraphs.position.relative_bias(spec), *arguments)
+        check(module, partial(txgraphs.position.relative_bias, spec), *arguments)
 
 
 def test_alibi():
@@ -224,7 +225,7 @@ def test_embedding(position, segments, scale, normed, factored):
     spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored)
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
-    module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
+    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     check(module, function, ids, places, types, ABSENT)
 
@@ -234,7 +235,7 @@ def test_token_dropout(dropped, masked):
     spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=dropped, masked=masked)
     ids = torch.tensor([[9, 4, 5, 9, 7], [1, 2, 3, 4, 5], [8, 9, 9, 1, 2]])
     mask = torch.tensor([[1, 1, 1, 1, 0], [1] * 5, [0, 0, 1, 1, 1]])
-    module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
+    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
     check(module, function, ids, torch.arange(S)[None], ABSENT, mask)
 
 
@@ -244,9 +245,9 @@ def test_attention(name):
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[1, 0, 2] = False  # a query that sees nothing
     mask = ABSENT if spec.whole else mask
-    module, function = txmodels.attention.Attention(spec), txgraphs.attention.attention(spec)
+    module, function = txmodels.attention.Attention(spec), partial(txgraphs.attention.attention, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
-    check(module, function, random(B, S, W), carried(spec, mask), *turns(spec))
+    check(module, function, random(B, S, W), carried(spec, mask), **turns(spec))
 
 
 CACHED = [name for name, spec in ATTENTIONS.items() if spec.causal]
@@ -259,9 +260,9 @@ def test_dynamic_attention(name, past):
     shape = (B, spec.num_kv_heads, past, H)
     mask = torch.rand(B, 1, S, past + S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask = carried(spec, mask)
-    arguments = (random(B, S, W), mask, *turns(spec), ABSENT, random(*shape), random(*shape) + 1)
+    arguments = (random(B, S, W), mask, *turns(spec).values(), ABSENT, random(*shape), random(*shape) + 1)
     module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC)
-    check(module, txgraphs.attention.cached_attention(spec, Cache.DYNAMIC), *arguments)
+    check(module, partial(txgraphs.attention.cached_attention, spec, Cache.DYNAMIC), *arguments)
 
 
 @pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
@@ -273,9 +274,9 @@ def test_static_attention(name, lengths):
     mask = ABSENT
     if not spec.by_length:
         mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
-    arguments = (random(B, S, W), mask, *turns(spec), filled, *caches)
+    arguments = (random(B, S, W), mask, *turns(spec).values(), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
-    check(module, txgraphs.attention.cached_attention(spec, Cache.STATIC), *arguments)
+    check(module, partial(txgraphs.attention.cached_attention, spec, Cache.STATIC), *arguments)
 
 
 def test_static_and_dynamic_attention_agree():
@@ -296,14 +297,16 @@ def test_cross_attention(name):
     spec = ATTENTIONS[name]
     encoded = random(B, E, W)
     keys = txmodels.attention.CrossKeyValue(spec)
-    k, v = check(keys, txgraphs.attention.cross_key_value(spec), encoded)
+    k, v = check(keys, partial(txgraphs.attention.cross_key_value, spec), encoded)
     mask = (
         ABSENT
         if spec.whole
         else (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
     )
     arguments = (random(B, S, W), mask, torch.from_numpy(k), torch.from_numpy(v))
-    check(txmodels.attention.CrossAttention(spec), txgraphs.attention.cross_attention(spec), *arguments)
+    check(
+        txmodels.attention.CrossAttention(spec), partial(txgraphs.attention.cross_attention, spec), *arguments
+    )
 
 
 @pytest.mark.parametrize("gated", [True, False])
@@ -311,7 +314,11 @@ def test_cross_attention(name):
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.SILU])
 def test_feed_forward(kind, bias, gated):
     spec = FeedForwardSpec(W, F, kind, bias, gated)
-    check(txmodels.feedforward.FeedForward(spec), txgraphs.feedforward.feed_forward(spec), random(B, S, W))
+    check(
+        txmodels.feedforward.FeedForward(spec),
+        partial(txgraphs.feedforward.feed_forward, spec),
+        random(B, S, W),
+    )
 
 
 def block_spec(attention: str, placement: NormPlacement, cross: bool = False, **switches) -> BlockSpec:
@@ -341,10 +348,10 @@ SWITCHES = [(kind, {}) for kind in NormPlacement] + [
 @pytest.mark.parametrize(("placement", "switches"), SWITCHES)
 def test_encoder_block(placement, switches, attention):
     spec = block_spec(attention, NormPlacement(placement), **switches)
-    module, function = txmodels.block.EncoderBlock(spec), txgraphs.block.encoder_block(spec)
+    module, function = txmodels.block.EncoderBlock(spec), partial(txgraphs.block.encoder_block, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
-    check(module, function, random(B, S, W), mask, *turns(spec.attention))
+    check(module, function, random(B, S, W), mask=mask, **turns(spec.attention))
 
 
 CROSSABLE = [
@@ -360,16 +367,20 @@ CROSSABLE = [
 @pytest.mark.parametrize(("placement", "cross"), CROSSABLE)
 def test_decoder_block(placement, attention, cache, cross):
     spec = block_spec(attention, placement, cross)
-    module, function = txmodels.block.DecoderBlock(spec, cache), txgraphs.block.decoder_block(spec, cache)
+    module, function = (
+        txmodels.block.DecoderBlock(spec, cache),
+        partial(txgraphs.block.decoder_block, spec, cache),
+    )
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
     size = C if static else P
-    past = random(B, heads, size, H), random(B, heads, size, H) + 1
+    past = {"past_k": random(B, heads, size, H), "past_v": random(B, heads, size, H) + 1}
     mask = ABSENT if static else torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
     lengths = torch.tensor([2, 0, 7]) if static else ABSENT
-    crossed = (torch.ones(B, 1, S, E, dtype=torch.bool), random(B, N, E, H), random(B, N, E, H) + 1)
-    arguments = (random(B, S, W), mask, *turns(spec.attention), lengths, *past)
-    check(module, function, *arguments, *(crossed if cross else (ABSENT,) * 3))
+    real = torch.ones(B, 1, S, E, dtype=torch.bool)
+    source = {"mask": real, "k": random(B, N, E, H), "v": random(B, N, E, H) + 1} if cross else ABSENT
+    context = {"mask": mask, **turns(spec.attention), "cache_lengths": lengths, **past}
+    check(module, function, random(B, S, W), source, **context)
 
 
 EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=True), 5, 2)
@@ -377,7 +388,7 @@ EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=T
 
 def test_router():
     module = txmodels.experts.Router(EXPERTS)
-    check(module, txgraphs.experts.router(EXPERTS), random(B, S, W))
+    check(module, partial(txgraphs.experts.router, EXPERTS), random(B, S, W))
 
 
 @pytest.mark.parametrize("chosen", ["some", "none", "all"])
@@ -387,13 +398,13 @@ def test_expert(chosen):
     choice = torch.tensor(others)[integers(len(others), B * S, 2)]
     choice[:, 1] = (choice[:, 0] + 1) % 3 if chosen != "all" else 0
     arguments = random(B * S, W), random(B, S, W), random(B * S, 2), choice, torch.tensor([3])
-    found = check(txmodels.experts.Expert(EXPERTS), txgraphs.experts.expert(EXPERTS), *arguments)
+    found = check(txmodels.experts.Expert(EXPERTS), partial(txgraphs.experts.expert, EXPERTS), *arguments)
     same = np.isclose(found[0], arguments[0].numpy()).all(axis=1)
     assert same.tolist() == [3 not in row for row in choice.tolist()]
 
 
 def test_pooler():
-    check(txmodels.heads.Pooler(W), txgraphs.heads.pooler(), random(B, S, W))
+    check(txmodels.heads.Pooler(W), txgraphs.heads.pooler, random(B, S, W))
 
 
 @pytest.mark.parametrize("size", [W, 10])
@@ -403,7 +414,7 @@ def test_masked_lm_head(tied, bias, size):
     spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
     module = txmodels.heads.MaskedLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.masked_lm_head(spec), random(B, S, W), random(V, size))
+    check(module, partial(txgraphs.heads.masked_lm_head, spec), random(B, S, W), random(V, size))
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -414,7 +425,7 @@ def test_causal_lm_head(tied, bias, indexed):
     picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.causal_lm_head(spec, indexed), random(B, S, W), picks, random(V, W))
+    check(module, partial(txgraphs.heads.causal_lm_head, spec), random(B, S, W), picks, random(V, W))
 
 
 ZERO = torch.tensor([0])
@@ -426,7 +437,7 @@ PATCHES = [
 
 @pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens")
 def test_patch_embedding(spec):
-    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, spec.length, W)
@@ -435,7 +446,7 @@ def test_patch_embedding(spec):
 @pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
 def test_patch_embedding_of_any_size(size):
     spec = PatchSpec(W, (12, 19), 4, any_size=True)
-    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
     found = check(module, function, random(B, spec.channels, *size))
     assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
 
@@ -443,7 +454,7 @@ def test_patch_embedding_of_any_size(size):
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
 def test_sound_embedding(kind):
     spec = SoundSpec(W, 7, 11, kind)
-    module, function = txmodels.signal.SoundEmbedding(spec), txgraphs.signal.sound_embedding(spec)
+    module, function = txmodels.signal.SoundEmbedding(spec), partial(txgraphs.signal.sound_embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 11, W)
@@ -500,7 +511,7 @@ def test_sequence_head(pick, padding, transform, bias):
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     check(
         module,
-        txgraphs.heads.sequence_head(spec),
+        partial(txgraphs.heads.sequence_head, spec),
         random(B, S, W),
         ids,
         (ids != 9).long().index_fill(1, ZERO, 1),
@@ -513,7 +524,7 @@ def test_token_head(transform, bias):
     spec = HeadSpec(HeadKind.TOKENS, bias=bias, **transform, **LABELS)
     module = txmodels.heads.TokenHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.token_head(spec), random(B, S, W))
+    check(module, partial(txgraphs.heads.token_head, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -521,4 +532,4 @@ def test_span_head(bias):
     spec = HeadSpec(HeadKind.SPANS, tied=False, bias=bias, labels=2)
     module = txmodels.heads.SpanHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, txgraphs.heads.span_head(spec), random(B, S, W))
+    check(module, partial(txgraphs.heads.span_head, spec), random(B, S, W))

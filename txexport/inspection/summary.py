@@ -76,7 +76,7 @@ def _positions(spec: StackSpec, embedding: EmbeddingSpec) -> str:
         kind = f"relative positions in {spec.relative.buckets} buckets"
     elif isinstance(spec.relative, AlibiSpec):
         kind = "linear biases of distance"
-    elif any(not block.sparse and block.dense.rotary is not None for block in spec.blocks):
+    elif any(isinstance(b.attention, AttentionSpec) and b.attention.rotary is not None for b in spec.blocks):
         kind = "rotary positions"
     else:
         kind = "no positions"

@@ -117,12 +117,7 @@ class BlockSpec:
             )
 
     @property
-    def sparse(self) -> bool:
-        """Whether attention reads masks of tokens, not one of pairs; then it has no cache."""
-        return bool(self.attention.token_masks)
-
-    @property
     def dense(self) -> AttentionSpec:
-        """The attention of a block that is not sparse."""
+        """The attention of a block whose attention reads a mask of pairs, and may have a cache."""
         assert isinstance(self.attention, AttentionSpec)
         return self.attention

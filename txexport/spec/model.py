@@ -52,7 +52,7 @@ class StackSpec:
         if not isinstance(self.embedding, EmbeddingSpec) and (
             self.causal
             or self.relative is not None
-            or any(b.sparse or b.attention.window for b in self.blocks)
+            or any(b.attention.token_masks or b.attention.window for b in self.blocks)
         ):
             raise SpecError("StackSpec: images and sounds are seen as a whole")
         if self.final_norm is not None and self.final_norm.size != width:
@@ -177,7 +177,7 @@ class ModelSpec:
             self._check_shared()
 
     def _check_decoder(self, decoder: StackSpec) -> None:
-        if any(block.sparse for block in decoder.blocks):
+        if any(block.attention.token_masks for block in decoder.blocks):
             raise SpecError("ModelSpec: sparse attention has no cache, so it stands in an encoder only")
         if decoder.words.position.padding is not None:
             raise SpecError("ModelSpec: a decoder's positions continue a cache, so they cannot skip padding")

@@ -297,8 +297,3 @@ def towers(spec: TowersSpec) -> Shapes:
         shapes |= under(name, stack(tower))
         shapes |= under(f"{name}_projection", linear(tower.hidden_size, spec.size, False))
     return shapes | {"similarity.scale": (1,)}
-
-
-def word_matrix(spec: ModelSpec, stack_name: str) -> str:
-    """Name of the word matrix that `stack_name` ("encoder" or "decoder") reads."""
-    return f"{'encoder' if spec.shared_embedding else stack_name}.embedding.word.weight"

@@ -1,6 +1,5 @@
 """A graph taken apart into components: which of its calls is which module of the twin."""
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -151,8 +150,8 @@ class Expansion:
         self._calls[path] = number + 1
         inner = self._inner(node, function, scope, path)
         parameters = {name.replace(".", "_"): name for name, _ in module.named_parameters()}
-        arguments = len(inspect.signature(module.forward).parameters)
         formals = list(function.input)
+        arguments = next((i for i, name in enumerate(formals) if name in parameters), len(formals))
         inner.parameters = {name: parameters[name] for name in formals[arguments:] if name in parameters}
         for index, formal in enumerate(formals[:arguments]):
             source = inner.names[formal]

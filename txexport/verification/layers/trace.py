@@ -76,7 +76,8 @@ class Trace:
                 bound = inspect.signature(module.forward).bind(*arguments, **named)
                 bound.apply_defaults()
                 results = output if isinstance(output, tuple) else (output,)
-                calls.setdefault(name, []).append(Seen(_arrays(bound.args), _arrays(results)))
+                given = (*bound.args, *bound.kwargs.values())
+                calls.setdefault(name, []).append(Seen(_arrays(given), _arrays(results)))
 
             hooks.append(module.register_forward_hook(hear, with_kwargs=True))
         try:
@@ -122,4 +123,6 @@ class Trace:
 
 
 def _arrays(values) -> Values:
-    return [value.numpy() if isinstance(value, Tensor) else None for value in values]
+    """Tensors as arrays; a dict of them, as a graph's function takes it, one by one."""
+    flat = [part for value in values for part in (value.values() if isinstance(value, dict) else [value])]
+    return [value.numpy() if isinstance(value, Tensor) else None for value in flat]

@@ -1,0 +1,161 @@
+"""Functions made by calls: a component's text runs once, and what it asks for becomes a function's inputs."""
+
+import functools
+import inspect
+import itertools
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from txgraphs import DOMAIN, OPSET
+from txgraphs._graph import Function, Place, Recorded
+
+Build = Callable[..., Any]
+
+
+class Operators:
+    """Standard operators by name, each call of which adds a node to a body.
+
+    `name` is what its value is called; several outputs are asked for by a list of names.
+    """
+
+    def __init__(self, graph: ir.Graph):
+        self._graph = graph
+
+    def __getattr__(self, operator: str) -> Build:
+        return functools.partial(self._add, operator)
+
+    def _add(
+        self, operator: str, *inputs: ir.Value | None, name: str | list[str] = "", **attributes: Any
+    ) -> Any:
+        names = [name or operator] if isinstance(name, str) else name
+        outputs = [ir.Value(name=output) for output in names]
+        self._graph.append(ir.node(operator, inputs, attributes, outputs=outputs, name=names[0]))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class Body:
+    """The body of a function under construction; a weight that it asks for is an input from then on."""
+
+    def __init__(self, inputs: Sequence[ir.Value]):
+        self.graph = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1})
+        self.op = Operators(self.graph)
+        self.called: list[Function] = []
+        self.weights: dict[str, ir.Value] = {}
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(self, name)
+
+    def weight(self, name: str) -> ir.Value:
+        """The weight called `name` by the component, `q.weight`, which is the input `q_weight`."""
+        if name not in self.weights:
+            self.weights[name] = ir.Value(name=name.replace(".", "_"))
+            self.graph.inputs.append(self.weights[name])
+        return self.weights[name]
+
+    def call(self, function: Function, *arguments: ir.Value | None, name: str = "", **attributes: Any) -> Any:
+        """One call node; a single output is called `name`, or after the function."""
+        label = name or str(function.function_ir.name)
+        names = [value.name for value in function.function_ir.outputs]
+        outputs = [ir.Value(name=label if len(names) == 1 else f"{label}.{output}") for output in names]
+        kind = str(function.function_ir.name)
+        node = ir.node(kind, arguments, attributes, domain=DOMAIN, outputs=outputs, name=label)
+        self.graph.append(node)
+        self.called.append(function)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def close(self, name: str, names: Sequence[str], results: Sequence[ir.Value]) -> Recorded:
+        """The function `name` whose outputs `names` are `results`."""
+        taken = Counter(str(value.name) for value in self.graph.inputs)
+        for output, result in zip(names, results, strict=True):
+            value = result if result.producer() else self.op.Identity(result)
+            value.name = _free(output, taken)
+            self.graph.outputs.append(value)
+        nodes: Counter[str] = Counter()
+        for node in self.graph:
+            node.name = _free(str(node.name), nodes)
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.name = _free(str(value.name), taken)
+        return Recorded(
+            ir.Function(DOMAIN, name, graph=self.graph, attributes=[]), self.called, [*self.weights]
+        )
+
+
+def _free(name: str, taken: Counter[str]) -> str:
+    """`name`, numbered where it is taken, and taken from now on."""
+    free = name
+    while taken[free]:
+        taken[name] += 1
+        free = f"{name}_{taken[name]}"
+    taken[free] += 1
+    return free
+
+
+def component(*outputs: str) -> Callable[[Build], Build]:
+    """Make a function of the graph out of one of Python, which gives the values `outputs`.
+
+    Its arguments are switches, then the place `g` where it stands, then values, of which some may be absent;
+    a dict holds several, and so does what follows `**`. The text runs once for equal switches and the same
+    absent values, whatever the place: its `g` is a Body, which it asks for weights by the component's names
+    for them, and where it stands they are those of the place.
+    """
+
+    def decorate(build: Build) -> Build:
+        signature = inspect.signature(build)
+        recorded: dict[tuple, Recorded] = {}
+
+        @functools.wraps(build)
+        def stand(*given: Any, **named: Any) -> Any:
+            bound = signature.bind(*given, **named)
+            bound.apply_defaults()
+            switches = itertools.takewhile(lambda name: name != "g", bound.arguments)
+            values, place = _values(bound), bound.arguments["g"]
+            key = (
+                *(bound.arguments[name] for name in switches),
+                *((name, value is None) for name, value in values.items()),
+            )
+            if key not in recorded:
+                recorded[key] = _record(build, bound, values, outputs)
+            function = recorded[key]
+            return place.call(function, *values.values(), *map(place.weight, function.weights))
+
+        return stand
+
+    return decorate
+
+
+def _values(bound: inspect.BoundArguments) -> dict[str, ir.Value | None]:
+    """What is given after `g`, by the names that it has in the function: `past_k` for past["k"]."""
+    values: dict[str, ir.Value | None] = {}
+    for name, value in itertools.islice(bound.arguments.items(), list(bound.arguments).index("g") + 1, None):
+        if isinstance(value, dict):
+            values |= {f"{_prefix(bound, name)}{key}": part for key, part in value.items()}
+        else:
+            values[name] = value
+    return values
+
+
+def _prefix(bound: inspect.BoundArguments, name: str) -> str:
+    several = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+    return "" if several else f"{name}_"
+
+
+def _record(
+    build: Build, bound: inspect.BoundArguments, values: Mapping[str, ir.Value | None], outputs: Sequence[str]
+) -> Recorded:
+    """The function that `build` makes of inputs in place of the values."""
+    inputs = {name: ir.Value(name=name) for name in values}
+    present = {name: None if values[name] is None else inputs[name] for name in values}
+    body = Body([*inputs.values()])
+    arguments = dict(bound.arguments) | {"g": body}
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            arguments[name] = {key: present[f"{_prefix(bound, name)}{key}"] for key in value}
+        elif name in present:
+            arguments[name] = present[name]
+    inner = inspect.BoundArguments(bound.signature, OrderedDict(arguments))
+    results = build(*inner.args, **inner.kwargs)
+    return body.close(build.__name__, outputs, results if isinstance(results, tuple) else (results,))
