@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import cache_names, names
 from txexport.spec import Cache, EmbeddingSpec, HeadKind, ModelSpec
 from txmodels.attention import CrossKeyValue
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
@@ -58,7 +59,9 @@ class Model(nn.Module):
             choices, token_type_ids = input_ids.shape[1], _flat(token_type_ids)
             input_ids, attention_mask = input_ids.flatten(0, 1), attention_mask.flatten(0, 1)
             x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
-            return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
+            return {
+                names.LOGITS: self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)
+            }
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
         if self.spec.start is not None:
             x = self._read_again(x, input_ids, attention_mask)
@@ -78,7 +81,11 @@ class Model(nn.Module):
         if not self.spec.distilled:
             return self._outputs(x, None, None)
         first, second = self.head(x, None, None), self.distilled(x[:, 1:], None, None)  # (B, labels)
-        return {"logits": (first + second) / 2, "cls_logits": first, "distillation_logits": second}
+        return {
+            names.LOGITS: (first + second) / 2,
+            names.CLS_LOGITS: first,
+            names.DISTILLATION_LOGITS: second,
+        }
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -86,23 +93,22 @@ class Model(nn.Module):
         if self.spec.head.kind == HeadKind.MASKED_LM:
             logits = self.head(x, self.encoder.words)
             if self.spec.next_sentence is None:
-                return {"logits": logits}
+                return {names.LOGITS: logits}
             pair = self.next_sentence(x, input_ids, attention_mask)
-            return {"prediction_logits": logits, "seq_relationship_logits": pair}
+            return {names.PREDICTION_LOGITS: logits, names.SEQ_RELATIONSHIP_LOGITS: pair}
         if self.spec.head.kind == HeadKind.SPANS:
             start_logits, end_logits = self.head(x)
-            return {"start_logits": start_logits, "end_logits": end_logits}
+            return {names.START_LOGITS: start_logits, names.END_LOGITS: end_logits}
         if self.spec.head.kind == HeadKind.SEQUENCE:
-            return {"logits": self.head(x, input_ids, attention_mask)}
+            return {names.LOGITS: self.head(x, input_ids, attention_mask)}
         if self.spec.head.kind == HeadKind.TOKENS:
-            return {"logits": self.head(x)}
-        outputs = {"last_hidden_state": x}
+            return {names.LOGITS: self.head(x)}
+        outputs = {names.LAST_HIDDEN_STATE: x}
         if self.spec.pooler:
-            outputs["pooler_output"] = self.pooler(x)
+            outputs[names.POOLER_OUTPUT] = self.pooler(x)
         if self.spec.generates:
             for i, cross in enumerate(self.cross):
-                k, v = cross(x)
-                outputs |= {f"present.{i}.encoder.key": k, f"present.{i}.encoder.value": v}
+                outputs |= zip(cache_names.present(i, cache_names.ENCODER), cross(x), strict=True)
         return outputs
 
     def decode(

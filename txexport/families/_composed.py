@@ -5,22 +5,15 @@ Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no o
 
 from collections.abc import Set
 
+from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families._config import Config
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, parameters, serialization
+from txexport.spec import EmbeddingSpec, ModelSpec, parameters, serialization
 
-HEADS = {
-    HeadKind.NONE: "feature-extraction",
-    HeadKind.MASKED_LM: "fill-mask",
-    HeadKind.SEQUENCE: "text-classification",
-    HeadKind.TOKENS: "token-classification",
-    HeadKind.SPANS: "question-answering",
-    HeadKind.CHOICES: "multiple-choice",
-    HeadKind.CAUSAL_LM: "text-generation",
-}
-OTHERS = ("text2text-generation",)
-TASKS = {task: (task,) for task in (*HEADS.values(), *OTHERS)}
+PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
+TRANSLATION = "text2text-generation"  # of an encoder and a decoder, under the head of a decoder alone
+TASKS = {task: (task,) for task in (*PLAIN, TRANSLATION)}
 
 NAMING = Naming()
 
@@ -33,8 +26,8 @@ def task_of(spec: ModelSpec) -> str:
             "a Transformer put together by hand reads text, under one head; save this one like a checkpoint"
         )
     if spec.encoder is not None and spec.decoder is not None:
-        return OTHERS[0]
-    return HEADS[spec.head.kind]
+        return TRANSLATION
+    return tasks.of_head(spec.head.kind).name
 
 
 def config(spec: ModelSpec) -> dict:
