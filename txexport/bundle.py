@@ -27,7 +27,7 @@ READ = re.compile(  # what a loaded bundle looks for by itself
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
     r"|.+/(config\.json|dense\.npz)"
 )
-MODULE = re.compile(r"[0-9]+_\w+")  # a folder of sentence-transformers' modules, which export copies
+MODULE = re.compile(r"[0-9]\w*")  # a folder of sentence-transformers' modules, which export copies
 # What model hubs and systems put beside, and nothing reads.
 UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
 DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
