@@ -307,10 +307,8 @@ def test_module_s_outputs_are_matched_by_name_or_place(plain):
 
 def test_module_by_the_name_of_its_function(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = (
-        "import test_compare\ndef make(): return test_compare.Tuple({!r})\ndef fail(): raise OSError('no')\n"
-    )
-    Path("own_models.py").write_text(code.format(str(plain)))
+    code = f"from {__name__} import Tuple\ndef make(): return Tuple({str(plain)!r})\n"
+    Path("own_models.py").write_text(f"{code}def fail(): raise OSError('no')\n")
     assert invoke(plain, "own_models:make")[0] == 0
     for place, said in (
         ("own_models:fail", "cannot be called: OSError: no"),
