@@ -432,4 +432,4 @@ def test_a_towers_dict_counts_before_its_config(copy_of):
     config = json.loads((folder / "config.json").read_text())
     config["text_config_dict"] = config["text_config"] | {"hidden_act": "relu"}
     (folder / "config.json").write_text(json.dumps(config))
-    assert understand(folder).spec.towers.text.blocks[0].feed_forward.activation == "relu"
+    assert understand(folder).spec.text.blocks[0].feed_forward.activation == "relu"

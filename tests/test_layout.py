@@ -171,7 +171,7 @@ SPECIALISED = {
     "linear.py": {"linear_bias", "linear_plain"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "tanh"},
     "towers.py": {"text_vectors", "image_vectors", "similarity_model"},
-    "model.py": {"models", "encoder_model", "decoder_model", "tower_models"},
+    "model.py": {"models", "encoder_model", "decoder_model", "dual_encoder_models"},
 }
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from txexport.arguments import check_fields
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, stays_inside
-from txexport.spec import ModelSpec
+from txexport.spec import DualEncoderSpec, EncoderDecoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
 
 MANIFEST = "txexport.json"
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 WEIGHTS = "weights.safetensors"
-FORMAT = 3
+FORMAT = 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
@@ -258,9 +258,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _roles(spec: ModelSpec) -> set[str]:
     """The graphs that a model has."""
-    if spec.towers is not None:
+    if isinstance(spec, DualEncoderSpec):
         return {"text_model", "vision_model", "similarity_model"}
-    if spec.generates and spec.encoder is not None:
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
         return {"encoder_model", "decoder_model"}
     return {"model"}
 

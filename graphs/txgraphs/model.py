@@ -1,10 +1,22 @@
 """Whole models, put together from a spec."""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import onnx_ir as ir
 
-from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, TowersSpec
+from txexport.spec import (
+    AttentionSpec,
+    Cache,
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    ModelSpec,
+    PatchSpec,
+    SignalStackSpec,
+)
 from txexport.spec.parameters import word_matrix
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
@@ -21,26 +33,31 @@ Tensors = Mapping[str, ir.TensorProtocol]
 
 def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     """The graphs of a model by role, with weights taken from `tensors` by parameter name."""
-    if spec.towers is not None:
-        return tower_models(spec.towers, tensors)
-    if not spec.generates:
-        return {"model": encoder_model(spec, tensors)}
-    if spec.encoder is None:
-        return {"model": decoder_model(spec, cache, tensors)}
-    return {
-        "encoder_model": encoder_model(spec, tensors),
-        "decoder_model": decoder_model(spec, cache, tensors),
-    }
+    match spec:
+        case EncoderSpec():
+            return {"model": encoder_model(spec, tensors)}
+        case DecoderSpec():
+            return {"model": decoder_model(spec, cache, tensors)}
+        case EncoderDecoderSpec() if not spec.generates:
+            return {"model": encoder_model(spec, tensors)}
+        case EncoderDecoderSpec():
+            return {
+                "encoder_model": encoder_model(spec, tensors),
+                "decoder_model": decoder_model(spec, cache, tensors),
+            }
+        case DualEncoderSpec():
+            return dual_encoder_models(spec, tensors)
+        case _:
+            assert_never(spec)
 
 
-def tower_models(spec: TowersSpec, tensors: Tensors) -> dict[str, Graph]:
+def dual_encoder_models(spec: DualEncoderSpec, tensors: Tensors) -> dict[str, Graph]:
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' Towers."""
     text, vision = Graph("text_model", tensors), Graph("vision_model", tensors)
     inputs = {name: text.input(name, INT, TOKENS) for name in ("input_ids", "attention_mask")}
     x = encoder(spec.text, text, inputs, "text.embedding.word.weight", "text")
     vectors = text_vectors(spec, text, x, (inputs["input_ids"], inputs["attention_mask"]))
     text.output(vectors, "text_embeds", FLOAT, ("batch_size", spec.size))
-    assert isinstance(spec.vision.embedding, PatchSpec)
     name, sizes = spec.vision.embedding.input
     x = signal_encoder(spec.vision, vision, vision.input(name, FLOAT, ("batch_size", *sizes)), "vision")
     vision.output(image_vectors(vision, x), "image_embeds", FLOAT, ("batch_size", spec.size))
@@ -51,18 +68,17 @@ def tower_models(spec: TowersSpec, tensors: Tensors) -> dict[str, Graph]:
     }
 
 
-def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
+def encoder_model(spec: EncoderSpec | EncoderDecoderSpec, tensors: Tensors) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
-    assert spec.encoder is not None
     graph = Graph("encoder_model" if spec.generates else "model", tensors)
-    if not isinstance(spec.encoder.embedding, EmbeddingSpec):
+    if isinstance(spec.encoder, SignalStackSpec):
         name, sizes = spec.encoder.embedding.input
         x = signal_encoder(spec.encoder, graph, graph.input(name, FLOAT, ("batch_size", *sizes)))
         free = isinstance(spec.encoder.embedding, PatchSpec) and spec.encoder.embedding.any_size
         length = "sequence_length" if free else spec.encoder.embedding.length
         _head_outputs(spec, graph, x, "", ("batch_size", length), {}, None)
     else:
-        names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.words.segments > 1)
+        names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.embedding.segments > 1)
         names += ["global_attention_mask"] * spec.encoder.global_tokens
         shape, word = SOURCE if spec.generates else TOKENS, word_matrix(spec, "encoder")
         if spec.head.kind == HeadKind.CHOICES:
@@ -70,20 +86,20 @@ def encoder_model(spec: ModelSpec, tensors: Tensors) -> Graph:
         else:
             inputs, choices = {name: graph.input(name, INT, shape) for name in names}, None
         x = encoder(spec.encoder, graph, inputs, word)
-        if spec.start is not None:
-            x = _read_again(spec, graph, x, inputs)
+        match spec:
+            case EncoderDecoderSpec(decoder_start_token_id=int(start)):
+                x = _read_again(spec, start, graph, x, inputs)
         _head_outputs(spec, graph, x, word, shape, inputs, choices)
-    if spec.generates:
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
         for layer, (crossed, pair) in enumerate(_cross(spec, graph, x)):
             _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", _source_length(spec))
     return graph
 
 
 def _cross(
-    spec: ModelSpec, graph: Graph, x: ir.Value
+    spec: EncoderDecoderSpec, graph: Graph, x: ir.Value
 ) -> list[tuple[AttentionSpec, tuple[ir.Value, ir.Value]]]:
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
-    assert spec.decoder is not None
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
     return [
         (kind, graph.call(cross_key_value(kind), x, under=f"cross.{layer}"))
@@ -91,15 +107,16 @@ def _cross(
     ]
 
 
-def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]) -> ir.Value:
+def _read_again(
+    spec: EncoderDecoderSpec, start: int, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
+) -> ir.Value:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
-    assert spec.decoder is not None
     op, input_ids = graph.builder.op, inputs["input_ids"]
     batch = op.Shape(input_ids, start=0, end=1)
-    start = op.Expand(graph.constant("first", [spec.start or 0]), op.Concat(batch, [1], axis=0))  # (B, 1)
+    first = op.Expand(graph.constant("first", [start]), op.Concat(batch, [1], axis=0))  # (B, 1)
     before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
     again = {
-        "input_ids": op.Concat(start, before, axis=1),
+        "input_ids": op.Concat(first, before, axis=1),
         "encoder_attention_mask": inputs["attention_mask"],
     }
     past = []
@@ -111,11 +128,10 @@ def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir
     return x
 
 
-def _source_length(spec: ModelSpec) -> str | int:
+def _source_length(spec: EncoderDecoderSpec) -> str | int:
     """How many vectors an encoder gives its decoder: of a sound always as many."""
-    assert spec.encoder is not None
-    embedding = spec.encoder.embedding
-    return "encoder_sequence_length" if isinstance(embedding, EmbeddingSpec) else embedding.length
+    encoder = spec.encoder
+    return encoder.embedding.length if isinstance(encoder, SignalStackSpec) else "encoder_sequence_length"
 
 
 def _choices(graph: Graph, names: list[str]) -> tuple[dict[str, ir.Value], ir.Value]:
@@ -130,7 +146,7 @@ def _choices(graph: Graph, names: list[str]) -> tuple[dict[str, ir.Value], ir.Va
 
 
 def _head_outputs(
-    spec: ModelSpec,
+    spec: EncoderSpec | EncoderDecoderSpec,
     graph: Graph,
     x: ir.Value,
     word: str,
@@ -141,37 +157,41 @@ def _head_outputs(
     """What an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
     head, batch, op = spec.head, shape[0], graph.builder.op
     tokens = inputs.get("input_ids"), inputs.get("attention_mask")
-    if head.kind == HeadKind.MASKED_LM:
-        logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
-        name = "logits" if spec.next_sentence is None else "prediction_logits"
-        graph.output(logits, name, FLOAT, (*shape, spec.stack.words.vocab_size))
-        if spec.next_sentence is not None:
-            pair = graph.call(sequence_head(spec.next_sentence), x, *tokens, under="next_sentence")
-            graph.output(pair, "seq_relationship_logits", FLOAT, (batch, spec.next_sentence.labels))
-    elif head.kind == HeadKind.SEQUENCE:
-        logits = graph.call(sequence_head(head), x, *tokens, under="head")
-        if spec.distilled:
-            logits = _distilled(spec, graph, x, logits)
-        graph.output(logits, "logits", FLOAT, (batch, head.labels))
-    elif head.kind == HeadKind.CHOICES:
-        scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
-        graph.output(op.Reshape(scores, choices), "logits", FLOAT, (batch, "num_choices"))
-    elif head.kind == HeadKind.TOKENS:
-        logits = graph.call(token_head(head), x, under="head")
-        graph.output(logits, "logits", FLOAT, (*shape, head.labels))
-    elif head.kind == HeadKind.SPANS:
-        start_logits, end_logits = graph.call(span_head(head), x, under="head")
-        graph.output(start_logits, "start_logits", FLOAT, shape)
-        graph.output(end_logits, "end_logits", FLOAT, shape)
-    else:
-        assert spec.encoder is not None
-        width = spec.encoder.hidden_size
-        graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
-        if spec.pooler:
-            graph.output(graph.call(pooler(), x, under="pooler"), "pooler_output", FLOAT, (batch, width))
+    match head.kind:
+        case HeadKind.MASKED_LM:
+            logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
+            second = spec.next_sentence if isinstance(spec, EncoderSpec) else None
+            name = "logits" if second is None else "prediction_logits"
+            graph.output(logits, name, FLOAT, (*shape, spec.vocab_size))
+            if second is not None:
+                pair = graph.call(sequence_head(second), x, *tokens, under="next_sentence")
+                graph.output(pair, "seq_relationship_logits", FLOAT, (batch, second.labels))
+        case HeadKind.SEQUENCE:
+            logits = graph.call(sequence_head(head), x, *tokens, under="head")
+            if isinstance(spec, EncoderSpec) and spec.distilled:
+                logits = _distilled(spec, graph, x, logits)
+            graph.output(logits, "logits", FLOAT, (batch, head.labels))
+        case HeadKind.CHOICES:
+            scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
+            graph.output(op.Reshape(scores, choices), "logits", FLOAT, (batch, "num_choices"))
+        case HeadKind.TOKENS:
+            logits = graph.call(token_head(head), x, under="head")
+            graph.output(logits, "logits", FLOAT, (*shape, head.labels))
+        case HeadKind.SPANS:
+            start_logits, end_logits = graph.call(span_head(head), x, under="head")
+            graph.output(start_logits, "start_logits", FLOAT, shape)
+            graph.output(end_logits, "end_logits", FLOAT, shape)
+        case HeadKind.NONE | HeadKind.CAUSAL_LM:  # the latter is the decoder's
+            width = spec.encoder.hidden_size
+            graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
+            if isinstance(spec, EncoderSpec) and spec.pooler:
+                pooled = graph.call(pooler(), x, under="pooler")
+                graph.output(pooled, "pooler_output", FLOAT, (batch, width))
+        case _:
+            assert_never(head.kind)
 
 
-def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> ir.Value:
+def _distilled(spec: EncoderSpec, graph: Graph, x: ir.Value, first: ir.Value) -> ir.Value:
     """The average of the first token's scores (B,labels) and the second's, both of which come out too."""
     op, shape = graph.builder.op, ("batch_size", spec.head.labels)
     rest = op.Slice(x, [1], op.Shape(x, start=1, end=2), [1])  # (B, S - 1, W)
@@ -182,10 +202,9 @@ def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> i
     return logits
 
 
-def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
+def decoder_model(spec: DecoderSpec | EncoderDecoderSpec, cache: Cache, tensors: Tensors) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
-    assert spec.decoder is not None
-    static, crossed = cache == Cache.STATIC, spec.decoder.crossed
+    static, crossed = cache == Cache.STATIC, isinstance(spec, EncoderDecoderSpec)
     graph = Graph("decoder_model" if crossed else "model", tensors)
     inputs = {"input_ids": graph.input("input_ids", INT, TOKENS)}
     if static:
@@ -194,7 +213,7 @@ def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
     elif not crossed:
         inputs["attention_mask"] = graph.input("attention_mask", INT, ("batch_size", "total_sequence_length"))
         inputs["position_ids"] = graph.input("position_ids", INT, TOKENS)
-    source = _source_length(spec) if crossed else 0
+    source = _source_length(spec) if isinstance(spec, EncoderDecoderSpec) else 0
     if isinstance(source, str):  # a sound has no padding
         inputs["encoder_attention_mask"] = graph.input("encoder_attention_mask", INT, SOURCE)
     own = ".decoder" if crossed else ""
@@ -210,7 +229,7 @@ def decoder_model(spec: ModelSpec, cache: Cache, tensors: Tensors) -> Graph:
     head = causal_lm_head(spec.head, static)
     logits = graph.call(head, x, inputs.get("logits_indices"), graph.weight(word), under="head")
     length = "logits_length" if static else "sequence_length"
-    graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.decoder.words.vocab_size))
+    graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.vocab_size))
     for layer, (block, pair) in enumerate(zip(spec.decoder.layers, present, strict=True)):
         _cache_outputs(graph, block.dense, pair, f"present.{layer}{own}", after)
     return graph

@@ -1,5 +1,7 @@
 """Stacks of layers, put together from a spec: one graph function call a component and layer."""
 
+from typing import assert_never
+
 import onnx_ir as ir
 
 from txexport.spec import (
@@ -8,9 +10,11 @@ from txexport.spec import (
     Cache,
     ExpertsSpec,
     PatchSpec,
+    RelativeSpec,
     RotarySpec,
+    SignalStackSpec,
     SoundSpec,
-    StackSpec,
+    TextStackSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, encoder_block
@@ -26,11 +30,11 @@ KeyValues = list[tuple[ir.Value, ir.Value]]
 
 
 def encoder(
-    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str, stack: str = "encoder"
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str, stack: str = "encoder"
 ) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
-    op, padding = graph.builder.op, spec.words.position.padding
+    op, padding = graph.builder.op, spec.embedding.position.padding
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
@@ -61,13 +65,15 @@ def encoder(
     return x
 
 
-def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, name: str = "encoder") -> ir.Value:
+def signal_encoder(spec: SignalStackSpec, graph: Graph, signal: ir.Value, name: str = "encoder") -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
-    if isinstance(spec.embedding, PatchSpec):
-        x = graph.call(patch_embedding(spec.embedding), signal, under=f"{name}.embedding")
-    else:
-        assert isinstance(spec.embedding, SoundSpec)
-        x = graph.call(sound_embedding(spec.embedding), signal, under=f"{name}.embedding")
+    match spec.embedding:
+        case PatchSpec() as patches:
+            x = graph.call(patch_embedding(patches), signal, under=f"{name}.embedding")
+        case SoundSpec() as sound:
+            x = graph.call(sound_embedding(sound), signal, under=f"{name}.embedding")
+        case kind:
+            assert_never(kind)
     for layer, block in enumerate(spec.layers):
         x = graph.call(encoder_block(block), x, None, None, None, under=f"{name}.layers.{layer}")
     if spec.final_norm is not None:
@@ -76,7 +82,7 @@ def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, name: str = 
 
 
 def decoder(
-    spec: StackSpec,
+    spec: TextStackSpec,
     cache: Cache,
     graph: Graph,
     inputs: dict[str, ir.Value],
@@ -113,7 +119,7 @@ def decoder(
 
 
 def _over_cache(
-    spec: StackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
+    spec: TextStackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
 ) -> tuple[ir.Value, dict[int | None, ir.Value]]:
     """Positions of new tokens (B,S), and by window, where a layer needs one, the mask over the cache."""
     input_ids, op = inputs["input_ids"], graph.builder.op
@@ -142,7 +148,7 @@ def _over_cache(
     return given, masks
 
 
-def _windows(spec: StackSpec, masked: bool = False) -> list[int | None]:
+def _windows(spec: TextStackSpec, masked: bool = False) -> list[int | None]:
     """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
     kinds = [block.dense for block in spec.blocks if not block.sparse]
     return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
@@ -157,18 +163,18 @@ def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value
 
 
 def _embed(
-    spec: StackSpec, graph: Graph, stack: str, word: str, places: ir.Value, inputs: dict[str, ir.Value]
+    spec: TextStackSpec, graph: Graph, stack: str, word: str, places: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
     """The embedding call; its word matrix may be another stack's."""
     segments = inputs.get("token_type_ids")
-    masked = spec.words.masked or spec.words.dropped is not None
+    masked = spec.embedding.masked or spec.embedding.dropped is not None
     mask = inputs.get("attention_mask") if masked else None
     tokens = inputs["input_ids"], places, segments, mask
-    return graph.call(embedding(spec.words), *tokens, graph.weight(word), under=f"{stack}.embedding")
+    return graph.call(embedding(spec.embedding), *tokens, graph.weight(word), under=f"{stack}.embedding")
 
 
 def _rotations(
-    spec: StackSpec, graph: Graph, places: ir.Value
+    spec: TextStackSpec, graph: Graph, places: ir.Value
 ) -> dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]]:
     """Cosines and sines for every way of rotating that a layer has."""
     found: dict[RotarySpec | None, tuple[ir.Value | None, ir.Value | None]] = {}
@@ -178,15 +184,18 @@ def _rotations(
 
 
 def _bias(
-    spec: StackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
+    spec: TextStackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
 ) -> ir.Value:
     """The mask, with the bias of relative positions where there is one."""
-    if spec.relative is None:
-        return mask
-    if isinstance(spec.relative, AlibiSpec):
-        bias = graph.call(alibi(spec.relative), queries, keys, name="alibi")
-    else:
-        bias = graph.call(relative_bias(spec.relative), queries, keys, under=f"{stack}.relative")
+    match spec.relative:
+        case None:
+            return mask
+        case AlibiSpec() as kind:
+            bias = graph.call(alibi(kind), queries, keys, name="alibi")
+        case RelativeSpec() as kind:
+            bias = graph.call(relative_bias(kind), queries, keys, under=f"{stack}.relative")
+        case unknown:
+            assert_never(unknown)
     return graph.call(biased_mask, bias, mask, name="biased_mask")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import Pick, TowersSpec
+from txexport.spec import DualEncoderSpec, Pick
 from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.heads import pick
@@ -33,9 +33,11 @@ def similarity(text_embeds, image_embeds, scale):
     return logits_per_text, logits_per_image
 
 
-def text_vectors(spec: TowersSpec, graph: Graph, x: ir.Value, tokens: tuple[ir.Value, ir.Value]) -> ir.Value:
+def text_vectors(
+    spec: DualEncoderSpec, graph: Graph, x: ir.Value, tokens: tuple[ir.Value, ir.Value]
+) -> ir.Value:
     """Hidden states x (T,S,W), input_ids and attention_mask (T,S) -> text_embeds (T,size)."""
-    picked = graph.call(pick(spec.pick, spec.mark), x, *tokens, name="text.pick")
+    picked = graph.call(pick(spec.pick, spec.eos_token_id), x, *tokens, name="text.pick")
     return graph.call(unit, graph.call(linear(False), picked, under="text_projection"), name="text.unit")
 
 
@@ -45,7 +47,7 @@ def image_vectors(graph: Graph, x: ir.Value) -> ir.Value:
     return graph.call(unit, graph.call(linear(False), picked, under="vision_projection"), name="vision.unit")
 
 
-def similarity_model(spec: TowersSpec, tensors: Tensors) -> Graph:
+def similarity_model(spec: DualEncoderSpec, tensors: Tensors) -> Graph:
     """text_embeds (T,size), image_embeds (I,size) -> logits_per_text (T,I), logits_per_image (I,T)."""
     graph, number = Graph("similarity_model", tensors), ir.DataType.FLOAT
     texts = graph.input("text_embeds", number, ("text_batch_size", spec.size))

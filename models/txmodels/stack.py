@@ -1,6 +1,7 @@
 """Stacks of layers, put together from a spec."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +10,12 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    EmbeddingSpec,
     PatchSpec,
     RelativeSpec,
     RotarySpec,
+    SignalStackSpec,
     SoundSpec,
-    StackSpec,
+    TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
@@ -29,12 +30,12 @@ Rotations = dict[RotarySpec | None, tuple[Tensor | None, Tensor | None]]
 
 
 class _Stack(nn.Module):
-    """The parts that encoders and decoders share."""
+    """The parts that encoders and decoders of tokens share."""
 
-    def __init__(self, spec: StackSpec, blocks: Iterable[nn.Module]):
+    def __init__(self, spec: TextStackSpec, blocks: Iterable[nn.Module]):
         super().__init__()
         self.spec = spec
-        self.embedding = _embedding(spec.embedding)
+        self.embedding = Embedding(spec.embedding)
         if isinstance(spec.relative, RelativeSpec):
             self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
         self.layers = nn.ModuleList(blocks)
@@ -42,17 +43,20 @@ class _Stack(nn.Module):
 
     @property
     def words(self) -> Tensor:
-        """The word matrix (V,W) of a stack that reads tokens."""
-        assert isinstance(self.embedding, Embedding)
+        """The word matrix (V,W)."""
         return self.embedding.word.weight
 
     def biased(self, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """The mask (B,1,S,T), with the bias of relative positions (B,N,S,T) where there is one."""
-        if self.spec.relative is None:
-            return mask
-        if isinstance(self.spec.relative, AlibiSpec):
-            return biased_mask(alibi(self.spec.relative, queries, keys), mask)
-        return biased_mask(self.relative(queries, keys), mask)
+        match self.spec.relative:
+            case None:
+                return mask
+            case AlibiSpec() as kind:
+                return biased_mask(alibi(kind, queries, keys), mask)
+            case RelativeSpec():
+                return biased_mask(self.relative(queries, keys), mask)
+            case unknown:
+                assert_never(unknown)
 
     def rotations(self, places: Tensor) -> Rotations:
         """Cosines and sines for every way of rotating that a layer has."""
@@ -63,7 +67,7 @@ class _Stack(nn.Module):
 class Encoder(_Stack):
     """A stack that reads a whole sequence at once."""
 
-    def __init__(self, spec: StackSpec):
+    def __init__(self, spec: TextStackSpec):
         super().__init__(spec, map(_encoder_block, spec.layers))
 
     def forward(
@@ -75,7 +79,7 @@ class Encoder(_Stack):
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
         tokens = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
-        padding = self.spec.words.position.padding
+        padding = self.spec.embedding.position.padding
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
@@ -103,11 +107,15 @@ class Encoder(_Stack):
         return padding_mask(attention_mask, input_ids)
 
 
-class SignalEncoder(_Stack):
+class SignalEncoder(nn.Module):
     """A stack that reads a whole image or sound at once."""
 
-    def __init__(self, spec: StackSpec):
-        super().__init__(spec, map(EncoderBlock, spec.layers))
+    def __init__(self, spec: SignalStackSpec):
+        super().__init__()
+        self.spec = spec
+        self.embedding = _signal_embedding(spec.embedding)
+        self.layers = nn.ModuleList(map(EncoderBlock, spec.layers))
+        self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     def forward(self, signal: Tensor) -> Tensor:
         """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W)."""
@@ -121,7 +129,7 @@ class SignalEncoder(_Stack):
 class Decoder(_Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
-    def __init__(self, spec: StackSpec, cache: Cache):
+    def __init__(self, spec: TextStackSpec, cache: Cache):
         super().__init__(spec, (DecoderBlock(block, cache) for block in spec.layers))
         self.static = cache == Cache.STATIC
 
@@ -177,10 +185,14 @@ class Decoder(_Stack):
         return x, present
 
 
-def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
-    if isinstance(spec, PatchSpec):
-        return PatchEmbedding(spec)
-    return SoundEmbedding(spec) if isinstance(spec, SoundSpec) else Embedding(spec)
+def _signal_embedding(spec: PatchSpec | SoundSpec) -> nn.Module:
+    match spec:
+        case PatchSpec():
+            return PatchEmbedding(spec)
+        case SoundSpec():
+            return SoundEmbedding(spec)
+        case _:
+            assert_never(spec)
 
 
 def _encoder_block(spec: BlockSpec) -> nn.Module:

@@ -26,7 +26,7 @@ from txexport.checkpoints.weight_map import check_finite
 from txexport.errors import CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import Progress, WeightFile
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache, DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import to_dict
 
 # What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
@@ -94,10 +94,8 @@ def export(
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:
     """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
-    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
-    if spec.towers is not None:
-        stacks = {"text": spec.towers.text}
-    return {name: stack.limit for name, stack in stacks.items() if stack is not None}
+    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
+    return {name: stack.limit for name, stack in stacks.items()}
 
 
 def versions() -> dict[str, str]:

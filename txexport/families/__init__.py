@@ -98,11 +98,8 @@ def _spec(family: ModuleType, config: Config, task: str, names: Stored) -> Model
         spec = family.spec(config, task, names)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{config.path} describes no model: {error!r}") from error
-    stacks = [spec.encoder, spec.decoder, *((spec.towers.text, spec.towers.vision) if spec.towers else ())]
     layers = sum(
-        stack.num_layers * max(_experts(block) for block in stack.blocks)
-        for stack in stacks
-        if stack is not None
+        stack.num_layers * max(_experts(block) for block in stack.blocks) for stack in spec.stacks.values()
     )
     if layers > 2 * config.room.count:  # two stacks of them
         raise CheckpointError(

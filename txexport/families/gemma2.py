@@ -10,15 +10,16 @@ from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Gemma2")
@@ -26,7 +27,7 @@ TASKS = _causal.tasks("Gemma2")
 NAMING = llama.NAMING
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.assuming(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
@@ -55,7 +56,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         )
         for local in config.local_layers(lambda layer: layer % 2 == 0)
     ]
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -75,7 +76,7 @@ def _cap(config: Config, key: str, default: float) -> float | None:
     return None if key in config.values and config.values[key] is None else config.number(key, default)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with the norms under other names; their scales are stored less 1."""
     stack, found = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"

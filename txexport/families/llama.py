@@ -10,16 +10,17 @@ from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     ExpertsSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Llama")
@@ -27,7 +28,7 @@ TASKS = _causal.tasks("Llama")
 NAMING = Naming("model.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     bias = config.flag("attention_bias", False)
     return decoder_spec(
@@ -46,7 +47,7 @@ def decoder_spec(
     head_norm: bool = False,
     mixture: Callable[[FeedForwardSpec], ExpertsSpec] | None = None,
     fraction: str | None = None,
-) -> ModelSpec:
+) -> EncoderSpec | DecoderSpec:
     """LLaMA's architecture with what its descendants vary; `windows` are the layers' in turn.
 
     `mixture` makes a mixture of experts of the feed-forward network; `fraction` is a name for the part of a
@@ -73,7 +74,7 @@ def decoder_spec(
         width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
     )
     position = PositionSpec(PositionKind.NONE, most)
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
         shortest(
             BlockSpec(
@@ -90,7 +91,7 @@ def decoder_spec(
     return _causal.model(config, task, stack, tied=False)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

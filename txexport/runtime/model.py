@@ -111,13 +111,9 @@ class Model:
     def vocabulary(self, role: str) -> int:
         """The number of token ids that a graph knows."""
         spec = self.manifest.spec
-        if role == "text_model":
-            stack = spec["towers"]["text"]
-        else:
-            stack = (
-                spec[role.removesuffix("_model")] if role != "model" else spec["encoder"] or spec["decoder"]
-            )
-        return stack["embedding"]["vocab_size"]
+        alone = "encoder" if "encoder" in spec else "decoder"
+        stack = alone if role == "model" else role.removesuffix("_model")
+        return spec[stack]["embedding"]["vocab_size"]
 
     @cached_property
     def text(self) -> Text:

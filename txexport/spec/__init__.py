@@ -28,8 +28,9 @@ from txexport.spec.embedding import (
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
-from txexport.spec.model import ModelSpec, StackSpec, TowersSpec
+from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
@@ -38,7 +39,11 @@ __all__ = [
     "AttentionSpec",
     "BlockSpec",
     "Cache",
+    "DecoderSpec",
+    "DualEncoderSpec",
     "EmbeddingSpec",
+    "EncoderDecoderSpec",
+    "EncoderSpec",
     "ExpertsSpec",
     "Factored",
     "FeedForwardSpec",
@@ -59,9 +64,10 @@ __all__ = [
     "RelativeSpec",
     "RotarySpec",
     "Sharing",
+    "SignalStackSpec",
     "SoundSpec",
     "SparseAttentionSpec",
     "StackSpec",
     "StridedAttentionSpec",
-    "TowersSpec",
+    "TextStackSpec",
 ]

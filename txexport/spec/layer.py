@@ -97,5 +97,6 @@ class BlockSpec:
     @property
     def dense(self) -> AttentionSpec:
         """The attention of a block that is not sparse."""
-        assert isinstance(self.attention, AttentionSpec)
+        if not isinstance(self.attention, AttentionSpec):
+            raise SpecError(f"BlockSpec: {type(self.attention).__name__} is sparse")
         return self.attention

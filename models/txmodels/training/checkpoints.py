@@ -14,7 +14,7 @@ from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import FLOATS, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
-from txexport.spec import Cache
+from txexport.spec import Cache, DualEncoderSpec
 from txmodels.model import Model
 from txmodels.towers import Towers
 
@@ -26,8 +26,8 @@ def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAM
 
     Parameters that the checkpoint does not keep, such as sinusoids, are not to be trained.
     """
-    towers = resolved.spec.towers
-    model = Model(resolved.spec, cache) if towers is None else Towers(towers)
+    spec = resolved.spec
+    model: Model | Towers = Towers(spec) if isinstance(spec, DualEncoderSpec) else Model(spec, cache)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             weight = resolved.weights[name]
@@ -107,7 +107,7 @@ def _renamed(
 ) -> dict[str, torch.Tensor]:
     """The tensors of `checkpoint`, those that its task reads with the numbers of parameters `own`."""
     resolved = families.understand(checkpoint, task)
-    if model.spec not in (resolved.spec, resolved.spec.towers):
+    if model.spec != resolved.spec:
         raise CheckpointError(f"{checkpoint.folder} is of another architecture than the model to be saved")
     floats = [name for name, tensor in checkpoint.tensors.items() if tensor.dtype in FLOATS]
     stored = {name: checkpoint.read(name).copy() for name in floats}

@@ -10,7 +10,15 @@ from txexport.errors import BundleError, InputError
 from txexport.runtime import Model
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    ModelSpec,
+    TextStackSpec,
+)
 from txexport.verification.cases import runs
 from txexport.verification.cases.plan import Planned
 from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, TowerCase
@@ -34,9 +42,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     which are then skipped; one that cannot be read is. Raises BundleError for it where `file` needs it,
     InputError where `file` cannot serve as texts, OSError where it cannot be read.
     """
-    stack = spec.towers.text if spec.towers is not None else spec.encoder or spec.decoder
-    reads = isinstance(stack and stack.embedding, EmbeddingSpec)
-    if not reads:
+    reader = next(iter(spec.stacks.values()))
+    if not isinstance(reader, TextStackSpec):
         if file is not None:
             raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
         return []
@@ -48,7 +55,7 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
                 raise
             return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
-        planned = list(_cases(model, spec, as_items(SENTENCES), BUILT_IN))
+        planned = list(_cases(model, spec, reader, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
         planned = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
@@ -56,7 +63,8 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     lines = _lines(Path(file))
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
-        planned += _cases(model, spec, part, f"{Path(file).name}, texts {first + 1} to {first + len(part)}")
+        name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
+        planned += _cases(model, spec, reader, part, name)
     return planned
 
 
@@ -79,19 +87,22 @@ def _lines(file: Path) -> list[Item]:
     return as_items([row[0] if len(row) == 1 else (row[0], row[1]) for row in parts])
 
 
-def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Iterator[Planned]:
-    if spec.decoder is None or not spec.generates:
-        yield _of_encoder(model, spec, items, name)
+def _cases(
+    model: Model, spec: ModelSpec, reader: TextStackSpec, items: Sequence[Item], name: str
+) -> Iterator[Planned]:
+    """`reader` is the stack that reads the texts first."""
+    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
+        yield _of_encoder(model, spec, reader, items, name)
         return
-    if spec.encoder is None:
+    if isinstance(spec, DecoderSpec):
         if any(not isinstance(item, str) for item in items):
             raise InputError("a decoder takes one text a line, without tabs")
-        rows, source = _ids(model, items, spec.decoder), None
+        rows, source = _ids(model, items, reader), None
         prompts = rows
     else:
-        prompts, source = _sources(model, spec, items)
+        prompts, source = _sources(model, reader, spec.decoder, items)
         rows = source
-    case = _steps(model, spec, name, rows, prompts if source is not None else None)
+    case = _steps(model, name, rows, prompts if source is not None else None)
     yield Planned(name, case, runs.run_decoder)
     room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
@@ -99,52 +110,50 @@ def _cases(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> I
         yield Planned(greedy.name, greedy, runs.run_greedy)
 
 
-def _of_encoder(model: Model, spec: ModelSpec, items: Sequence[Item], name: str) -> Planned:
-    stack = spec.towers.text if spec.towers is not None else spec.encoder
-    assert stack is not None
+def _of_encoder(
+    model: Model, spec: ModelSpec, reader: TextStackSpec, items: Sequence[Item], name: str
+) -> Planned:
     encodings = model.text.encode(items, text_limit(model))
-    _known([encoding.ids for encoding in encodings], stack)
+    _known([encoding.ids for encoding in encodings], reader)
     check_marks(model, encodings)
     padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
-    if spec.towers is not None:
-        assert isinstance(spec.towers.vision.embedding, PatchSpec)
-        shape = (IMAGES, *spec.towers.vision.embedding.shape)
+    if isinstance(spec, DualEncoderSpec):
+        shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
         return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
-    return Planned(name, case, runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder)
+    choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
+    return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
 
 
-def _ids(model: Model, items: Sequence[Item], stack: StackSpec) -> list[list[int]]:
+def _ids(model: Model, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
     """Rows of ids, cut to what the stack reads."""
     rows = [encoding.ids for encoding in model.text.encode(items, stack.limit)]
     _known(rows, stack)
     return rows
 
 
-def _known(rows: Sequence[Sequence[int]], stack: StackSpec) -> None:
+def _known(rows: Sequence[Sequence[int]], stack: TextStackSpec) -> None:
     """Raise InputError for a row without tokens, or with ids that the model does not know."""
-    as_rows(rows, stack.words.vocab_size)
+    as_rows(rows, stack.embedding.vocab_size)
 
 
-def _sources(model: Model, spec: ModelSpec, items: Sequence[Item]) -> tuple[list[list[int]], list[list[int]]]:
+def _sources(
+    model: Model, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
+) -> tuple[list[list[int]], list[list[int]]]:
     """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
-    assert spec.encoder is not None
-    assert spec.decoder is not None
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
-    sources = _ids(model, [first for first, _ in pairs], spec.encoder)
-    targets = _ids(model, [second for _, second in pairs], spec.decoder)
-    unread, start = spec.encoder.words.position.padding, model.settings.decoder_start or 0
-    rows = [[start, *(token for token in row if token != unread)][: spec.decoder.limit] for row in targets]
+    sources = _ids(model, [first for first, _ in pairs], encoder)
+    targets = _ids(model, [second for _, second in pairs], decoder)
+    unread, start = encoder.embedding.position.padding, model.settings.decoder_start or 0
+    rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
     return sources, rows
 
 
-def _steps(
-    model: Model, spec: ModelSpec, name: str, rows: list[list[int]], sources: list[list[int]] | None
-) -> DecoderCase:
+def _steps(model: Model, name: str, rows: list[list[int]], sources: list[list[int]] | None) -> DecoderCase:
     """All but the last two tokens of a row at once, then one by one."""
     if sources is not None and model.manifest.cache == "dynamic":  # whose contract has no ragged rows
         shortest = min(map(len, rows))

@@ -38,7 +38,7 @@ class Probe:
 
     def __init__(self, model: Model, twin: Twin, spec: ModelSpec, bound: float):
         self.model, self.bound = model, bound
-        self.trace = Trace(twin, spec, model.manifest.cache)
+        self.trace = Trace(twin, model.manifest.cache)
         self.graphs: dict[str, Components] = {}
         self.refused: list[str] = []
         for role, graph in model.manifest.graphs.items():

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from txmodels.model import Model
 from txmodels.towers import Towers
 
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache
 from txexport.verification.references.originals import Arrays, Twin
 
 Values = list[np.ndarray | None]
@@ -36,11 +36,11 @@ class Traced:
 class Trace:
     """The twin with the bundle's kind of cache, so that its modules take what the graph's functions take."""
 
-    def __init__(self, twin: Twin, spec: ModelSpec, cache: str | None):
+    def __init__(self, twin: Twin, cache: str | None):
         self.model: Model | Towers = twin.model
-        if cache == Cache.STATIC:
+        if cache == Cache.STATIC and isinstance(twin.model, Model):
             with torch.device("meta"):  # the parameters are the twin's own, held once
-                self.model = Model(spec, Cache.STATIC)
+                self.model = Model(twin.model.spec, Cache.STATIC)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
 

@@ -16,6 +16,7 @@ from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
+from txexport.spec import EncoderSpec
 
 Arrays = dict[str, np.ndarray]
 Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
@@ -175,8 +176,8 @@ class Transformers:
             raise UnsupportedError(
                 "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
             ) from None
-        self.pooler = resolved.spec.pooler
-        decoder = resolved.spec.decoder
+        self.pooler = isinstance(resolved.spec, EncoderSpec) and resolved.spec.pooler
+        decoder = resolved.spec.stacks.get("decoder")
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = AUTO_CLASSES[resolved.task]

@@ -18,7 +18,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
 from txexport.runtime.session import FATAL_ONLY
-from txexport.spec import EmbeddingSpec, HeadKind, StackSpec
+from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
 
 BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
@@ -79,35 +79,32 @@ def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Ex
     if isinstance(model, Towers):
         return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
-    if not spec.generates:
-        assert spec.encoder is not None
-        if not model.reads_tokens:
+    if not isinstance(spec, DecoderSpec) and not spec.generates:
+        if isinstance(spec.encoder, SignalStackSpec):
             return read, _signal(spec.encoder, BATCH)
         return read, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
     examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
-    if spec.encoder is not None:
-        ids = torch.full((1, TOKENS + 2), 5)
-        if model.reads_tokens:
-            axes = {1: Dim.DYNAMIC}
-            examples |= {"input_ids": (ids, axes), "attention_mask": (torch.ones_like(ids), axes)}
-        else:
+    if not isinstance(spec, DecoderSpec):
+        if isinstance(spec.encoder, SignalStackSpec):
             examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+        else:
+            ids, axes = torch.full((1, TOKENS + 2), 5), {1: Dim.DYNAMIC}
+            examples |= {"input_ids": (ids, axes), "attention_mask": (torch.ones_like(ids), axes)}
     return one_pass, examples
 
 
-def _texts(stack: StackSpec, choices: bool = False) -> Examples:
+def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     """A batch of texts, or of several for each row."""
-    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.words.segments > 1)
+    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.embedding.segments > 1)
     names += ["global_attention_mask"] * stack.global_tokens
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
     return {name: (torch.ones(size, dtype=torch.long), axes) for name in names}
 
 
-def _signal(stack: StackSpec, batch: int) -> Examples:
+def _signal(stack: SignalStackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
     embedding = stack.embedding
-    assert not isinstance(embedding, EmbeddingSpec)
     name, sizes = embedding.input
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(("batch", *sizes)) if isinstance(size, str)}
     return {name: (torch.ones(batch, *embedding.shape), axes)}
