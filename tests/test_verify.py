@@ -187,7 +187,7 @@ def test_error_in_a_family_s_table_is_caught_by_the_original(checkpoint_of, tmp_
 
 
 def test_without_transformers_the_report_says_so(bundle_of, monkeypatch):
-    monkeypatch.setattr("txexport.verification.verifier.find_spec", lambda name: None)
+    monkeypatch.setattr("txexport.verification.references.selection.find_spec", lambda name: None)
     report = verify(bundle_of("bert"))
     assert report.ok
     assert report.references == ["checkpoint", "twin"]

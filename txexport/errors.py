@@ -33,6 +33,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or else its type."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
     # Its type is of pyo3_runtime, which cannot be imported.

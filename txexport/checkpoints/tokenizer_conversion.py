@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import read_json
-from txexport.errors import CheckpointError, TxexportError, UnsupportedError, is_failure
+from txexport.errors import CheckpointError, TxexportError, UnsupportedError, first_line, is_failure
 
 TOKENIZER = "tokenizer.json"
 UNIGRAM = 1  # of a model's types
@@ -193,7 +193,7 @@ def _by_transformers(folder: Path) -> str | None:
     except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
         if not is_failure(error):
             raise
-        said = (str(error).splitlines() or [type(error).__name__])[0]
+        said = first_line(error)
         warnings.warn(f"transformers made no tokenizer of {folder}: {said}", stacklevel=3)
         return None
     if not tokenizer.is_fast:

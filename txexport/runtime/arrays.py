@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from txexport.errors import TxexportError
-from txexport.runtime.session import first_line
+from txexport.errors import TxexportError, first_line
 
 MAX_BYTES = 2**31  # bytes of all arrays of a file
 KINDS = "biuf"  # of numbers: truth, whole, without sign, floating

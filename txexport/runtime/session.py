@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import BundleError, InputError, first_line, shown
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
@@ -115,11 +115,6 @@ def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
                 "weights are at fault, or else the input"
             )
     return outputs
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or else its type."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def open_session(path: Path, device: str, threads: int | None, *, optimize: bool = True) -> Session:

@@ -1,12 +1,10 @@
 """Run every case that applies to a bundle, and report."""
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +15,13 @@ from txexport.errors import (
     BundleError,
     CheckpointError,
     InputError,
-    LibraryError,
-    TxexportError,
-    UnsupportedError,
     crashes,
 )
 from txexport.runtime import Model
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
-from txexport.verification.bounds import RELATIVE
 from txexport.verification.proof import record
+from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import (
     CHECKPOINT,
     EVERY,
@@ -34,20 +29,14 @@ from txexport.verification.result import (
     RUNTIME,
     CaseReport,
     Report,
-    SkipError,
     TensorCheck,
     tolerance,
 )
 from txexport.verification.runtimes import Runtime
+from txexport.verification.verify_run import Progress, VerifyRun, attempt
 
 if TYPE_CHECKING:
-    from txexport.verification.cases.experts import ExpertsTaken
     from txexport.verification.cases.plan import Planned
-    from txexport.verification.layers.probe import Probe
-    from txexport.verification.references.originals import Reference
-
-Run = Callable[[], list[TensorCheck]]
-Progress = Callable[[str], None]
 
 
 @checked
@@ -86,41 +75,20 @@ def verify(
     InputError, or LibraryError for a library that crashed. What full or quick cases found is recorded in the
     bundle, where it can be written; else a warning says so.
     """
-    manifest = bundle.read(out)
-    digests = bundle.files_sha256(Path(out))  # before anything is tried: what comes later is not proved
-    checkpoint = Checkpoint(source or manifest.source.path)
-    changed = [
-        name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
-    ]
-    if changed:
-        raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
+    folder, manifest = Path(out), bundle.read(out)
+    digests = bundle.files_sha256(folder)  # before anything is tried: what comes later is not proved
+    checkpoint = _checkpoint(source, manifest)
     resolved = families.understand(checkpoint, manifest.task)
-    kinds = _kinds(reference, resolved.model_type, third)
-    if layers and "twin" not in kinds:
-        raise InputError("layers are held against the twin; leave out the reference, or name that")
-    chosen = runtimes.choose(runtime, Path(out), manifest, device)
-    if layers and RUNTIME not in (kind.name for kind in chosen):
-        raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
-    from txexport.verification.cases.plan import plan, reach, select  # which needs PyTorch
-    from txexport.verification.cases.texts import plan_texts
+    kinds = reference_kinds(reference, resolved.model_type, third)
+    chosen = runtimes.choose(runtime, folder, manifest, device)
+    if layers:
+        _check_layers(kinds, chosen)
+    from txexport.verification.cases.plan import reach  # which needs PyTorch
 
-    reader = Model(Path(out), manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
-    planned = plan(resolved.spec, static=manifest.cache == "static")
-    written = plan_texts(reader, resolved.spec, texts)
-    names = select([*planned, *written], cases)
-    if texts is not None and isinstance(cases, str):
-        names |= {case.name for case in written}
-    planned += written
-    planned = [case for case in planned if case.name in names]
-    originals = _originals(kinds, checkpoint, resolved) if planned else {}
-    checks = bundle_contents.CHECKS | {IDENTITY: partial(identity.check_graphs, allow_edited=allow_edited)}
-    found = [
-        attempt(name, CHECKPOINT, partial(run, Path(out), manifest, checkpoint, resolved))
-        for name, run in checks.items()
-        if name in names
-    ]
-    trial = _Trial(
-        Path(out),
+    planned, names = _planned(folder, manifest, resolved.spec, cases, texts)
+    originals = originals_of(kinds, checkpoint, resolved) if planned else {}
+    run = VerifyRun(
+        folder,
         manifest,
         resolved.spec,
         {name: original for name, original in originals.items() if not isinstance(original, str)},
@@ -129,168 +97,77 @@ def verify(
         progress,
         layers,
     )
-    found += trial.over(chosen, device, tolerant=runtimes.wants_all(runtime))
-    found += [CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)]
+    results = [
+        attempt(name, CHECKPOINT, partial(check, folder, manifest, checkpoint, resolved))
+        for name, check in _contents(allow_edited).items()
+        if name in names
+    ]
+    results += run.over(chosen, device, tolerant=runtimes.wants_all(runtime))
+    results += [
+        CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)
+    ]
     report = Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
-        runtime=", ".join(f"{name} {where}" for name, where in trial.devices.items()) or "nothing",
-        versions=environment.versions() | runtimes.versions(trial.devices),
-        cases=found,
+        runtime=", ".join(f"{name} {where}" for name, where in run.devices.items()) or "nothing",
+        versions=environment.versions() | runtimes.versions(run.devices),
+        cases=results,
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
         bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device="cuda" if "cuda" in trial.devices.values() else "cpu",
+        device="cuda" if "cuda" in run.devices.values() else "cpu",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        layers=None if trial.probe is None else trial.probe.report(),
+        layers=None if run.probe is None else run.probe.report(),
         texts=None if texts is None else str(texts),
-        reach=reach(resolved.spec, planned) | trial.experts,
+        reach=reach(resolved.spec, planned) | run.experts,
     )
-    if bundle.files_sha256(Path(out)) != digests:
+    if bundle.files_sha256(folder) != digests:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
-    record(Path(out), report)
+    record(folder, report)
     return report
 
 
-def _kinds(reference: str | None, model_type: str, third: bool) -> dict:
-    """The classes of references by name; in place of one that is not needed and not there, why."""
-    try:
-        from txexport.verification.references.originals import REFERENCES, Double
-        from txexport.verification.references.torch_onnx import Third
-    except ImportError:
-        raise UnsupportedError("verify needs PyTorch, which is not installed") from None
-    known = {**REFERENCES, "float64": Double, "torch.onnx": Third}
-    if reference is not None and reference not in known:
-        raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")
-    kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
-    if third:
-        kinds["torch.onnx"] = Third
-    if "transformers" in kinds and model_type == families.COMPOSED:
-        kinds["transformers"] = "put together by hand, of which transformers has no original"
-    elif reference is None and find_spec("transformers") is None:
-        kinds["transformers"] = "transformers is not installed"
-    return kinds
+def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpoint:
+    """The checkpoint, which must hold the files that were exported. Raises CheckpointError."""
+    checkpoint = Checkpoint(source or manifest.source.path)
+    changed = [
+        name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
+    ]
+    if changed:
+        raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
+    return checkpoint
 
 
-def _originals(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved) -> dict:
-    """The references by name, made of the checkpoint."""
-    originals: dict = {}
-    for name, kind in kinds.items():
-        if isinstance(kind, str):
-            originals[name] = kind
-            continue
-        try:
-            originals[name] = kind(checkpoint, resolved)
-        except TxexportError as error:
-            if name != "torch.onnx" or len(kinds) == 1:
-                raise
-            originals[name] = str(error)  # beside others, what it cannot do is no failure
-        except Exception as error:  # a library's refusal of the checkpoint, in whatever form
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnsupportedError(
-                f"reference '{name}' could not be made of {checkpoint.folder}: {said}"
-            ) from error
-    return originals
+def _check_layers(kinds: dict, chosen: Iterable[Runtime]) -> None:
+    """Raise InputError where there is nothing to compare layers with, or nothing that runs them."""
+    if "twin" not in kinds:
+        raise InputError("layers are held against the twin; leave out the reference, or name that")
+    if RUNTIME not in (runtime.name for runtime in chosen):
+        raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 
 
-@dataclass
-class _Trial:
-    """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it."""
+def _planned(
+    folder: Path,
+    manifest: bundle.Manifest,
+    spec: ModelSpec,
+    cases: str | Sequence[str],
+    texts: str | Path | None,
+) -> "tuple[list[Planned], AbstractSet[str]]":
+    """The cases to run, and all names that are wanted, those of contents too."""
+    from txexport.verification.cases.plan import plan, select  # which needs PyTorch
+    from txexport.verification.cases.texts import plan_texts
 
-    folder: Path
-    manifest: bundle.Manifest
-    spec: ModelSpec
-    originals: "dict[str, Reference]"
-    planned: "list[Planned]"
-    bound: float
-    progress: Progress | None
-    layers: bool
-    devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
-    probe: "Probe | None" = None
-    taken: "ExpertsTaken | None" = None
-
-    @property
-    def experts(self) -> dict[str, tuple[int, int | None]]:
-        """How many experts of all layers the cases have seen at work, and of how many."""
-        return {"experts": (len(self.taken.taken), self.taken.total)} if self.taken is not None else {}
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The graphs by role."""
-        return {role: self.folder / graph.file for role, graph in self.manifest.graphs.items()}
-
-    def over(
-        self, chosen: dict[Runtime, str | None], device: str | None, tolerant: bool
-    ) -> Iterator[CaseReport]:
-        """The cases on each runtime, or why one cannot run; a graph that it cannot load is a failure.
-
-        Raises BundleError for such a graph, unless `tolerant`.
-        """
-        for runtime, why in chosen.items():
-            if why is not None:
-                for name in self.originals:
-                    yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
-                continue
-            try:
-                with runtime.open(self.files, device) as (where, sessions):
-                    self.devices[runtime.name] = where
-                    yield from self.on(runtime, Model(self.folder, self.manifest, where, sessions))
-            except BundleError as error:
-                if not tolerant:
-                    raise
-                for name in self.originals:
-                    yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
-
-    def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
-        """The cases for each original, with what listens to them."""
-        from txexport.verification.cases.experts import ExpertsTaken, has_experts
-        from txexport.verification.layers.probe import Probe
-        from txexport.verification.references.originals import Double, Twin
-
-        for name, original in self.originals.items():
-            planned: Sequence[Planned] = self.planned
-            if isinstance(original, Twin) and self.taken is None and has_experts(original.model):
-                self.taken = ExpertsTaken(original.model)
-            listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
-            if isinstance(original, Twin) and listens:
-                self.probe = Probe(model, original, self.spec, self.bound)
-                planned = self.probe.through(planned)
-            for case in planned:
-                yield name, original, case
-
-    def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
-        """The cases on a runtime against each original."""
-        from txexport.verification.judgement import judge  # which needs PyTorch
-
-        for name, original, case in self._tried(runtime, model):
-            skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
-            if case.run is None or skipped is not None:
-                yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
-                continue
-            if self.progress is not None:
-                self.progress(f"{case.name} ({name}, {runtime.name})")
-            run = partial(judge, case.run, model, original, case.case, RELATIVE)
-            yield attempt(case.name, name, run, runtime.name)
+    reader = Model(folder, manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
+    planned, written = plan(spec, static=manifest.cache == "static"), plan_texts(reader, spec, texts)
+    names = select([*planned, *written], cases)
+    if texts is not None and isinstance(cases, str):
+        names |= {case.name for case in written}
+    return [case for case in [*planned, *written] if case.name in names], names
 
 
-def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:
-    """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
-    start = time.perf_counter()
-
-    def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
-        seconds = round(time.perf_counter() - start, 3)
-        return CaseReport(name, reference, checks, exception, runtime=runtime, seconds=seconds)
-
-    try:
-        return report(run())
-    except SkipError as why:
-        return CaseReport(name, reference, skipped=str(why), runtime=runtime)
-    except LibraryError:
-        raise
-    except MemoryError:
-        raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
-    except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
-        return report([], f"{type(error).__name__}: {error}")
+def _contents(allow_edited: bool) -> dict[str, Callable[..., list[TensorCheck]]]:
+    """What lies in the bundle, by the names of its checks."""
+    return bundle_contents.CHECKS | {IDENTITY: partial(identity.check_graphs, allow_edited=allow_edited)}

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError
-from txexport.runtime.session import first_line
+from txexport.errors import BundleError, InputError, first_line
 
 LINE = 300  # characters of what a template says of an error
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.preprocessor import read_settings
-from txexport.runtime.session import first_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,9 +10,8 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, shown
+from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
 from txexport.runtime.generation.options import is_whole
-from txexport.runtime.session import first_line
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 

@@ -19,44 +19,44 @@ from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.comparison.models import Arrays, one_sided
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
-from txexport.verification.verifier import Progress, attempt
+from txexport.verification.verify_run import Progress, attempt
 
 try:
     from txexport.verification.cases import plan
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
-    from txexport.verification.comparison.exported import Bundled, Exported, given, owed
+    from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Reference, Source
 except ImportError:
     raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
 
 if TYPE_CHECKING:
-    from txexport.verification.comparison.compare import Wanted
+    from txexport.verification.comparison.compare import CompareOptions
 
 NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
-def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -> Report:
+def compare_with_bundle(a: Path, b: Path, options: "CompareOptions", progress: Progress | None) -> Report:
     """The bundle's cases against the other of the two, which may be a bundle too.
 
     Raises InputError where the two do not take the same inputs.
     """
     out, other = (a, b) if (a / MANIFEST).is_file() else (b, a)
-    model = load(out, device=wanted.device, check=False)
+    model = load(out, device=options.device, check=False)
     reference: Bundled | Exported
     if (other / MANIFEST).is_file():
-        reference = Bundled(load(other, device=wanted.device, check=False))
+        reference = Bundled(load(other, device=options.device, check=False))
     else:
-        reference = Exported(other, wanted.device)
+        reference = Exported(other, options.device)
     _check_inputs(model, reference)
-    pair = _Pair(model, reference, wanted)
-    names = [] if isinstance(wanted.cases, str) else list(wanted.cases)
+    pair = _Pair(model, reference, options)
+    names = [] if isinstance(options.cases, str) else list(options.cases)
     planned = plan.plan(pair.spec, static=model.manifest.cache == "static")
     found = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
     chosen: list[plan.Planned] = []
     if names != [NAMES]:
-        selected = plan.select(planned, [name for name in names if name != NAMES] or wanted.cases)
+        selected = plan.select(planned, [name for name in names if name != NAMES] or options.cases)
         chosen = [case for case in planned if case.name in selected]
         found += pair.cases(chosen, progress)
     return Report(
@@ -68,7 +68,7 @@ def by_contract(a: Path, b: Path, wanted: "Wanted", progress: Progress | None) -
         cases=found,
         environment=environment.environment(),
         bundle_sha256=files_sha256(out),
-        selection=wanted.cases if isinstance(wanted.cases, str) else names,
+        selection=options.cases if isinstance(options.cases, str) else names,
         device=model.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         reach=plan.reach(pair.spec, chosen),
@@ -85,7 +85,7 @@ def _check_inputs(model: Model, reference: "Bundled | Exported") -> None:
         raise InputError(f"{tasks} {reference.model.manifest.task}")
     if model.manifest.cache is not None and "encoder_model" not in model.sessions:
         return  # what a decoder is given follows from its cache
-    said = one_sided(str(model.folder), given(model), reference.name, reference.inputs, "takes")
+    said = one_sided(str(model.folder), input_names(model), reference.name, reference.inputs, "takes")
     if said:
         raise InputError(f"the inputs do not match: {said}")
 
@@ -93,18 +93,18 @@ def _check_inputs(model: Model, reference: "Bundled | Exported") -> None:
 class _Pair:
     """A bundle, its reference, and the outputs of both that are wanted."""
 
-    def __init__(self, model: Model, reference: "Bundled | Exported", wanted: "Wanted"):
+    def __init__(self, model: Model, reference: "Bundled | Exported", options: "CompareOptions"):
         self.model, self.reference = model, reference
         self.spec = from_dict(ModelSpec, model.manifest.spec)
         size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
-        self.bound = tolerance(size) if wanted.tolerance is None else wanted.tolerance
-        self.ours, theirs = owed(model.manifest), reference.outputs
+        self.bound = tolerance(size) if options.tolerance is None else options.tolerance
+        self.ours, theirs = output_names(model.manifest), reference.outputs
         both = self.ours & theirs
-        self.said = "" if wanted.outputs else one_sided(str(model.folder), self.ours, reference.name, theirs)
-        lost = [name for name in wanted.outputs if name not in both]
+        self.said = "" if options.outputs else one_sided(str(model.folder), self.ours, reference.name, theirs)
+        lost = [name for name in options.outputs if name not in both]
         if lost:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
-        self.common = both & set(wanted.outputs or both)
+        self.common = both & set(options.outputs or both)
         own = {name for name in self.ours if name.startswith("present.") and ".encoder." not in name}
         self.caches = own <= theirs
         sources = model.manifest.graphs.get("encoder_model")

@@ -18,7 +18,7 @@ from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.result import Reach, Report, TensorCheck, tolerance
-from txexport.verification.verifier import Progress, attempt
+from txexport.verification.verify_run import Progress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
 Run = Callable[[], list[TensorCheck]]
@@ -26,7 +26,7 @@ FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CompareOptions:
     """How two models are compared; see `compare`."""
 
     inputs: Sequence[str | Path | Mapping[str, np.ndarray]] = ()
@@ -68,24 +68,24 @@ def compare(
     Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
     """
     choices = Choices(ranges or {}, dims or {}, lengths)
-    wanted = Wanted(inputs, match or {}, outputs, choices, tolerance, cases, device)
+    options = CompareOptions(inputs, match or {}, outputs, choices, tolerance, cases, device)
     kinds = [_kind(given) for given in (a, b)]
     reach: Reach = {}
     if "bundle" in kinds and "module" not in kinds:
-        from txexport.verification.comparison.against_bundle import by_contract  # which needs PyTorch
+        from txexport.verification.comparison.against_bundle import compare_with_bundle  # which needs PyTorch
 
-        _refuse(wanted)
-        report = by_contract(Path(a), Path(b), wanted, progress)
+        _refuse(options)
+        report = compare_with_bundle(Path(a), Path(b), options, progress)
     elif kinds == ["folder", "folder"]:
-        report = _report(a, b, _of_folders(Path(a), Path(b), wanted, reach), wanted, reach, progress)
+        report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, progress)
     elif "folder" in kinds:
         raise InputError(
             f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
         )
     else:
         sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
-        report = _report(a, b, _of_sides(sides[0], sides[1], wanted, reach), wanted, reach, progress)
-    return replace(report, command=_command(a, b, wanted))
+        report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, progress)
+    return replace(report, command=_command(a, b, options))
 
 
 def _kind(given: Given) -> str:
@@ -120,34 +120,34 @@ def _side(given: Given, kind: str, device: str) -> Side:
     return Graph(Path(given) / graphs[0].file, device)
 
 
-def _refuse(wanted: Wanted) -> None:
+def _refuse(options: CompareOptions) -> None:
     """Raise InputError for what a comparison by a bundle's own cases has no use for."""
-    if wanted.inputs or wanted.match or wanted.choices != Choices():
+    if options.inputs or options.match or options.choices != Choices():
         raise InputError(
             "a bundle has its own cases; name its .onnx file to give inputs, names, ranges, sizes or lengths"
         )
 
 
-def _of_sides(a: Side, b: Side, wanted: Wanted, reach: Reach) -> dict[str, Run]:
+def _of_sides(a: Side, b: Side, options: CompareOptions, reach: Reach) -> dict[str, Run]:
     """The cases of two sides by name, which tell `reach` how far they look."""
     if isinstance(a, Module) and isinstance(b, Module):
         raise InputError("two PyTorch modules declare no inputs; one of the two must be an ONNX file")
-    pairs.check_names(a, b, wanted.match, wanted.outputs)
-    b = Renamed(b, {theirs: ours for ours, theirs in wanted.match.items()}) if wanted.match else b
-    bound = tolerance(pairs.parameters(a, b)) if wanted.tolerance is None else wanted.tolerance
-    feeds = pairs.feeds(a, b, wanted.inputs, wanted.choices)
-    return dict(pairs.Pair(a, b, wanted.outputs, bound, reach).runs(feeds))
+    pairs.check_names(a, b, options.match, options.outputs)
+    b = Renamed(b, {theirs: ours for ours, theirs in options.match.items()}) if options.match else b
+    bound = tolerance(pairs.parameters(a, b)) if options.tolerance is None else options.tolerance
+    feeds = pairs.feeds(a, b, options.inputs, options.choices)
+    return dict(pairs.Pair(a, b, options.outputs, bound, reach).runs(feeds))
 
 
-def _of_folders(a: Path, b: Path, wanted: Wanted, reach: Reach) -> dict[str, Run]:
+def _of_folders(a: Path, b: Path, options: CompareOptions, reach: Reach) -> dict[str, Run]:
     """The cases of every graph that both folders have, and one that tells which only one has."""
     ours, theirs = ({file.name for file in folder.glob("*.onnx")} for folder in (a, b))
     if not ours & theirs:
         raise InputError(f"{a} and {b} have no .onnx file of the same name")
     found: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}
     for name in sorted(ours & theirs):
-        sides = [Graph(folder / name, wanted.device) for folder in (a, b)]
-        runs = _of_sides(sides[0], sides[1], wanted, reach)
+        sides = [Graph(folder / name, options.device) for folder in (a, b)]
+        runs = _of_sides(sides[0], sides[1], options, reach)
         found |= {f"{name}: {case}": run for case, run in runs.items()}
     return found
 
@@ -161,12 +161,12 @@ def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorChe
 
 
 def _report(
-    a: Given, b: Given, runs: dict[str, Run], wanted: Wanted, reach: Reach, progress: Progress | None
+    a: Given, b: Given, runs: dict[str, Run], options: CompareOptions, reach: Reach, progress: Progress | None
 ) -> Report:
     """What every case that is wanted comes to."""
     name, other = label(a), label(b)
     cases = []
-    for case in _selected(runs, wanted.cases):
+    for case in _selected(runs, options.cases):
         if progress is not None:
             progress(case)
         cases.append(attempt(case, other, runs[case]))
@@ -174,12 +174,12 @@ def _report(
         bundle=name,
         model_type="onnx",
         task="comparison",
-        runtime=f"onnxruntime {wanted.device}",
+        runtime=f"onnxruntime {options.device}",
         versions=environment.versions(),
         cases=cases,
         environment=environment.environment(),
-        selection=wanted.cases if isinstance(wanted.cases, str) else list(wanted.cases),
-        device=wanted.device,
+        selection=options.cases if isinstance(options.cases, str) else list(options.cases),
+        device=options.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         reach=reach,
     )
@@ -202,18 +202,18 @@ def label(given: Given) -> str:
     return str(given) if isinstance(given, str | Path) else type(given).__name__
 
 
-def _command(a: Given, b: Given, wanted: Wanted) -> list[str]:
+def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
     """The words that repeat the comparison in a shell."""
     words = ["txexport", "compare", label(a), label(b)]
-    for file in wanted.inputs:
+    for file in options.inputs:
         words += ["--inputs", str(file)] if not isinstance(file, Mapping) else []
-    for option, named in (("--match", wanted.match), ("--dim", wanted.choices.dims)):
+    for option, named in (("--match", options.match), ("--dim", options.choices.dims)):
         for name, value in named.items():
             words += [option, f"{name}={value}"]
-    for name, (low, high) in wanted.choices.ranges.items():
+    for name, (low, high) in options.choices.ranges.items():
         words += ["--range", f"{name}={low}:{high}"]
-    for option, values in (("--output", wanted.outputs), ("--length", wanted.choices.lengths)):
+    for option, values in (("--output", options.outputs), ("--length", options.choices.lengths)):
         for value in values:
             words += [option, str(value)]
-    words += ["--tolerance", f"{wanted.tolerance:g}"] if wanted.tolerance is not None else []
-    return words + (["--device", wanted.device] if wanted.device != "cpu" else [])
+    words += ["--tolerance", f"{options.tolerance:g}"] if options.tolerance is not None else []
+    return words + (["--device", options.device] if options.device != "cpu" else [])

@@ -148,12 +148,12 @@ class Bundled:
     @property
     def inputs(self) -> set[str]:
         """What the first graph takes."""
-        return given(self.model)
+        return input_names(self.model)
 
     @property
     def outputs(self) -> set[str]:
         """What all graphs give."""
-        return owed(self.model.manifest)
+        return output_names(self.model.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
@@ -188,12 +188,12 @@ class Bundled:
         return found | present | {"logits": np.concatenate(parts)}
 
 
-def given(model: Model) -> set[str]:
+def input_names(model: Model) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
     roles = model.manifest.graphs.keys() & {"model", "encoder_model", "text_model", "vision_model"}
     return {port.name for role in roles for port in model.manifest.graphs[role].inputs}
 
 
-def owed(manifest: bundle.Manifest) -> set[str]:
+def output_names(manifest: bundle.Manifest) -> set[str]:
     """The outputs of all graphs of a bundle."""
     return {port.name for graph in manifest.graphs.values() for port in graph.outputs}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
-from txexport.errors import InputError, UnsupportedError
+from txexport.errors import InputError, UnsupportedError, first_line
 from txexport.runtime.session import open_session
 
 Arrays = dict[str, np.ndarray]
@@ -105,7 +105,7 @@ class Graph:
         try:
             found = self.session.session.run(None, fitting)
         except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise InputError(f"{self.name}: ONNX Runtime refused: {_first_line(error)}") from None
+            raise InputError(f"{self.name}: ONNX Runtime refused: {first_line(error)}") from None
         return dict(zip(self.outputs, found, strict=True))
 
 
@@ -178,10 +178,6 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         raise UnsupportedError(f"the module returned a {type(value).__name__}, expected tensors")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 def module_of(place: str) -> Module:
     """The module that a function returns, named as package.module:function.
 
@@ -194,7 +190,7 @@ def module_of(place: str) -> Module:
     try:
         made = getattr(importlib.import_module(home), function)()
     except Exception as error:  # whatever code of the user's raises
-        raise InputError(f"{place} cannot be called: {type(error).__name__}: {_first_line(error)}") from error
+        raise InputError(f"{place} cannot be called: {type(error).__name__}: {first_line(error)}") from error
     if not hasattr(made, "forward") or not hasattr(made, "eval"):
         raise InputError(f"{place} returned a {type(made).__name__}, expected a torch.nn.Module")
     return Module(made, place)

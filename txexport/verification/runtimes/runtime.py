@@ -11,8 +11,8 @@ import onnx
 import onnxruntime as ort
 
 from txexport.bundle import Manifest, Port
-from txexport.errors import BundleError
-from txexport.runtime.session import Session, first_line
+from txexport.errors import BundleError, first_line
+from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 
 Files = Mapping[str, Path]  # graphs by role

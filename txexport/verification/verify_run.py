@@ -1,0 +1,125 @@
+"""The cases of a verification, tried on every runtime against every original."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txexport import bundle
+from txexport.errors import BundleError, LibraryError, UnsupportedError
+from txexport.runtime import Model
+from txexport.spec import ModelSpec
+from txexport.verification.bounds import RELATIVE
+from txexport.verification.result import EVERY, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.runtimes import Runtime
+
+if TYPE_CHECKING:
+    from txexport.verification.cases.experts import ExpertsTaken
+    from txexport.verification.cases.plan import Planned
+    from txexport.verification.layers.probe import Probe
+    from txexport.verification.references.originals import Reference
+
+Run = Callable[[], list[TensorCheck]]
+Progress = Callable[[str], None]
+
+
+@dataclass
+class VerifyRun:
+    """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it."""
+
+    folder: Path
+    manifest: bundle.Manifest
+    spec: ModelSpec
+    originals: "dict[str, Reference]"
+    planned: "list[Planned]"
+    bound: float
+    progress: Progress | None
+    layers: bool
+    devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
+    probe: "Probe | None" = None
+    taken: "ExpertsTaken | None" = None
+
+    @property
+    def experts(self) -> dict[str, tuple[int, int | None]]:
+        """How many experts of all layers the cases have seen at work, and of how many."""
+        return {"experts": (len(self.taken.taken), self.taken.total)} if self.taken is not None else {}
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The graphs by role."""
+        return {role: self.folder / graph.file for role, graph in self.manifest.graphs.items()}
+
+    def over(
+        self, chosen: dict[Runtime, str | None], device: str | None, tolerant: bool
+    ) -> Iterator[CaseReport]:
+        """The cases on each runtime, or why one cannot run; a graph that it cannot load is a failure.
+
+        Raises BundleError for such a graph, unless `tolerant`.
+        """
+        for runtime, why in chosen.items():
+            if why is not None:
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
+                continue
+            try:
+                with runtime.open(self.files, device) as (where, sessions):
+                    self.devices[runtime.name] = where
+                    yield from self.on(runtime, Model(self.folder, self.manifest, where, sessions))
+            except BundleError as error:
+                if not tolerant:
+                    raise
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
+
+    def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
+        """The cases for each original, with what listens to them."""
+        from txexport.verification.cases.experts import ExpertsTaken, has_experts
+        from txexport.verification.layers.probe import Probe
+        from txexport.verification.references.originals import Double, Twin
+
+        for name, original in self.originals.items():
+            planned: Sequence[Planned] = self.planned
+            if isinstance(original, Twin) and self.taken is None and has_experts(original.model):
+                self.taken = ExpertsTaken(original.model)
+            listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
+            if isinstance(original, Twin) and listens:
+                self.probe = Probe(model, original, self.spec, self.bound)
+                planned = self.probe.through(planned)
+            for case in planned:
+                yield name, original, case
+
+    def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
+        """The cases on a runtime against each original."""
+        from txexport.verification.judgement import judge  # which needs PyTorch
+
+        for name, original, case in self._tried(runtime, model):
+            skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
+            if case.run is None or skipped is not None:
+                yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
+                continue
+            if self.progress is not None:
+                self.progress(f"{case.name} ({name}, {runtime.name})")
+            run = partial(judge, case.run, model, original, case.case, RELATIVE)
+            yield attempt(case.name, name, run, runtime.name)
+
+
+def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:
+    """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
+    start = time.perf_counter()
+
+    def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
+        seconds = round(time.perf_counter() - start, 3)
+        return CaseReport(name, reference, checks, exception, runtime=runtime, seconds=seconds)
+
+    try:
+        return report(run())
+    except SkipError as why:
+        return CaseReport(name, reference, skipped=str(why), runtime=runtime)
+    except LibraryError:
+        raise
+    except MemoryError:
+        raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
+    except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
+        return report([], f"{type(error).__name__}: {error}")
