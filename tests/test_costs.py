@@ -10,9 +10,9 @@ import torch
 from rows import ROWS, Row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from txmodels.dual_encoder import DualEncoder
 from txmodels.mask import causal_mask, near_mask
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 import txexport
 from txexport.families import presets
@@ -136,7 +136,7 @@ def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_count
 
 def test_operations_of_two_towers_are_those_that_pytorch_counts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("clip"), length=17, batch=2)
-    towers = Towers(found.spec)
+    towers = DualEncoder(found.spec)
     ids, mask = tokens(2, 17)
     texts = operations(lambda: towers.texts(ids, mask))
     images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))

@@ -22,7 +22,7 @@ from txexport.verification.references.originals import AUTO_CLASSES, Double, in_
 
 def double(checkpoint) -> tuple[Double, torch.nn.Module]:
     """The twin in float64, and the original in float64."""
-    resolved = families.understand(Checkpoint(checkpoint), None)
+    resolved = families.resolve(Checkpoint(checkpoint), None)
     auto = getattr(transformers, AUTO_CLASSES[resolved.task])
     return Double(Checkpoint(checkpoint), resolved), auto.from_pretrained(checkpoint).double().eval()
 

@@ -197,7 +197,7 @@ def test_a_window_wider_than_the_text_is_full_attention(wide):
 
 
 SWITCHES = [(kind, {}) for kind in NormPlacement] + [
-    ("pre", {"bare": True}),
+    ("pre", {"skip_attention_norm": True}),
     ("sandwich", {"layer_scale": True}),
     ("pre", {"feed_forward": EXPERTS}),
 ]
@@ -272,7 +272,7 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
             masked_lm(LongformerAttentionSpec(*SIZES, 4)).stack,
             SignalStackSpec(PatchSpec(W, (8, 8), 4), (BLOCK,), 2),
             12,
-            Pick.HIGHEST,
+            Pick.ARGMAX_ID,
         ),
         "FeedForwardSpec is 24 wide, attention 12": lambda: masked_lm(LocalAttentionSpec(12, N, H, 4)),
     }.items(),

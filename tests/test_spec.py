@@ -8,8 +8,8 @@ from typing import get_args, get_type_hints
 import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 import txexport.spec
 from txexport.errors import SpecError
@@ -28,6 +28,7 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     LocalAttentionSpec,
+    LogMelSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -39,7 +40,6 @@ from txexport.spec import (
     RelativeSpec,
     RotarySpec,
     SignalStackSpec,
-    SoundSpec,
     StridedAttentionSpec,
     TextStackSpec,
     parameters,
@@ -53,13 +53,13 @@ FEED = FeedForwardSpec(12, 20, Activation.RELU)
 ROTARY = RotarySpec((1.0, 0.5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
-BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, biased=True))
+BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, has_position_bias=True))
 CROSSING = dataclasses.replace(BLOCK, attention=CAUSAL, cross_attention=SELF)
 ENCODER = TextStackSpec(EMBEDDING, (BLOCK,), 2)
 DECODER = TextStackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
-WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, whole=True))
+WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
@@ -77,7 +77,7 @@ CONTRADICTIONS = {
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
-    "can leave its first norm out": lambda: dataclasses.replace(BLOCK, bare=True),
+    "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
     "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),
     "either every layer has cross attention": lambda: dataclasses.replace(
@@ -87,15 +87,18 @@ CONTRADICTIONS = {
     "2 slopes for 3 heads": lambda: dataclasses.replace(
         ENCODER, blocks=(BIASED,), relative=AlibiSpec((0.5, 0.25))
     ),
-    "sees everything has no window": lambda: dataclasses.replace(SELF, whole=True, window=3),
+    "sees everything has no window": lambda: dataclasses.replace(SELF, unmasked=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
     "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
-    "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.HIGHEST),
+    "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
     "picked by the id that ends it, not 'first'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST),
-    "picked by the id that ends it, not 'mark' None": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.MARK),
+    "picked by the id that ends it, not 'first_eos' None": lambda: DualEncoderSpec(
+        ENCODER, VISION, 6, Pick.FIRST_EOS
+    ),
     "DualEncoderSpec: unknown fields encoder": lambda: from_dict(
-        ModelSpec, to_dict(DualEncoderSpec(ENCODER, VISION, 6, Pick.HIGHEST)) | {"encoder": to_dict(ENCODER)}
+        ModelSpec,
+        to_dict(DualEncoderSpec(ENCODER, VISION, 6, Pick.ARGMAX_ID)) | {"encoder": to_dict(ENCODER)},
     ),
     "a masked LM reads tokens": lambda: EncoderSpec(VISION, MASKED_LM),
     "beside one that scores sequences": lambda: EncoderSpec(encoder=VISION, distilled=True),
@@ -103,7 +106,7 @@ CONTRADICTIONS = {
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
     "no slopes": lambda: AlibiSpec(()),
-    "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, biased=True),
+    "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, has_position_bias=True),
     "cannot skip padding": lambda: DecoderSpec(
         decoder=dataclasses.replace(
             DECODER,
@@ -119,7 +122,9 @@ CONTRADICTIONS = {
         head=MASKED_LM,
     ),
     "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
-    "every one needs keys of its own": lambda: AttentionSpec(12, 4, 2, 3, causal=True, biased=True),
+    "every one needs keys of its own": lambda: AttentionSpec(
+        12, 4, 2, 3, causal=True, has_position_bias=True
+    ),
     "biased exactly when positions give": lambda: dataclasses.replace(
         ENCODER, relative=RelativeSpec(8, 20, True)
     ),
@@ -141,7 +146,7 @@ CONTRADICTIONS = {
     "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
     "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
-    "segments is -1": lambda: dataclasses.replace(EMBEDDING, segments=-1),
+    "type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, type_vocab_size=-1),
     "norm is 8 wide, the embedding 12": lambda: dataclasses.replace(EMBEDDING, norm=NormSpec(8, 1e-5)),
     "num_layers is 0": lambda: dataclasses.replace(ENCODER, num_layers=0),
     "the embedding is 8 wide": lambda: dataclasses.replace(
@@ -159,8 +164,8 @@ CONTRADICTIONS = {
     "what is read twice are tokens": lambda: EncoderDecoderSpec(
         encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, decoder_start_token_id=2
     ),
-    "'last_mark' of the id None": lambda: HeadSpec(
-        HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_MARK
+    "'last_eos' of the id None": lambda: HeadSpec(
+        HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_EOS
     ),
     "needs a decoder": lambda: EncoderSpec(encoder=ENCODER, head=CAUSAL_LM),
     "nothing to cross-attend to": lambda: EncoderSpec(encoder=CROSSED),
@@ -225,10 +230,10 @@ GEMMA = dataclasses.replace(
     ),
 )
 MIXTRAL = dataclasses.replace(LLAMA, blocks=(dataclasses.replace(LLAMA.blocks[0], feed_forward=EXPERTS),))
-BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, bare=True, layer_scale=True)
-LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, padding=1)
+BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, skip_attention_norm=True, layer_scale=True)
+LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, pad_token_id=1)
 LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
-HEARING = SignalStackSpec(SoundSpec(12, 5, 7, Activation.GELU), (BLOCK,), 2)
+HEARING = SignalStackSpec(LogMelSpec(12, 5, 7, Activation.GELU), (BLOCK,), 2)
 MODELS = {
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
@@ -316,7 +321,7 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
 
 
 def test_towers_survive_json_and_have_the_modules_parameters():
-    spec = DualEncoderSpec(ENCODER, VISION, 6, Pick.MARK, 30)
+    spec = DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST_EOS, 30)
     assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
-    declared = {key: tuple(value.shape) for key, value in Towers(spec).named_parameters()}
+    declared = {key: tuple(value.shape) for key, value in DualEncoder(spec).named_parameters()}
     assert declared == parameters.model(spec)

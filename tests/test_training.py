@@ -206,7 +206,7 @@ def bert_like(layers=2):
         norm,
         NormPlacement.POST,
     )
-    words = EmbeddingSpec(50, 24, PositionSpec(PositionKind.LEARNED, 30), segments=2, norm=norm)
+    words = EmbeddingSpec(50, 24, PositionSpec(PositionKind.LEARNED, 30), type_vocab_size=2, norm=norm)
     return EncoderSpec(
         encoder=TextStackSpec(words, (block,), layers),
         head=HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=3),

@@ -57,8 +57,8 @@ def attention(spec: AttentionSpec) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
-    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
-    whole = spec.whole
+    biased, capped, softcap = spec.has_position_bias, spec.softcap is not None, spec.softcap or 0.0
+    whole = spec.unmasked
 
     @script(domain, default_opset=op)
     def attention(
@@ -108,9 +108,9 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
     project, output, scale = linear(spec.bias), linear(spec.output_bias), _scale(spec)
     normed, normalise = spec.head_norm is not None, norm(spec.head_norm or NormSpec(1, 1.0))
     rotary, interleaved, rotated = _rotation(spec)
-    biased, capped, softcap = spec.biased, spec.softcap is not None, spec.softcap or 0.0
+    biased, capped, softcap = spec.has_position_bias, spec.softcap is not None, spec.softcap or 0.0
     static = cache == Cache.STATIC
-    by_length = static and spec.by_length
+    maskless = static and spec.maskless_static
 
     @script(domain, default_opset=op)
     def cached_attention(
@@ -149,7 +149,7 @@ def cached_attention(spec: AttentionSpec, cache: Cache) -> OnnxFunction:
         else:
             k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
             v = op.Concat(past_v, new_v, axis=2)
-        if by_length:
+        if maskless:
             filled = cache_lengths + op.Shape(x, start=1, end=2)  # (B)
             mixed = merge(op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale))
         elif biased:
@@ -182,7 +182,7 @@ def cross_key_value(spec: AttentionSpec) -> OnnxFunction:
 def cross_attention(spec: AttentionSpec) -> OnnxFunction:
     """Attention of a decoder's tokens over an encoder's keys and values: mask (B,1,S,E), k, v (B,K,E,H)."""
     heads, scale = [0, 0, spec.num_heads, -1], _scale(spec)
-    project, output, whole = linear(spec.bias), linear(spec.output_bias), spec.whole
+    project, output, whole = linear(spec.bias), linear(spec.output_bias), spec.unmasked
 
     @script(domain, default_opset=op)
     def cross_attention(x, mask, k, v, q_weight, q_bias, o_weight, o_bias):

@@ -20,7 +20,7 @@ def encoder_block(spec: BlockSpec) -> OnnxFunction:
     attend, feed, normalise = attention(spec.dense), _feed_forward(spec), norm(spec.norm)
     post, parallel, sandwich = _placement(spec)
     direct, scaled, whole = (
-        post or spec.bare,
+        post or spec.skip_attention_norm,
         spec.layer_scale,
         isinstance(spec.feed_forward, FeedForwardSpec),
     )
@@ -136,7 +136,7 @@ def decoder_block(spec: BlockSpec, cache: Cache) -> OnnxFunction:
     look = cross_attention(spec.cross_attention or spec.dense)
     post, parallel, sandwich = _placement(spec)
     direct, scaled, whole = (
-        post or spec.bare,
+        post or spec.skip_attention_norm,
         spec.layer_scale,
         isinstance(spec.feed_forward, FeedForwardSpec),
     )

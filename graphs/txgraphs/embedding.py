@@ -21,7 +21,7 @@ def embedding(spec: EmbeddingSpec) -> OnnxFunction:
     scale, scaled = spec.scale, spec.scale != 1
     table, offset = spec.position.table, spec.position.offset
     masked, drops, dropped_id = spec.masked, spec.dropped is not None, spec.dropped or 0
-    segments, one_segment, normed = spec.segments > 1, spec.segments == 1, spec.norm is not None
+    segments, one_segment, normed = spec.type_vocab_size > 1, spec.type_vocab_size == 1, spec.norm is not None
     factored, project = spec.factored_size is not None, linear(True)
     normalise = norm(spec.norm or NormSpec(1, 1.0))
 

@@ -18,7 +18,7 @@ def router(spec: ExpertsSpec) -> OnnxFunction:
 
     x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C).
     """
-    chosen, project = spec.chosen, linear(False)
+    chosen, project = spec.top_k, linear(False)
 
     @script(domain, default_opset=op)
     def router(x, weight):
@@ -58,7 +58,7 @@ def experts(spec: ExpertsSpec, graph: Graph, x: ir.Value, under: str) -> ir.Valu
     op = graph.builder.op
     share, choice = graph.call(router(spec), x, under=f"{under}.router")
     total = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)))  # (B*S, W): zeros
-    for number in range(spec.count):
+    for number in range(spec.num_experts):
         index = graph.constant(f"expert.{number}", [number])
         total = graph.call(expert(spec), total, x, share, choice, index, under=f"{under}.experts.{number}")
     return op.Reshape(total, op.Shape(x))  # (B, S, W)

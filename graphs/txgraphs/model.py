@@ -20,9 +20,9 @@ from txexport.spec import (
 from txexport.spec.parameters import word_matrix
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
+from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.stack import decoder, encoder, signal_encoder
-from txgraphs.towers import image_vectors, similarity_model, text_vectors
 
 INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
 TOKENS = ("batch_size", "sequence_length")
@@ -52,7 +52,7 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
 
 
 def dual_encoder_models(spec: DualEncoderSpec, tensors: Tensors) -> dict[str, Graph]:
-    """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' Towers."""
+    """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
     text, vision = Graph("text_model", tensors), Graph("vision_model", tensors)
     inputs = {name: text.input(name, INT, TOKENS) for name in ("input_ids", "attention_mask")}
     x = encoder(spec.text, text, inputs, "text.embedding.word.weight", "text")
@@ -78,7 +78,9 @@ def encoder_model(spec: EncoderSpec | EncoderDecoderSpec, tensors: Tensors) -> G
         length = "sequence_length" if free else spec.encoder.embedding.length
         _head_outputs(spec, graph, x, "", ("batch_size", length), {}, None)
     else:
-        names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (spec.encoder.embedding.segments > 1)
+        names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (
+            spec.encoder.embedding.type_vocab_size > 1
+        )
         names += ["global_attention_mask"] * spec.encoder.global_tokens
         shape, word = SOURCE if spec.generates else TOKENS, word_matrix(spec, "encoder")
         if spec.head.kind == HeadKind.CHOICES:

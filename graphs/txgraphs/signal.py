@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import NormSpec, PatchSpec, SoundSpec
+from txexport.spec import LogMelSpec, NormSpec, PatchSpec
 from txgraphs import domain, op
 from txgraphs.activation import activation
 from txgraphs.norm import norm
@@ -107,7 +107,7 @@ def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
 
 
 @cache
-def sound_embedding(spec: SoundSpec) -> OnnxFunction:
+def sound_embedding(spec: LogMelSpec) -> OnnxFunction:
     """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2).
 
     input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.

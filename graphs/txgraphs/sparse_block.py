@@ -57,7 +57,7 @@ def sparse_encoder_block(
         value = op.Add(source, value)  # (B, S, W)
         return normed(value, f"{name}_norm") if post else value
 
-    inner = x if post or spec.bare else normed(x, "attention_norm")
+    inner = x if post or spec.skip_attention_norm else normed(x, "attention_norm")
     mixed = graph.call(attend, inner, *masks, under=f"{under}.attention")
     attended = added(x, mixed, "attention")
     source = x if spec.placement == NormPlacement.PARALLEL else attended

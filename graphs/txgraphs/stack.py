@@ -9,11 +9,11 @@ from txexport.spec import (
     BlockSpec,
     Cache,
     ExpertsSpec,
+    LogMelSpec,
     PatchSpec,
     RelativeSpec,
     RotarySpec,
     SignalStackSpec,
-    SoundSpec,
     TextStackSpec,
 )
 from txgraphs._graph import Graph
@@ -34,7 +34,7 @@ def encoder(
 ) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
-    op, padding = graph.builder.op, spec.embedding.position.padding
+    op, padding = graph.builder.op, spec.embedding.position.pad_token_id
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
@@ -70,7 +70,7 @@ def signal_encoder(spec: SignalStackSpec, graph: Graph, signal: ir.Value, name: 
     match spec.embedding:
         case PatchSpec() as patches:
             x = graph.call(patch_embedding(patches), signal, under=f"{name}.embedding")
-        case SoundSpec() as sound:
+        case LogMelSpec() as sound:
             x = graph.call(sound_embedding(sound), signal, under=f"{name}.embedding")
         case kind:
             assert_never(kind)
@@ -102,7 +102,7 @@ def decoder(
     present = []
     for layer, block in enumerate(spec.layers):
         mask = masks.get(block.dense.window)
-        if cache == Cache.STATIC and block.dense.by_length:
+        if cache == Cache.STATIC and block.dense.maskless_static:
             mask = None
         cross_k, cross_v = cross[layer] if cross else (None, None)
         turns, name = rotations[block.dense.rotary], f"decoder.layers.{layer}"
@@ -151,7 +151,7 @@ def _over_cache(
 def _windows(spec: TextStackSpec, masked: bool = False) -> list[int | None]:
     """The windows of a stack's layers, each once; where `masked`, of those that lengths do not serve."""
     kinds = [block.dense for block in spec.blocks if not block.sparse]
-    return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.by_length)))
+    return list(dict.fromkeys(kind.window for kind in kinds if not (masked and kind.maskless_static)))
 
 
 def _mixture(spec: BlockSpec, graph: Graph, x: ir.Value, under: str) -> ir.Value:

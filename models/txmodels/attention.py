@@ -103,7 +103,7 @@ class CachedAttention(Attention):
     def __init__(self, spec: AttentionSpec, cache: Cache):
         super().__init__(spec)
         self.static = cache == Cache.STATIC
-        self.by_length = self.static and spec.by_length
+        self.maskless = self.static and spec.maskless_static
 
     def forward(  # type: ignore[override]
         self,
@@ -118,7 +118,7 @@ class CachedAttention(Attention):
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
-        takes a mask only where the spec is not `by_length`.
+        takes a mask only where the spec is not `maskless_static`.
         """
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         new_k = split(self.k(x), self.num_kv_heads)  # (B, K, S, H)
@@ -133,7 +133,7 @@ class CachedAttention(Attention):
             assert cache_lengths is not None
             k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = _scatter(past_v, new_v, cache_lengths)
-            if self.by_length:
+            if self.maskless:
                 mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)

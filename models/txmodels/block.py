@@ -32,9 +32,9 @@ class _Block(nn.Module):
             for kind in (NormPlacement.POST, NormPlacement.PARALLEL, NormPlacement.SANDWICH)
         )
         self.cross = spec.cross_attention is not None
-        self.direct, self.scaled = self.post or spec.bare, spec.layer_scale
+        self.direct, self.scaled = self.post or spec.skip_attention_norm, spec.layer_scale
         self.attention = attention
-        if not spec.bare:
+        if not spec.skip_attention_norm:
             self.attention_norm = Norm(spec.norm)
         if self.sandwich:
             self.attention_post_norm = Norm(spec.norm)

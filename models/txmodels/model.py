@@ -99,7 +99,7 @@ class Model(nn.Module):
     ) -> dict[str, Tensor]:
         match self.spec.head.kind:
             case HeadKind.MASKED_LM:
-                logits = self.head(x, self.encoder.words)
+                logits = self.head(x, self.encoder.token_embedding)
                 if not (isinstance(self.spec, EncoderSpec) and self.spec.next_sentence):
                     return {"logits": logits}
                 pair = self.next_sentence(x, input_ids, attention_mask)
@@ -132,7 +132,7 @@ class Model(nn.Module):
     ) -> tuple[Tensor, KeyValues]:
         """As `Decoder`, and logits_indices (B,L) -> logits (B,L,V), present."""
         x, present = self.decoder(input_ids, past, **inputs)
-        return self.head(x, logits_indices, self.decoder.words), present
+        return self.head(x, logits_indices, self.decoder.token_embedding), present
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""

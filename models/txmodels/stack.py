@@ -10,11 +10,11 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
+    LogMelSpec,
     PatchSpec,
     RelativeSpec,
     RotarySpec,
     SignalStackSpec,
-    SoundSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
@@ -42,7 +42,7 @@ class _Stack(nn.Module):
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         """The word matrix (V,W)."""
         return self.embedding.word.weight
 
@@ -79,7 +79,7 @@ class Encoder(_Stack):
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
         tokens = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
-        padding = self.spec.embedding.position.padding
+        padding = self.spec.embedding.position.pad_token_id
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
@@ -185,11 +185,11 @@ class Decoder(_Stack):
         return x, present
 
 
-def _signal_embedding(spec: PatchSpec | SoundSpec) -> nn.Module:
+def _signal_embedding(spec: PatchSpec | LogMelSpec) -> nn.Module:
     match spec:
         case PatchSpec():
             return PatchEmbedding(spec)
-        case SoundSpec():
+        case LogMelSpec():
             return SoundEmbedding(spec)
         case _:
             assert_never(spec)

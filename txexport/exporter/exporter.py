@@ -55,7 +55,7 @@ def export(
     whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
-    resolved = families.understand(checkpoint, task)
+    resolved = families.resolve(checkpoint, task)
     if cache is not None and not resolved.spec.generates:
         raise UnsupportedError(f"task '{resolved.task}' has no cache to choose")
     if cache is not None and cache not in list(Cache):

@@ -35,7 +35,7 @@ def model(
             )
         padding = config.integer("pad_token_id")
         head = HeadSpec(
-            HeadKind.SEQUENCE, tied=False, labels=config.labels(), pick=Pick.LAST, padding=padding
+            HeadKind.SEQUENCE, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding
         )
         return EncoderSpec(encoder=stack, head=head)
     tied = config.flag("tie_word_embeddings", tied)

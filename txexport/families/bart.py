@@ -75,8 +75,8 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
             bias=True,
             activation=Activation.TANH,
             labels=config.labels(),
-            pick=Pick.LAST_MARK,
-            mark=config.integer("eos_token_id", 2),
+            pick=Pick.LAST_EOS,
+            eos_token_id=config.integer("eos_token_id", 2),
         )
     return replace(found, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
 

@@ -53,7 +53,7 @@ def encoder_spec(
     activation: Activation | None = None,
     factored_size: int | None = None,
     sequence: Activation = Activation.TANH,
-    segments: int | None = None,
+    type_vocab_size: int | None = None,
     relative: RelativeSpec | None = None,
 ) -> EncoderSpec:
     """BERT's architecture with what its children vary; the activations are those of their heads."""
@@ -64,13 +64,13 @@ def encoder_spec(
         vocab_size=config.integer("vocab_size"),
         hidden_size=width,
         position=position,
-        segments=config.integer("type_vocab_size", 2) if segments is None else segments,
+        type_vocab_size=config.integer("type_vocab_size", 2) if type_vocab_size is None else type_vocab_size,
         norm=NormSpec(factored_size or width, norm.eps),
         factored_size=factored_size,
     )
     head_dim, biased = config.head_dim(width, heads), relative is not None
     block = BlockSpec(
-        AttentionSpec(width, heads, heads, head_dim, causal=False, biased=biased),
+        AttentionSpec(width, heads, heads, head_dim, causal=False, has_position_bias=biased),
         FeedForwardSpec(
             width, config.integer("intermediate_size"), activation or config.activation("hidden_act", "gelu")
         ),

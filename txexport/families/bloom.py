@@ -35,7 +35,9 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
     heads = config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
     block = BlockSpec(
-        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, biased=True),
+        AttentionSpec(
+            width, heads, heads, config.head_dim(width, heads), causal=True, has_position_bias=True
+        ),
         FeedForwardSpec(width, 4 * width, Activation.GELU_TANH),
         norm,
         NormPlacement.PRE,

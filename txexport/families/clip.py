@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: Set[str]) -> DualEncoderSpec:
     width = vision.integer("hidden_size", 768)
     norm = NormSpec(width, vision.number("layer_norm_eps", 1e-5))
     patches = PatchSpec(
-        *(width, vit.image_size(vision), vit.patch_size(vision.assuming(patch_size=32))),
+        *(width, vit.image_size(vision), vit.patch_size(vision.with_defaults(patch_size=32))),
         channels=vision.integer("num_channels", 3),
         bias=False,
         norm=norm,
@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> DualEncoderSpec:
         text=TextStackSpec(words, *_layers(text, causal=True, size=512, heads=8)),
         vision=SignalStackSpec(patches, *_layers(vision, causal=False, size=768, heads=12)),
         size=config.integer("projection_dim", 512),
-        pick=Pick.HIGHEST if eos == FIRST_EOS else Pick.MARK,
+        pick=Pick.ARGMAX_ID if eos == FIRST_EOS else Pick.FIRST_EOS,
         eos_token_id=None if eos == FIRST_EOS else eos,
     )
 
@@ -63,7 +63,7 @@ def _layers(
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
     activation = config.activation("hidden_act", "quick_gelu")
     block = BlockSpec(
-        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, whole=not causal),
+        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, unmasked=not causal),
         FeedForwardSpec(width, config.integer("intermediate_size", 4 * size), activation),
         norm,
         NormPlacement.PRE,

@@ -19,7 +19,7 @@ NAMING = Naming("dinov2.")
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; positions are always interpolated."""
-    config = config.assuming(layer_norm_eps=1e-6, patch_size=14)
+    config = config.with_defaults(layer_norm_eps=1e-6, patch_size=14)
     config.expect(use_mask_token=True, apply_layernorm=True)
     hidden, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(hidden * ratio)

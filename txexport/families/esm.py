@@ -75,7 +75,7 @@ def _position(config: Config, rotates: bool) -> PositionSpec:
         return PositionSpec(PositionKind.NONE, size)
     config.expect(position_embedding_type="absolute")
     padding = config.integer("pad_token_id")
-    return PositionSpec(PositionKind.LEARNED, size, offset=padding, padding=padding)
+    return PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)
 
 
 def _frequencies(config: Config, head_dim: int, names: Stored) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Set
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -29,7 +29,7 @@ NAMING = llama.NAMING
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(num_key_value_heads=4)
+    config = config.with_defaults(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
     width, heads, head_dim = (
         config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")
@@ -63,7 +63,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
             PositionSpec(PositionKind.NONE, longest),
             scale=math.sqrt(width),
         ),
-        shortest(blocks),
+        minimal_cycle(blocks),
         len(blocks),
         final_norm=norm,
     )

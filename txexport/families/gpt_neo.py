@@ -6,7 +6,7 @@ from typing import Any
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
-from txexport.families._config import Config, shortened, shortest
+from txexport.families._config import Config, minimal_cycle, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -54,7 +54,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
     ]
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position)
-    stack = TextStackSpec(embedding, shortest(blocks), len(layers), final_norm=norm)
+    stack = TextStackSpec(embedding, minimal_cycle(blocks), len(layers), final_norm=norm)
     return _causal.model(config, task, stack, tied=True)
 
 

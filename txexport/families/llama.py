@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
@@ -76,7 +76,7 @@ def decoder_spec(
     position = PositionSpec(PositionKind.NONE, most)
     stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
-        shortest(
+        minimal_cycle(
             BlockSpec(
                 replace(attention, window=window if window is not None and window < most else None),
                 mixture(feed_forward) if mixture is not None else feed_forward,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert, roberta
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.spec import EncoderSpec, LongformerAttentionSpec
 
 TASKS = {
@@ -31,7 +31,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     [block], windows = found.encoder.blocks, config.each("attention_window", found.encoder.num_layers, 512)
     sizes = block.dense.hidden_size, block.dense.num_heads, block.dense.head_dim
     layers = (replace(block, attention=LongformerAttentionSpec(*sizes, window)) for window in windows)
-    return replace(found, encoder=replace(found.encoder, blocks=shortest(layers)))
+    return replace(found, encoder=replace(found.encoder, blocks=minimal_cycle(layers)))
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -19,12 +19,12 @@ ALIASES = bart.ALIASES
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes; the decoder's positions begin after padding's."""
-    config = config.assuming(activation_function="relu", scale_embedding=True)
+    config = config.with_defaults(activation_function="relu", scale_embedding=True)
     config.expect(is_decoder=False)
     padding, size = config.integer("pad_token_id", 1), config.positions(bart.OFFSET)
     _check_start(config, padding)
     positions = {
-        "encoder": PositionSpec(PositionKind.FIXED, size, offset=padding, padding=padding),
+        "encoder": PositionSpec(PositionKind.FIXED, size, offset=padding, pad_token_id=padding),
         "decoder": PositionSpec(PositionKind.FIXED, size, offset=padding + 1),
     }
     return bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)

@@ -14,7 +14,7 @@ table = llama.table
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; a window of null is none, a missing one 4096."""
-    config = config.assuming(num_key_value_heads=8)
+    config = config.with_defaults(num_key_value_heads=8)
     config.expect(layer_types=None)
     window = config.integer("sliding_window", 4096)
     has_window = "sliding_window" not in config.values or config.values["sliding_window"] is not None

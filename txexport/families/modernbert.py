@@ -4,7 +4,7 @@ from collections.abc import Set
 from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     blocks = [_block(config, norm, windowed, first=layer == 0) for layer, windowed in enumerate(local)]
     position = PositionSpec(PositionKind.NONE, longest)
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = TextStackSpec(embedding, shortest(blocks), len(blocks), final_norm=norm)
+    stack = TextStackSpec(embedding, minimal_cycle(blocks), len(blocks), final_norm=norm)
     return EncoderSpec(encoder=stack, head=_head(config, task, norm))
 
 
@@ -68,7 +68,7 @@ def _block(config: Config, norm: NormSpec, windowed: bool, first: bool) -> Block
         bias=config.flag("mlp_bias", False),
         gated=True,
     )
-    return BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, bare=first)
+    return BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, skip_attention_norm=first)
 
 
 def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:

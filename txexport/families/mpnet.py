@@ -24,9 +24,11 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(relative_attention_num_buckets=BUCKETS)
     size = config.integer("max_position_embeddings")
-    position = PositionSpec(PositionKind.LEARNED, size, offset=PADDING, padding=PADDING)
+    position = PositionSpec(PositionKind.LEARNED, size, offset=PADDING, pad_token_id=PADDING)
     relative = RelativeSpec(BUCKETS, REACH, bidirectional=True)
-    return bert.encoder_spec(config, task, names, position, Activation.GELU, segments=0, relative=relative)
+    return bert.encoder_spec(
+        config, task, names, position, Activation.GELU, type_vocab_size=0, relative=relative
+    )
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -46,7 +46,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
             bias=False,
             output_bias=False,
             scale=None if scale is None else attention.number("softmax_scale"),
-            biased=True,
+            has_position_bias=True,
         ),
         FeedForwardSpec(width, config.integer("expansion_ratio", 4) * width, Activation.GELU, bias=False),
         norm,

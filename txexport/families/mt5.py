@@ -18,7 +18,7 @@ table = t5.table
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(feed_forward_proj="gated-gelu")
+    config = config.with_defaults(feed_forward_proj="gated-gelu")
     if task == "feature-extraction":
         return t5.encoder_spec(config)
     return t5.encoder_decoder_spec(config, names, first=False)

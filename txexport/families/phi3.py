@@ -15,7 +15,7 @@ PUBLISHED_WITH_CODE = True
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
+    config = config.with_defaults(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
     config.expect(attention_bias=False)
     given = config.values.get("sliding_window") is not None
     window = config.integer("sliding_window") if given else None

@@ -115,7 +115,9 @@ def _bert(layers: int, width: int, heads: int, masked_lm: bool) -> EncoderSpec:
         norm,
         NormPlacement.POST,
     )
-    stack = TextStackSpec(EmbeddingSpec(30_522, width, position, segments=2, norm=norm), (block,), layers)
+    stack = TextStackSpec(
+        EmbeddingSpec(30_522, width, position, type_vocab_size=2, norm=norm), (block,), layers
+    )
     if not masked_lm:
         return EncoderSpec(encoder=stack, pooler=True)
     head = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=norm)
@@ -213,7 +215,7 @@ def t5(size: str) -> EncoderDecoderSpec:
             bias=False,
             output_bias=False,
             scale=1.0,
-            biased=biased,
+            has_position_bias=biased,
         )
 
     def stack(decodes: bool) -> TextStackSpec:
@@ -236,7 +238,7 @@ def vit(size: str) -> EncoderSpec:
     """
     layers, width, heads, patch = _sized("vit", VIT, size)
     norm = NormSpec(width, 1e-12)
-    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, whole=True)
+    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, unmasked=True)
     block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
     stack = SignalStackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
     return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))

@@ -14,7 +14,7 @@ table = llama.table
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(num_key_value_heads=32)
+    config = config.with_defaults(num_key_value_heads=32)
     return llama.decoder_spec(config, task, bias=True, windows=windows(config))
 
 

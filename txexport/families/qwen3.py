@@ -14,7 +14,7 @@ table = llama.table
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(head_dim=128, num_key_value_heads=32)
+    config = config.with_defaults(head_dim=128, num_key_value_heads=32)
     bias = config.flag("attention_bias", False)
     windows = qwen2.windows(config)
     return llama.decoder_spec(config, task, bias=bias, output_bias=bias, head_norm=True, windows=windows)

@@ -22,7 +22,7 @@ NAMING = Naming("roberta.", {".gamma": ".weight", ".beta": ".bias"})
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings")
-    position = PositionSpec(PositionKind.LEARNED, size, offset=padding, padding=padding)
+    position = PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)
     return bert.encoder_spec(config, task, names, position, Activation.GELU)
 
 

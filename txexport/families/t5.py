@@ -54,14 +54,14 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDec
 
 def encoder_spec(config: Config) -> EncoderSpec:
     """The encoder alone, whose hidden states are the features."""
-    config = config.assuming(feed_forward_proj="relu")
+    config = config.with_defaults(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
     return EncoderSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
 
 
 def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> EncoderDecoderSpec:
     """The architecture of version 1, where `first`, or of v1.1."""
-    config = config.assuming(feed_forward_proj="relu")
+    config = config.with_defaults(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
     width, layers = config.integer("d_model"), config.count("num_layers")
     tied, scale = first or "lm_head.weight" not in names, 1 / math.sqrt(width) if first and width > 0 else 1.0
@@ -80,7 +80,15 @@ def _stack(config: Config, layers: int, decodes: bool) -> TextStackSpec:
 
     def attention(causal: bool, biased: bool) -> AttentionSpec:
         return AttentionSpec(
-            width, heads, heads, head_dim, causal, bias=False, output_bias=False, scale=1.0, biased=biased
+            width,
+            heads,
+            heads,
+            head_dim,
+            causal,
+            bias=False,
+            output_bias=False,
+            scale=1.0,
+            has_position_bias=biased,
         )
 
     block = BlockSpec(
@@ -108,7 +116,9 @@ def _activation(config: Config) -> tuple[Activation, bool]:
     gated, kind = name.startswith("gated-"), name.removeprefix("gated-")
     if "-" in kind or kind not in ACTIVATIONS:
         raise UnsupportedError(f"{config.path}: feed_forward_proj '{name}' is not supported")
-    config = config.assuming(is_gated_act=gated, dense_act_fn="gelu_new" if name == "gated-gelu" else kind)
+    config = config.with_defaults(
+        is_gated_act=gated, dense_act_fn="gelu_new" if name == "gated-gelu" else kind
+    )
     return config.activation("dense_act_fn"), config.flag("is_gated_act")
 
 

@@ -39,7 +39,7 @@ def image_spec(
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-12)), config.head_dim(width, heads)
     bias = config.flag("qkv_bias", True)
-    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, whole=True)
+    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, unmasked=True)
     activation = config.activation("hidden_act", "gelu")
     feed_forward = FeedForwardSpec(width, config.integer("intermediate_size"), activation)
     stack = SignalStackSpec(

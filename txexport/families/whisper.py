@@ -14,11 +14,11 @@ from txexport.spec import (
     EncoderDecoderSpec,
     HeadKind,
     HeadSpec,
+    LogMelSpec,
     NormPlacement,
     PositionKind,
     PositionSpec,
     SignalStackSpec,
-    SoundSpec,
 )
 
 TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
     positions = dict.fromkeys(bart.SIDES, position)
     found = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
-    sound = SoundSpec(
+    sound = LogMelSpec(
         config.integer("d_model"),
         config.integer("num_mel_bins", 80),
         config.integer("max_source_positions", 1500),
@@ -54,9 +54,9 @@ def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
     """`blocks` with no mask over sounds, which have no padding."""
     [block] = blocks
     if block.cross_attention is None:
-        block = replace(block, attention=replace(block.dense, whole=True))
+        block = replace(block, attention=replace(block.dense, unmasked=True))
     else:
-        block = replace(block, cross_attention=replace(block.cross_attention, whole=True))
+        block = replace(block, cross_attention=replace(block.cross_attention, unmasked=True))
     return (block,)
 
 

@@ -20,11 +20,11 @@ from txexport.spec import (
     HeadKind,
     LinformerAttentionSpec,
     LocalAttentionSpec,
+    LogMelSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     ModelSpec,
     PatchSpec,
-    SoundSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
@@ -193,8 +193,8 @@ def _signal(spec: StackSpec) -> int:
         case PatchSpec() as patches:
             pixels = patches.channels * patches.patch_size**2
             return 2 * (patches.length - patches.tokens) * patches.hidden_size * pixels
-        case SoundSpec() as sound:  # over 3 of the frames, and then over 3 of what that makes
-            read = 2 * sound.bands + sound.hidden_size
+        case LogMelSpec() as sound:  # over 3 of the frames, and then over 3 of what that makes
+            read = 2 * sound.num_mel_bins + sound.hidden_size
             return 2 * sound.length * sound.hidden_size * 3 * read
         case kind:
             assert_never(kind)

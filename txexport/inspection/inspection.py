@@ -98,7 +98,7 @@ def inspect(
 
 def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: int) -> Inspection:
     checkpoint = Checkpoint(folder)
-    resolved = families.understand(checkpoint, task)
+    resolved = families.resolve(checkpoint, task)
     first: dict[tuple, str] = {}
     for name, weight in resolved.weights.items():
         first.setdefault(weight.key, name)

@@ -9,10 +9,10 @@ from txexport.spec import (
     EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LogMelSpec,
     ModelSpec,
     PatchSpec,
     PositionKind,
-    SoundSpec,
     parameters,
 )
 
@@ -97,7 +97,7 @@ def active(spec: ModelSpec, name: str) -> bool:
         case FeedForwardSpec():
             return True
         case ExpertsSpec() as mixture:
-            return int(inner.split(".")[0]) < mixture.chosen
+            return int(inner.split(".")[0]) < mixture.top_k
         case kind:
             assert_never(kind)
 
@@ -112,7 +112,7 @@ def _fixed(spec: ModelSpec, name: str) -> bool:
             return embedding.position.kind == PositionKind.FIXED
         case PatchSpec():
             return False
-        case SoundSpec():
+        case LogMelSpec():
             return True
         case kind:
             assert_never(kind)

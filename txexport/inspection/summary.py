@@ -12,12 +12,12 @@ from txexport.spec import (
     FeedForwardSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
+    LogMelSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     PatchSpec,
     RelativeSpec,
     SignalStackSpec,
-    SoundSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
@@ -31,7 +31,7 @@ def outline(spec: StackSpec) -> str:
     parts = [
         f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
         _each(_heads(block.attention) for block in blocks),
-        *(["attention to the encoder"] if spec.crossed else []),
+        *(["attention to the encoder"] if spec.has_cross_attention else []),
         _each(_feed_forward(block.feed_forward) for block in blocks),
         *_input(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
@@ -69,7 +69,7 @@ def _feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
             gated = "gated " * spec.gated
             return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
         case ExpertsSpec():
-            return f"{spec.chosen} of {spec.count} experts, each {_feed_forward(spec.expert)}"
+            return f"{spec.top_k} of {spec.num_experts} experts, each {_feed_forward(spec.expert)}"
         case _:
             assert_never(spec)
 
@@ -80,7 +80,7 @@ def _input(spec: StackSpec) -> list[str]:
             return [
                 f"vocabulary {words.vocab_size:,}",
                 *([f"word vectors of {words.factored_size:,}"] if words.factored_size else []),
-                *([f"{words.segments} segments"] if words.segments > 1 else []),
+                *([f"{words.type_vocab_size} segments"] if words.type_vocab_size > 1 else []),
                 _positions(spec),
             ]
         case SignalStackSpec(embedding=PatchSpec() as patches):
@@ -88,8 +88,8 @@ def _input(spec: StackSpec) -> list[str]:
             size = f"{height} x {width} pixels in squares of {patches.patch_size}"
             fitted = ", interpolated for other sizes" * patches.any_size
             return [size, f"{patches.length:,} learned positions{fitted}"]
-        case SignalStackSpec(embedding=SoundSpec() as sound):
-            size = f"{2 * sound.length:,} frames of {sound.bands} bands"
+        case SignalStackSpec(embedding=LogMelSpec() as sound):
+            size = f"{2 * sound.length:,} frames of {sound.num_mel_bins} bands"
             return [size, f"{sound.length:,} fixed positions"]
         case _:
             raise SpecError(f"{type(spec.embedding).__name__} is not known here")

@@ -54,11 +54,9 @@ def encode(
 
 def check_marks(model: "Model", encodings: Sequence[Encoding]) -> None:
     """Raise BundleError for a text without the id that marks what the head reads."""
-    mark = model.manifest.spec.get("head", {}).get("mark")
-    if mark is not None and any(mark not in encoding.ids for encoding in encodings):
-        raise BundleError(
-            f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
-        )
+    eos = model.manifest.spec.get("head", {}).get("eos_token_id")
+    if eos is not None and any(eos not in encoding.ids for encoding in encodings):
+        raise BundleError(f"the tokenizer ends a text without the id {eos}, which the model's head looks for")
 
 
 def text_limit(model: "Model") -> int | None:

@@ -20,10 +20,10 @@ from txexport.spec.embedding import (
     LONGEST_DISTANCE,
     AlibiSpec,
     EmbeddingSpec,
+    LogMelSpec,
     PatchSpec,
     PositionSpec,
     RelativeSpec,
-    SoundSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import HeadSpec
@@ -51,6 +51,7 @@ __all__ = [
     "HeadSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",
+    "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "ModelSpec",
@@ -65,7 +66,6 @@ __all__ = [
     "RotarySpec",
     "Sharing",
     "SignalStackSpec",
-    "SoundSpec",
     "SparseAttentionSpec",
     "StackSpec",
     "StridedAttentionSpec",

@@ -43,8 +43,8 @@ class AttentionSpec:
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
-    before it is rotated. Scores s become softcap * tanh(s / softcap). Where `biased`, the mask is numbers to
-    add to the scores; where attention is `whole`, every query sees every key and there is no mask.
+    before it is rotated. Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the
+    mask is numbers to add to the scores; where it is `unmasked`, every query sees every key, without a mask.
     """
 
     hidden_size: int
@@ -58,23 +58,23 @@ class AttentionSpec:
     rotary: RotarySpec | None = None
     window: int | None = None
     head_norm: NormSpec | None = None
-    biased: bool = False
+    has_position_bias: bool = False
     softcap: float | None = None
-    whole: bool = False
+    unmasked: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
-        if self.whole and not (self.by_length and not self.causal):
+        if self.unmasked and not (self.maskless_static and not self.causal):
             raise SpecError("AttentionSpec: what sees everything has no window, no cap and no bias")
         if self.window is not None:
             positive(self, "window")
         if self.softcap is not None:
             positive(self, "softcap")
-            if self.biased:
+            if self.has_position_bias:
                 raise SpecError("AttentionSpec: no architecture caps scores and adds a bias to them")
-        if self.biased and self.num_kv_heads != self.num_heads:
+        if self.has_position_bias and self.num_kv_heads != self.num_heads:
             raise SpecError("AttentionSpec: a bias is of a query head, so every one needs keys of its own")
         if self.rotary is not None and 2 * len(self.rotary.frequencies) > self.head_dim:
             raise SpecError(
@@ -89,9 +89,9 @@ class AttentionSpec:
             )
 
     @property
-    def by_length(self) -> bool:
+    def maskless_static(self) -> bool:
         """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
-        return self.window is None and self.softcap is None and not self.biased
+        return self.window is None and self.softcap is None and not self.has_position_bias
 
 
 class Sharing(StrEnum):
@@ -125,7 +125,7 @@ class LocalAttentionSpec:
     bias: bool = True
 
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class StridedAttentionSpec:
 
     causal: ClassVar[bool] = True
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ class LongformerAttentionSpec:
     bias: bool = True
 
     causal: ClassVar[bool] = False
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask", "global_attention_mask")
 
     def __post_init__(self) -> None:
@@ -190,7 +190,7 @@ class LinformerAttentionSpec:
 
     causal: ClassVar[bool] = False
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class LowRankAttentionSpec:
     bias: bool = True
 
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:

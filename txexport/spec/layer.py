@@ -24,20 +24,20 @@ class FeedForwardSpec:
 
 @dataclass(frozen=True)
 class ExpertsSpec:
-    """A mixture of `count` feed-forward networks, of which a router picks `chosen` a token.
+    """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` a token.
 
     Their outputs are added with the router's softmax over the picked ones as weights (Shazeer et al. 2017, 2;
     Jiang et al. 2024, 2.1).
     """
 
     expert: FeedForwardSpec
-    count: int
-    chosen: int
+    num_experts: int
+    top_k: int
 
     def __post_init__(self) -> None:
-        positive(self, "count", "chosen")
-        if self.chosen > self.count:
-            raise SpecError(f"ExpertsSpec: {self.chosen} of {self.count} experts cannot be chosen")
+        positive(self, "num_experts", "top_k")
+        if self.top_k > self.num_experts:
+            raise SpecError(f"ExpertsSpec: {self.top_k} of {self.num_experts} experts cannot be chosen")
 
     @property
     def hidden_size(self) -> int:
@@ -49,8 +49,8 @@ class ExpertsSpec:
 class BlockSpec:
     """One layer: attention, attention over an encoder where `cross_attention` is given, feed-forward.
 
-    Where `bare`, attention reads the layer's input without a norm. `layer_scale` multiplies what a sublayer
-    adds by a learned vector (Touvron et al. 2021, 3.1).
+    Where `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
+    what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1).
     """
 
     attention: AttentionSpec | SparseAttentionSpec
@@ -58,7 +58,7 @@ class BlockSpec:
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
-    bare: bool = False
+    skip_attention_norm: bool = False
     layer_scale: bool = False
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class BlockSpec:
             raise SpecError("BlockSpec: cross attention rotates nothing and has no head norm")
         if cross is not None and self.placement == NormPlacement.SANDWICH:
             raise SpecError("BlockSpec: no architecture puts cross attention into a sandwich of norms")
-        if self.bare and self.placement != NormPlacement.PRE:
+        if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError("BlockSpec: only a pre-norm block can leave its first norm out")
         mixed = isinstance(self.feed_forward, ExpertsSpec)
         if mixed and (self.placement != NormPlacement.PRE or cross is not None or self.layer_scale):

@@ -35,7 +35,7 @@ class EncoderSpec:
     def __post_init__(self) -> None:
         if self.head.kind == HeadKind.CAUSAL_LM:
             raise SpecError("EncoderSpec: a causal LM head needs a decoder")
-        if self.encoder.crossed:
+        if self.encoder.has_cross_attention:
             raise SpecError("EncoderSpec: an encoder has nothing to cross-attend to")
         second = self.next_sentence
         if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.whole):
@@ -76,7 +76,7 @@ class DecoderSpec:
 
     def __post_init__(self) -> None:
         _check_decoder(self.decoder)
-        if self.decoder.crossed:
+        if self.decoder.has_cross_attention:
             raise SpecError("DecoderSpec: a decoder has cross attention exactly when there is an encoder")
         _check_causal_lm(self.head, self.decoder)
 
@@ -113,11 +113,11 @@ class EncoderDecoderSpec:
 
     def __post_init__(self) -> None:
         _check_decoder(self.decoder)
-        if not self.decoder.crossed:
+        if not self.decoder.has_cross_attention:
             raise SpecError(
                 "EncoderDecoderSpec: a decoder has cross attention exactly when there is an encoder"
             )
-        if self.encoder.crossed:
+        if self.encoder.has_cross_attention:
             raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
         if self.generates:
             _check_causal_lm(self.head, self.decoder)
@@ -183,7 +183,7 @@ class DualEncoderSpec:
             raise SpecError("DualEncoderSpec: one encoder reads text, the other images")
         if self.text.global_tokens:
             raise SpecError("DualEncoderSpec: neither encoder takes global tokens")
-        if self.pick not in (Pick.MARK, Pick.HIGHEST) or (self.pick == Pick.MARK) != (
+        if self.pick not in (Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
             self.eos_token_id is not None
         ):
             raise SpecError(
@@ -205,7 +205,7 @@ def _check_decoder(decoder: TextStackSpec) -> None:
         raise SpecError("DecoderSpec: sparse attention has no cache, so it stands in an encoder only")
     if not decoder.causal:
         raise SpecError("DecoderSpec: a decoder's attention must be causal")
-    if decoder.embedding.position.padding is not None:
+    if decoder.embedding.position.pad_token_id is not None:
         raise SpecError("DecoderSpec: a decoder's positions continue a cache, so they cannot skip padding")
 
 

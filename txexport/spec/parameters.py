@@ -18,6 +18,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LogMelSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -25,7 +26,6 @@ from txexport.spec import (
     PatchSpec,
     Pick,
     RelativeSpec,
-    SoundSpec,
     SparseAttentionSpec,
     StackSpec,
     TextStackSpec,
@@ -64,8 +64,10 @@ def attention(spec: AttentionSpec | SparseAttentionSpec) -> Shapes:
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
-        case LocalAttentionSpec() | StridedAttentionSpec():
-            return _projections(spec)
+        case LocalAttentionSpec():
+            return local_attention(spec)
+        case StridedAttentionSpec():
+            return strided_attention(spec)
         case LongformerAttentionSpec():
             return longformer_attention(spec)
         case LinformerAttentionSpec():
@@ -88,6 +90,16 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     if spec.head_norm is not None:
         shapes |= under("q_norm", norm(spec.head_norm)) | under("k_norm", norm(spec.head_norm))
     return shapes
+
+
+def local_attention(spec: LocalAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def strided_attention(spec: StridedAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
 
 
 def longformer_attention(spec: LongformerAttentionSpec) -> Shapes:
@@ -165,8 +177,8 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
 
 def experts(spec: ExpertsSpec) -> Shapes:
     """The router, and every expert."""
-    shapes = under("router", linear(spec.hidden_size, spec.count, False))
-    for number in range(spec.count):
+    shapes = under("router", linear(spec.hidden_size, spec.num_experts, False))
+    for number in range(spec.num_experts):
         shapes |= under(f"experts.{number}", dense_feed_forward(spec.expert))
     return shapes
 
@@ -176,7 +188,7 @@ def block(spec: BlockSpec) -> Shapes:
     sandwich = spec.placement == NormPlacement.SANDWICH
     scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
     shapes = under("attention", attention(spec.attention))
-    if not spec.bare:
+    if not spec.skip_attention_norm:
         shapes |= under("attention_norm", norm(spec.norm))
     if sandwich:
         shapes |= under("attention_post_norm", norm(spec.norm))
@@ -192,14 +204,14 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> Shapes:
+def embedding(spec: EmbeddingSpec | PatchSpec | LogMelSpec) -> Shapes:
     """What comes before a stack's first layer."""
     match spec:
         case EmbeddingSpec():
-            return words(spec)
+            return token_embedding(spec)
         case PatchSpec():
             return patches(spec)
-        case SoundSpec():
+        case LogMelSpec():
             return sound(spec)
         case _:
             assert_never(spec)
@@ -216,11 +228,11 @@ def patches(spec: PatchSpec) -> Shapes:
     return shapes | (under("norm", norm(spec.norm)) if spec.norm is not None else {})
 
 
-def sound(spec: SoundSpec) -> Shapes:
+def sound(spec: LogMelSpec) -> Shapes:
     """Two convolutions over time, and the table of positions."""
     width = spec.hidden_size
     return {
-        "first.weight": (width, spec.bands, 3),
+        "first.weight": (width, spec.num_mel_bins, 3),
         "first.bias": (width,),
         "second.weight": (width, width, 3),
         "second.bias": (width,),
@@ -228,14 +240,14 @@ def sound(spec: SoundSpec) -> Shapes:
     }
 
 
-def words(spec: EmbeddingSpec) -> Shapes:
+def token_embedding(spec: EmbeddingSpec) -> Shapes:
     """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
     size = spec.table_size
     shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
     if spec.position.table:
         shapes["position.weight"] = (spec.position.size, size)
-    if spec.segments:
-        shapes["segment.weight"] = (spec.segments, size)
+    if spec.type_vocab_size:
+        shapes["segment.weight"] = (spec.type_vocab_size, size)
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     if spec.factored_size is not None:

@@ -24,7 +24,7 @@ TYPES: dict[str, type] = {
     "signal": specs.SignalStackSpec,
     "tokens": specs.EmbeddingSpec,
     "patches": specs.PatchSpec,
-    "log_mel": specs.SoundSpec,
+    "log_mel": specs.LogMelSpec,
     "relative": specs.RelativeSpec,
     "alibi": specs.AlibiSpec,
     "attention": specs.AttentionSpec,

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import LinformerAttentionSpec
-from txexport.spec.embedding import AlibiSpec, EmbeddingSpec, PatchSpec, RelativeSpec, SoundSpec
+from txexport.spec.embedding import AlibiSpec, EmbeddingSpec, LogMelSpec, PatchSpec, RelativeSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 
@@ -28,7 +28,7 @@ class TextStackSpec:
         _check_layers(self)
         first = self.blocks[0]
         for block in self.blocks:
-            if block.attention.biased != (self.relative is not None):
+            if block.attention.has_position_bias != (self.relative is not None):
                 raise SpecError(
                     "TextStackSpec: attention is biased exactly when positions give a relative bias"
                 )
@@ -66,7 +66,7 @@ class TextStackSpec:
         return self.blocks[0].attention.causal
 
     @property
-    def crossed(self) -> bool:
+    def has_cross_attention(self) -> bool:
         """Whether layers attend to an encoder's output."""
         return self.blocks[0].cross_attention is not None
 
@@ -80,19 +80,19 @@ class TextStackSpec:
 class SignalStackSpec:
     """As TextStackSpec, over the vectors of an image or a sound, which all see one another."""
 
-    embedding: PatchSpec | SoundSpec
+    embedding: PatchSpec | LogMelSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
 
     causal: ClassVar[bool] = False
-    crossed: ClassVar[bool] = False
+    has_cross_attention: ClassVar[bool] = False
     limit: ClassVar[None] = None  # no tokens come in
 
     def __post_init__(self) -> None:
         _check_layers(self)
         kinds = [block.attention for block in self.blocks]
-        if any(kind.causal or kind.biased or kind.token_masks or kind.window for kind in kinds):
+        if any(kind.causal or kind.has_position_bias or kind.token_masks or kind.window for kind in kinds):
             raise SpecError("SignalStackSpec: images and sounds are seen as a whole")
 
     @property

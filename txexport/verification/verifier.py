@@ -78,7 +78,7 @@ def verify(
     folder, manifest = Path(out), bundle.read(out)
     digests = bundle.files_sha256(folder)  # before anything is tried: what comes later is not proved
     checkpoint = _checkpoint(source, manifest)
-    resolved = families.understand(checkpoint, manifest.task)
+    resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
     chosen = runtimes.choose(runtime, folder, manifest, device)
     if layers:

@@ -148,7 +148,7 @@ def job_of(model: "Model", rows: Sequence | np.ndarray, settings: Settings, stri
 def _check_start(model: "Model", start: int) -> None:
     """Raise InputError for a start that is padding, where padding has a position of its own (M2M-100)."""
     position = model.manifest.spec["encoder"]["embedding"].get("position") or {}
-    if position.get("padding") == start:
+    if position.get("pad_token_id") == start:
         raise InputError(
             f"decoder_start_token_id is {start}, the padding, whose position is not supported; choose another"
         )

@@ -65,8 +65,8 @@ def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report."""
     match spec:
         case DualEncoderSpec():
-            cases = seeded.tower_cases(spec, _longest(spec, spec.text))
-            return [Planned(case.name, case, runs.run_towers) for case in cases]
+            cases = seeded.dual_encoder_cases(spec, _longest(spec, spec.text))
+            return [Planned(case.name, case, runs.run_dual_encoder) for case in cases]
         case EncoderSpec():
             return list(_of_encoder(spec))
         case DecoderSpec():
@@ -88,11 +88,11 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
         run = runs.run_choices
     for batch in seeded.encoder_cases(
         words.vocab_size,
-        words.segments,
+        words.type_vocab_size,
         _longest(spec, encoder),
-        spec.head.padding,
+        spec.head.pad_token_id,
         words.dropped,
-        spec.head.mark,
+        spec.head.eos_token_id,
     ):
         yield Planned(batch.name, batch, run)
 
@@ -152,7 +152,7 @@ def _tokens_for_experts(stack: StackSpec) -> int:
     Three times as many as with equal chances, which routers do not give; a report says how many were reached.
     """
     kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
-    tokens = (3 * kind.count / kind.chosen * log(1000 * kind.count * len(kinds)) for kind in kinds)
+    tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
     return ceil(max(tokens, default=0))
 
 
@@ -178,7 +178,7 @@ def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
 def _sizes(case: Any) -> dict[str, int]:
     if isinstance(case, seeded.SignalCase):
         return {"rows": len(case.signals)}
-    if isinstance(case, seeded.EncoderCase | seeded.TowerCase):
+    if isinstance(case, seeded.EncoderCase | seeded.DualEncoderCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
     if not isinstance(case, seeded.DecoderCase | seeded.GreedyCase):

@@ -12,11 +12,11 @@ from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases.seeded import (
     DecoderCase,
+    DualEncoderCase,
     EncoderCase,
     GreedyCase,
     SignalCase,
     Sources,
-    TowerCase,
 )
 from txexport.verification.references.originals import Arrays, Reference, Source
 
@@ -84,7 +84,7 @@ def run_signals(model: Model, reference: Reference, case: SignalCase) -> list[Ou
     return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
 
 
-def run_towers(model: Model, reference: Reference, case: TowerCase) -> list[Outcome]:
+def run_dual_encoder(model: Model, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
     found = model.run("text_model", **texts) | model.run("vision_model", pixel_values=case.pixel_values)

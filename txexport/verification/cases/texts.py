@@ -21,7 +21,7 @@ from txexport.spec import (
 )
 from txexport.verification.cases import runs
 from txexport.verification.cases.plan import Planned
-from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, TowerCase
+from txexport.verification.cases.seeded import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase
 
 SENTENCES = (
     "The cat sat on the mat, and the dog lay on the rug.",
@@ -121,7 +121,7 @@ def _of_encoder(
     if isinstance(spec, DualEncoderSpec):
         shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
-        return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
+        return Planned(name, DualEncoderCase(name, ids, mask, pixels), runs.run_dual_encoder)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
@@ -148,7 +148,7 @@ def _sources(
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
     sources = _ids(model, [first for first, _ in pairs], encoder)
     targets = _ids(model, [second for _, second in pairs], decoder)
-    unread, start = encoder.embedding.position.padding, model.settings.decoder_start or 0
+    unread, start = encoder.embedding.position.pad_token_id, model.settings.decoder_start or 0
     rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
     return sources, rows
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 from txexport.spec import Cache
 from txexport.verification.references.originals import Arrays, Twin
@@ -37,7 +37,7 @@ class Trace:
     """The twin with the bundle's kind of cache, so that its modules take what the graph's functions take."""
 
     def __init__(self, twin: Twin, cache: str | None):
-        self.model: Model | Towers = twin.model
+        self.model: Model | DualEncoder = twin.model
         if cache == Cache.STATIC and isinstance(twin.model, Model):
             with torch.device("meta"):  # the parameters are the twin's own, held once
                 self.model = Model(twin.model.spec, Cache.STATIC)
@@ -77,7 +77,7 @@ class Trace:
                 hook.remove()
 
     def _forward(self, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        if isinstance(self.model, Towers):
+        if isinstance(self.model, DualEncoder):
             return self._tower(self.model, role, given)
         if "past_key_values" in " ".join(given):
             return self._decode(self.model, given)
@@ -85,7 +85,7 @@ class Trace:
             return self.model.encode(**given)
         return self.model.encode_signal(*given.values())
 
-    def _tower(self, towers: Towers, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _tower(self, towers: DualEncoder, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == "text_model":
             return {"text_embeds": towers.texts(**given)}
         if role == "vision_model":

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
@@ -114,9 +114,9 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def read(model: Model | Towers, **inputs: Tensor) -> dict[str, Tensor]:
+def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
     """What an encoder or two towers put out, by the names of their graphs."""
-    if isinstance(model, Towers):
+    if isinstance(model, DualEncoder):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 

@@ -11,8 +11,8 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
@@ -74,9 +74,9 @@ class Third:
         return {name: array[0] for name, array in found.items()}
 
 
-def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
+def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
     """What of the model is exported, and from which inputs."""
-    if isinstance(model, Towers):
+    if isinstance(model, DualEncoder):
         return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
     if not isinstance(spec, DecoderSpec) and not spec.generates:
@@ -95,7 +95,7 @@ def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Ex
 
 def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     """A batch of texts, or of several for each row."""
-    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.embedding.segments > 1)
+    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.embedding.type_vocab_size > 1)
     names += ["global_attention_mask"] * stack.global_tokens
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)

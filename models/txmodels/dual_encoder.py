@@ -29,7 +29,7 @@ class Similarity(nn.Module):
         return logits_per_text, logits_per_image
 
 
-class Towers(nn.Module):
+class DualEncoder(nn.Module):
     """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3)."""
 
     def __init__(self, spec: DualEncoderSpec):
