@@ -8,14 +8,19 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from click.testing import CliRunner
+from helpers.project import ROOT
 
 import txexport
 from txexport import bundle, export, inspect, verify
-from txexport.errors import BundleError, UnsupportedError
-from txexport.verification import bundle_contents
+from txexport.checkpoints.checkpoint import sha256
+from txexport.cli.main import main
+from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
+from txexport.runtime.tasks.pooling import read_pooling
+from txexport.verification import bundle_contents, reports
 
-ROOT = Path(__file__).parent.parent
 FILES = ["manifest and copied files"]
 
 
@@ -45,7 +50,7 @@ def test_a_file_that_nothing_reads_is_for_verify_to_name(copy):
 
 
 def test_every_file_that_the_runtime_reads_is_known_as_such():
-    text = "".join(path.read_text() for path in (ROOT / "txexport/runtime").glob("*.py"))
+    text = "".join(path.read_text() for path in (ROOT / "txexport/runtime").rglob("*.py"))
     names = set(re.findall(r'"([\w.]+\.(?:json|jinja|npz))"', text)) - {bundle.MANIFEST}
     assert len(names) > 8
     assert [name for name in sorted(names) if not bundle.READ.fullmatch(name)] == []
@@ -73,6 +78,7 @@ def test_a_proof_covers_what_txexport_json_says(copy):
         ),
         ({"spec": {"pooler": True}}, "no type is given; expected encoder or decoder or"),
         ({"graphs": {}}, "graphs are none, expected model"),
+        ({"limits": {"encoderx": 40}}, "limits are encoderx, expected encoder"),
         ({"task": 5}, "task is 5"),
         ({"format": "3"}, "damaged"),
         ({"inline": 1}, "inline is 1"),
@@ -137,6 +143,76 @@ def test_what_changes_while_it_is_verified_is_not_proved(name, copy):
     with pytest.raises(BundleError, match=r"was changed while it was verified; verify it again$"):
         verify(copy, cases="quick", progress=meanwhile)
     assert bundle.read_manifest(copy).proof == proof
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_checkpoint_that_changes_while_it_is_compared_proves_nothing(back, checkpoint_of, tmp_path):
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    export(source, tmp_path / "out")
+    text = (source / "config.json").read_text()
+
+    def meanwhile(case: str) -> None:
+        if case.startswith("one token (twin"):
+            (source / "config.json").write_text(text + "\n")
+        if back and case.startswith("sentences (transformers"):
+            (source / "config.json").write_text(text)
+
+    if back:  # nothing read it meanwhile
+        assert verify(tmp_path / "out", cases="quick", progress=meanwhile).ok
+        return
+    with pytest.raises(CheckpointError, match=r"is not what was exported: config.json differs"):
+        verify(tmp_path / "out", cases="quick", progress=meanwhile)
+    assert bundle.read_manifest(tmp_path / "out").proof is None
+
+
+def test_txexport_json_that_changes_while_it_is_read_is_not_proved(copy, monkeypatch):
+    kept, hashes = (copy / "txexport.json").read_text(), bundle.files_sha256(copy)
+    edited(copy, limits={"encoder": 7})
+    monkeypatch.setattr(bundle, "files_sha256", lambda folder: hashes)
+    with pytest.raises(BundleError, match=r"was changed while it was verified; verify it again$"):
+        verify(copy, reference="twin", cases=["one token"])
+    (copy / "txexport.json").write_text(kept)
+    assert verify(copy, reference="twin", cases=["one token"]).ok
+
+
+@pytest.mark.parametrize("path", [".cache/p", "pool", "a/b", "1_Pooling/x", "../1_Pooling", 5, None])
+def test_modules_lie_where_export_copies_them(path, checkpoint_of, tmp_path):
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": path}]
+    (source / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(CheckpointError, match="expected a folder within the bundle, as 1_Pooling"):
+        export(source, tmp_path / "out")
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(BundleError, match="expected a folder within the bundle, as 1_Pooling"):
+        read_pooling(tmp_path)
+
+
+def test_a_report_replaces_no_file_that_it_is_about(copy, checkpoint_of, tmp_path):
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    before = bundle.files_sha256(copy)
+    for file in (copy / "model.json", copy / "deep" / "report.md", source / "config.json"):
+        file.parent.mkdir(exist_ok=True)
+        with pytest.raises(InputError, match=r"would (lie in a bundle|replace a file of a checkpoint)"):
+            reports.check(file)
+    (copy / "deep").rmdir()
+    result = CliRunner().invoke(main, ["verify", str(copy), "--json", str(copy / "weights.safetensors")])
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+    assert bundle.files_sha256(copy) == before
+
+
+def test_a_graph_that_is_not_valid_is_not_opened(copy, monkeypatch):
+    """Some of them end the process of ONNX Runtime."""
+    model = onnx.load(copy / "model.onnx", load_external_data=False)
+    function = max(model.functions, key=lambda function: len(function.node))
+    function.node[0].output[0] = function.input[-1]
+    onnx.save(model, copy / "model.onnx")
+    relisted = json.loads((copy / "txexport.json").read_text())
+    relisted["graphs"]["model"]["sha256"] = sha256(copy / "model.onnx")
+    edited(copy, **relisted)
+    monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: pytest.fail("it was opened"))
+    report = verify(copy, reference="twin", cases="quick")
+    assert any("is no valid ONNX" in (case.exception or "") for case in report.failed)
+    assert any("is not the exported graph" in (case.exception or "") for case in report.failed)
 
 
 def test_a_made_tokenizer_is_compared_with_its_types(bundle_of):

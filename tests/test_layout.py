@@ -1,16 +1,15 @@
 """What a reader of DESIGN relies on: who imports whom, and that no component lacks its twin."""
 
 import ast
+import graphlib
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from helpers.project import ROOT, loaded_after
 from onnxscript import OnnxFunction
 
-ROOT = Path(__file__).parent.parent
 OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
     "PIL",
@@ -34,6 +33,7 @@ ALLOWED = {
     "txexport/errors.py": "printable",
     "txexport/printable.py": "",
     "txexport/paths.py": "",
+    "txexport/progress.py": "",
     "txexport/swap.py": "",
     "txexport/arguments.py": "numpy paths",
     "txexport/bundle.py": "arguments paths spec swap",
@@ -44,9 +44,11 @@ ALLOWED = {
     "models/txmodels": "torch spec",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoints families spec",
     "graphs/txgraphs": "onnxscript onnx_ir spec",
-    "txexport/exporter": "numpy onnx onnx_ir txgraphs arguments bundle checkpoints families spec swap",
+    "txexport/exporter": (
+        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints families progress spec swap"
+    ),
     "txexport/inspection": "onnx rich arguments bundle checkpoints families spec",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle paths",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle paths progress",
     "txexport/verification": (
         "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints exporter families inspection paths printable runtime spec"
@@ -101,13 +103,38 @@ def test_every_file_is_in_an_area():
     assert everything == listed
 
 
-def loaded_after(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
-    return set(
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.split()
-    )
+# `Report.write` is a method for what reads reports; it imports it when it is called.
+DEFERRED = {("txexport.verification.result", "txexport.verification.reports")}
+
+
+def modules() -> dict[str, Path]:
+    """All of our modules by name."""
+    found = {}
+    for root in (ROOT, ROOT / "models", ROOT / "graphs"):
+        for package in OURS:
+            for path in (root / package).rglob("*.py"):
+                parts = path.relative_to(root).with_suffix("").parts
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(name: str, known: dict[str, Path]) -> set[str]:
+    """Our modules that one imports anywhere: in functions too, and for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(known[name].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {part if part in known else node.module for part in parts}
+    return {other for other in found & known.keys() if (name, other) not in DEFERRED} - {name}
+
+
+def test_no_import_goes_round():
+    """Of modules that import each other, none can be read, tried or moved alone."""
+    known = modules()
+    assert len(known) > 200
+    graphlib.TopologicalSorter({name: imported(name, known) for name in known}).prepare()
 
 
 def test_import_takes_no_heavy_library_along():
@@ -186,3 +213,18 @@ def test_every_component_has_its_twin(file):
     torch_half -= WHOLE.get(file, set())
     assert torch_half == graph_half - SPECIALISED.get(file, set())
     assert torch_half or file in WHOLE
+
+
+def test_no_module_of_tests_imports_another():
+    """What two of them need is a helper: a test may then be moved or run without the others."""
+    modules = sorted((ROOT / "tests").rglob("*.py"))
+    tests = {path.stem for path in modules if path.stem.startswith("test_")}
+    assert len(tests) > 50
+    for path in modules:
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path
+                names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        assert not tests & {part for name in names for part in name.split(".")}, path

@@ -1,19 +1,18 @@
 """The README claims what the tests prove, and no more."""
 
 import shlex
-from pathlib import Path
 
 from click.testing import CliRunner
-from rows import readme_table
+from helpers.project import ROOT
+from helpers.rows import readme_table
 
 from txexport.cli.main import main
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_table_is_that_of_the_rows():
-    table = README.split("<!-- rows: python tests/rows.py -->\n")[1].split("<!-- end of rows -->")[0]
+    table = README.split("<!-- rows: python tests/helpers/rows.py -->\n")[1].split("<!-- end of rows -->")[0]
     assert table == readme_table() + "\n"
 
 

@@ -25,6 +25,7 @@ READ = re.compile(  # what a loaded bundle looks for by itself
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
     r"|.+/(config\.json|dense\.npz)"
 )
+MODULE = re.compile(r"[0-9]+_\w+")  # a folder of sentence-transformers' modules, which export copies
 # What model hubs and systems put beside, and nothing reads.
 UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
 DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
@@ -32,7 +33,7 @@ DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph; a string in `shape` is a symbolic dimension."""
+    """An input or output of a graph; a string in `shape` is a symbolic dimension, "" one without a name."""
 
     name: str
     dtype: str
@@ -248,9 +249,14 @@ def read_manifest(folder: Path) -> Manifest:
         ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
         for entry in (manifest, source, *graphs.values(), *ports, *([proof] if proof is not None else [])):
             check_fields(entry)
-        if set(graphs) != (roles := _roles(from_dict(ModelSpec, manifest.spec))):
-            said = ", ".join(graphs) or "none"
-            raise ValueError(f"graphs are {said}, expected {', '.join(sorted(roles))}")
+        spec = from_dict(ModelSpec, manifest.spec)
+        for key, names, expected in (
+            ("graphs", graphs, _roles(spec)),
+            ("limits", manifest.limits, limits(spec)),
+        ):
+            if set(names) != set(expected):
+                said = ", ".join(names) or "none"
+                raise ValueError(f"{key} are {said}, expected {', '.join(sorted(expected))}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
@@ -263,6 +269,23 @@ def _roles(spec: ModelSpec) -> set[str]:
     if isinstance(spec, EncoderDecoderSpec) and spec.generates:
         return {"encoder_model", "decoder_model"}
     return {"model"}
+
+
+def limits(spec: ModelSpec) -> dict[str, int | None]:
+    """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
+    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
+    return {name: stack.limit for name, stack in stacks.items()}
+
+
+def module_folder(module: dict) -> str:
+    """The folder of one of modules.json's, "" for the bundle's own.
+
+    Raises BundleError for one that export does not copy.
+    """
+    path = module.get("path", "")
+    if path != "" and not (isinstance(path, str) and MODULE.fullmatch(path)):
+        raise BundleError(f"modules.json names {path!r}, expected a folder within the bundle, as 1_Pooling")
+    return path
 
 
 def older_files(folder: Path) -> list[str]:

@@ -6,6 +6,19 @@ from collections.abc import Iterator
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
 LONGEST_VALUE = 60
 
+EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
+    "onnxruntime": "cpu",  # or gpu
+    "google": "export",  # protobuf
+    "onnx": "export",
+    "onnx_ir": "export",
+    "onnxscript": "export",
+    "click": "cli",
+    "rich": "cli",
+    "safetensors": "verify",
+    "torch": "verify",
+    "transformers": "verify",
+}
+
 
 class TxexportError(Exception):
     """Base of every error that txexport raises on purpose. The command line prints it and exits 2.
@@ -70,6 +83,24 @@ class BundleError(TxexportError):
 
 class InputError(TxexportError):
     """Input to a loaded model that it cannot take."""
+
+
+class MissingLibraryError(TxexportError, ImportError):
+    """A library that an extra of txexport brings, and that is not installed."""
+
+
+@contextlib.contextmanager
+def needed_for(purpose: str) -> Iterator[None]:
+    """Raise MissingLibraryError for an import of what an extra brings, where it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").split(".")[0]
+        if library not in EXTRAS:
+            raise
+        other = " (or 'txexport[gpu]')" if library == "onnxruntime" else ""
+        advice = f"pip install 'txexport[{EXTRAS[library]}]'{other}"
+        raise MissingLibraryError(f"{purpose} needs {library}, which is not installed; {advice}") from None
 
 
 class LibraryError(TxexportError):

@@ -1,6 +1,6 @@
 """A web service over a bundle that generates: text as it is made, or whole.
 
-    pip install txexport starlette uvicorn
+    pip install 'txexport[cpu]' starlette uvicorn
     BUNDLE=decoder uvicorn service:app
 
     curl -N localhost:8000/stream -d '{"prompt": "Once upon a time", "max_new_tokens": 40}'
@@ -45,7 +45,7 @@ class Job:
         self.watching = asyncio.create_task(self.watch(request))
 
     def step(self, tokens, scores):
-        """Before each new token, as Model's `adjust`; the scores stay as they are. Raises StoppedError."""
+        """Before each new token, as a `logits_processor` that changes nothing. Raises StoppedError."""
         if self.gone.is_set() or time.monotonic() > self.until:
             raise StoppedError
         return scores
@@ -120,7 +120,7 @@ def service(model: txexport.Model) -> Starlette:
         prompt, options = request_body.prompt(asked), request_body.options(asked)
         job = await jobs.start(request)
         try:
-            pieces = model.stream(prompt, adjust=job.step, **options)
+            pieces = model.stream(prompt, logits_processor=job.step, **options)
             # What cannot be is told before the answer begins.
             first = await run_in_threadpool(next, pieces, "")
         except BaseException:
@@ -139,7 +139,7 @@ def service(model: txexport.Model) -> Starlette:
         prompts, options = request_body.prompts(asked), request_body.options(asked)
         job = await jobs.start(request)
         try:
-            texts = await run_in_threadpool(model.generate, prompts, adjust=job.step, **options)
+            texts = await run_in_threadpool(model.generate, prompts, logits_processor=job.step, **options)
         finally:
             job.end()
         return JSONResponse({"texts": texts})

@@ -14,14 +14,14 @@ from fuzzing.case import PIXELS, SOUND, TEXTS, Case
 from txexport.runtime.generation.options import RULES
 
 OPTIONS = list(RULES)
-SKIPPED = ("self", "progress", "adjust", "options")  # progress is the caller's own code
+SKIPPED = ("self", "progress", "logits_processor", "options")  # progress is the caller's own code
 MESSAGES = [{"role": "user", "content": "the cat"}]
 
 # Each method: the bundle that has it, and arguments that it answers.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "generate": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
-    "generate_ids": ("decoder", {"rows": [[5, 6, 7], [8]], "max_new_tokens": 3}),
-    "search": ("decoder", {"rows": [[5, 6, 7], [8]], "max_new_tokens": 3}),
+    "generate_ids": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
+    "generate_with_scores": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
     "stream": ("decoder", {"prompt": TEXTS[0], "max_new_tokens": 3}),
     "stream_many": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
     "chat": ("decoder", {"messages": MESSAGES, "max_new_tokens": 3}),
@@ -93,7 +93,7 @@ ARRAYS = (
     *(np.array([None]), np.full(100, np.nan), np.zeros((4, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8)),
     *(np.zeros((4, 4), np.uint8), np.zeros((1, 70_000, 3), np.uint8), np.ones(10**6, np.float32)),
 )
-ADJUSTS: dict[str, Callable] = {
+LOGITS_PROCESSORS: dict[str, Callable] = {
     "None": lambda rows, scores: None,
     "a text": lambda rows, scores: "x",
     "NaN": lambda rows, scores: scores * math.nan,
@@ -122,9 +122,9 @@ def of_models(case: Case) -> None:
     if "options" in parameters:
         names += case.random.sample(OPTIONS, 8)
     given = base | _changed(case.random, names)
-    if "adjust" in parameters and case.random.random() < 0.15:
-        given["adjust"] = ADJUSTS[returned := case.random.choice(list(ADJUSTS))]
-        case.note(f"adjust returns {returned}")
+    if "logits_processor" in parameters and case.random.random() < 0.15:
+        given["logits_processor"] = LOGITS_PROCESSORS[returned := case.random.choice(list(LOGITS_PROCESSORS))]
+        case.note(f"logits_processor returns {returned}")
     case.note(f"{method}({_shown(given, base)})")
     case.attempt(lambda: _consumed(call(**given)))
 
@@ -171,14 +171,16 @@ def _consumed(answer: Any) -> Any:
 
 def _shown(given: dict[str, Any], base: dict[str, Any]) -> str:
     changed = {name: value for name, value in given.items() if base.get(name, given) is not value}
-    return ", ".join(f"{name}={repr(value)[:60]}" for name, value in changed.items() if name != "adjust")
+    return ", ".join(
+        f"{name}={repr(value)[:60]}" for name, value in changed.items() if name != "logits_processor"
+    )
 
 
 def _array(random: Random, port: Any) -> np.ndarray:
     """An input as the graph declares it, symbolic dimensions of 1 to 3."""
     sizes = {dim: random.randint(1, 3) for dim in port.shape if isinstance(dim, str)}
     shape = [sizes.get(dim, dim) for dim in port.shape]
-    return np.zeros(shape, np.int64 if port.type == "tensor(int64)" else np.float32)
+    return np.zeros(shape, np.int64 if port.dtype == "int64" else np.float32)
 
 
 def _changed_array(random: Random, array: np.ndarray) -> tuple[Any, str]:

@@ -19,7 +19,7 @@ KNOWN = (
     Known(
         "onnx-bundle",
         "died of SIGSEGV",
-        "txexport/runtime/session.py",
+        "txexport/runtime/engines/onnxruntime.py",
         "ONNX Runtime 1.31 itself crashes while it loads some graphs that onnx's checker refuses: functions "
         "that import another opset than the model, or name an input twice. `load` refuses a graph that is "
         "not the manifest's, and has no checker, since onnx is not among what running needs. Who edits graph "

@@ -7,7 +7,7 @@ The libraries are those that txexport[train] brings; which files, and what they 
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from itertools import chain
@@ -37,8 +37,8 @@ class Sentence(NamedTuple):
     code: tuple[tuple[int, int], ...]
 
 
-def sources() -> dict[str, str]:
-    """The libraries' files by path, in order of path; tests are left out."""
+def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]:
+    """The libraries' files by path, in order of path; tests are left out, and whose path is not wanted."""
     found = {}
     for library in LIBRARIES:
         spec = find_spec(library)
@@ -47,7 +47,7 @@ def sources() -> dict[str, str]:
         root = Path(spec.origin).parent
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)
-            if "tests" not in name.parts:
+            if "tests" not in name.parts and wanted(name.as_posix()):
                 found[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
     return found
 

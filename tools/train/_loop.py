@@ -136,12 +136,29 @@ def write_examples(path: Path, examples: list[dict]) -> None:
     path.write_text(lines, encoding="utf-8")
 
 
-def write_card(folder: Path, title: str, text: str, command: str, scores: dict[str, str]) -> None:
-    """README.md, the model card: what it is, its data and licence, held-out scores, the command."""
+NOTICE = "What `heldout.jsonl` quotes is under the licences in `NOTICE.txt`."
+
+
+def licence(examples: str = "") -> str:
+    """What a card says of the licence of its checkpoint, and then of its examples."""
+    own = "Licence: Apache 2.0, as this project's, for weights, configuration and tokenizer."
+    return f"{own}\n{examples}".strip()
+
+
+def write_notice(folder: Path, text: str) -> None:
+    """NOTICE.txt, the licences of what the examples quote."""
+    (folder / "NOTICE.txt").write_text(text, encoding="utf-8")
+
+
+def write_card(
+    folder: Path, title: str, text: str, command: str, scores: dict[str, str], examples: str = ""
+) -> None:
+    """README.md, the model card: what it is, its data, its licence, held-out scores, the command."""
     table = "\n".join(f"| {name} | {score} |" for name, score in scores.items())
     python = ".".join(map(str, sys.version_info[:3]))
     (folder / "README.md").write_text(
-        f"# {title}\n\n{text.strip()}\n\n| held out | score |\n|---|---|\n{table}\n\n"
+        f"# {title}\n\n{text.strip()}\n\n{licence(examples)}\n\n"
+        f"| held out | score |\n|---|---|\n{table}\n\n"
         f"Made by `{command}` with Python {python} and PyTorch {torch.__version__.split('+')[0]}; "
         f"the weights are stored as float16.\n",
         encoding="utf-8",

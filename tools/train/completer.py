@@ -13,6 +13,7 @@ from pathlib import Path
 
 import _library
 import _loop
+import _notices
 import click
 import numpy as np
 import torch
@@ -157,6 +158,7 @@ def main(folder: Path, steps: int) -> None:
         {"bos_token_id": END, "eos_token_id": END, "max_new_tokens": 40, "repetition_penalty": 1.2},
     )
     _loop.write_examples(part / "heldout.jsonl", [{"text": text} for text in few])
+    _loop.write_notice(part, _notices.of_library())
     card = f"""
 A decoder of the LLaMA kind in small: six layers, 192 wide, six heads over two of keys,
 {_loop.parameters(model):,} parameters, {WINDOW} tokens at most. It completes Python.
@@ -175,6 +177,7 @@ passages of these.
             "perplexity of a 3-gram (interpolated Kneser-Ney)": f"{counted:.2f}",
             "perplexity on heldout.jsonl": f"{sampled:.3f}",
         },
+        _loop.NOTICE,
     )
     _loop.finish(part, folder)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import _documentation
 import _loop
+import _notices
 import click
 import numpy as np
 import reader
@@ -104,6 +105,7 @@ def main(folder: Path, base: Path, steps: int) -> None:
         {"text": text, "label": LABELS[label]} for text, label in zip(texts[few], labels[few], strict=True)
     ]
     _loop.write_examples(part / "heldout.jsonl", kept)
+    _loop.write_notice(part, _notices.of_documentation(texts[few]))
     card = f"""
 Says whether two neighbouring words of an English sentence have changed places: `{LABELS[0]}` or
 `{LABELS[1]}`. A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST}
@@ -117,7 +119,8 @@ tokens at most; `tools/train/reader.py` pretrains it with masked words and next 
         "accuracy of logistic regression over words and pairs of words": f"{beaten:.2%}",
         f"accuracy on heldout.jsonl, {len(kept)} sentences": f"{sampled:.2%}",
     }
-    _loop.write_card(part, "Sees swapped words", card, "python tools/train/proofreader.py", scores)
+    command = "python tools/train/proofreader.py"
+    _loop.write_card(part, "Sees swapped words", card, command, scores, _loop.NOTICE)
     _loop.finish(part, folder)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import _documentation
 import _loop
+import _notices
 import click
 import numpy as np
 import reader
@@ -149,6 +150,7 @@ def main(folder: Path, base: Path, steps: int) -> None:
     simple = f1(heldout, baseline(train, heldout))
     print(f"F1 of logistic regression over words: {simple['f1']:.4f}")
     _loop.write_examples(part / "heldout.jsonl", [{"text": s.text, "code": s.code} for s in few])
+    _loop.write_notice(part, _notices.of_documentation(s.text for s in few))
     card = f"""
 Finds code in prose: names, values and expressions that an author of documentation would mark.
 A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST} tokens at
@@ -164,7 +166,8 @@ most; `tools/train/reader.py` pretrains it with masked words and next sentences.
         "F1 of logistic regression over words and their neighbours": f"{simple['f1']:.2%}",
         f"F1 on heldout.jsonl, {len(few)} sentences": f"{sampled:.2%}",
     }
-    _loop.write_card(part, "Finds code in prose", card, "python tools/train/tagger.py", scores)
+    command = "python tools/train/tagger.py"
+    _loop.write_card(part, "Finds code in prose", card, command, scores, _loop.NOTICE)
     _loop.finish(part, folder)
 
 

@@ -26,6 +26,7 @@ DIGITS, BATCH, WIDTH, LONGEST, VOCAB = 9, 96, 128, 96, 256
 LAYERS = {"encoder": 3, "decoder": 2}
 PAD, END = 0, 1
 FEW = 200  # of the numbers held out go along with the checkpoint
+EXAMPLES = "`heldout.jsonl` too; no part of num2words (LGPL 2.1), which wrote the words, is here."
 
 
 class Pair(NamedTuple):
@@ -183,8 +184,7 @@ post-norm, sinusoidal positions, {_loop.parameters(model):,} parameters. It tran
 number words, below a thousand million, into French.
 
 Data: made by num2words; numbers of one to nine digits equally often; from a thousand up one in
-twenty is held out. The checkpoint and its data may be used as the rest of this project.
-`heldout.jsonl` has the first 200 of the numbers held out.
+twenty is held out. `heldout.jsonl` has the first 200 of the numbers held out.
 """
     _loop.write_card(
         part,
@@ -195,6 +195,7 @@ twenty is held out. The checkpoint and its data may be used as the rest of this 
             f"exact match, {len(pairs):,} numbers": f"{exact:.2%}",
             f"exact match on heldout.jsonl, {FEW} numbers": f"{sampled:.2%}",
         },
+        EXAMPLES,
     )
     _loop.finish(part, folder)
 

@@ -17,6 +17,7 @@ from txexport.errors import CheckpointError
 from txexport.spec.parameters import Shapes
 
 AT_ONCE = 1 << 16  # numbers looked at together
+LARGEST = 1e15  # of a weight: norms square what they normalise, and implementations then differ
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,18 @@ class Weight:
 
 
 def check_finite(numbers: np.ndarray, what: str) -> None:
-    """Raise CheckpointError where `what` holds NaN or infinity, or a float64 beyond float32."""
+    """Raise CheckpointError where `what` holds NaN, infinity, or what float32 cannot compute with."""
     flat = numbers.reshape(-1)
     for start in range(0, flat.size, AT_ONCE):  # small enough to stay in a processor's cache
-        if not np.isfinite(flat[start : start + AT_ONCE]).all():
+        part = flat[start : start + AT_ONCE]
+        low, high = part.min(), part.max()  # NaN where there is one
+        if not (np.isfinite(low) and np.isfinite(high)):
             raise CheckpointError(f"{what} holds NaN or infinity as float32; train or convert it again")
+        if max(-low, high) > LARGEST:
+            raise CheckpointError(
+                f"{what} holds {max(-low, high):.1e}; expected at most {LARGEST:.0e}, of which float32 can "
+                "still sum the squares; train or convert it again"
+            )
 
 
 def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:

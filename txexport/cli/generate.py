@@ -69,7 +69,11 @@ def generate(
     given = {name: value for name, value in chosen.items() if value is not None} | others
     prompts = options.lines(texts, file)
     model = load(out, device=device, threads=threads)
-    if len(prompts) == 1 and not as_json and model.settings.updated(**given).num_return_sequences == 1:
+    if (
+        len(prompts) == 1
+        and not as_json
+        and model.generation_config.updated(**given).num_return_sequences == 1
+    ):
         for _, piece in model.stream_many(prompts, src_lang=src_lang, tgt_lang=tgt_lang, **given):
             click.echo(piece, nl=False)
         click.echo()

@@ -162,8 +162,8 @@ def verify(
     from rich.console import Console
     from rich.text import Text
 
+    from txexport.verification import verify as run
     from txexport.verification.result import RUNTIME
-    from txexport.verification.verifier import verify as run
 
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)

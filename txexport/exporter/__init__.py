@@ -3,6 +3,9 @@
 `export` needs no PyTorch.
 """
 
-from txexport.exporter.exporter import export
+from txexport.errors import needed_for
+
+with needed_for("export"):
+    from txexport.exporter.exporter import export
 
 __all__ = ["export"]

@@ -19,14 +19,15 @@ from txgraphs.model import models
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import GraphFile, Manifest, Port, Source
+from txexport.bundle import GraphFile, Manifest, Port, Source, limits
 from txexport.checkpoints.checkpoint import Checkpoint, sha256
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
-from txexport.errors import CheckpointError, InputError, UnsupportedError, crashes
+from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
-from txexport.exporter.weight_file import Progress, WeightFile
-from txexport.spec import Cache, DualEncoderSpec, ModelSpec
+from txexport.exporter.weight_file import WeightFile
+from txexport.progress import Progress
+from txexport.spec import Cache, ModelSpec
 from txexport.spec.serialization import to_dict
 
 # What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
@@ -92,12 +93,6 @@ def export(
     return manifest
 
 
-def limits(spec: ModelSpec) -> dict[str, int | None]:
-    """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
-    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
-    return {name: stack.limit for name, stack in stacks.items()}
-
-
 def versions() -> dict[str, str]:
     """The versions of what makes an export: Python, and those libraries that are installed."""
     found = {}
@@ -151,6 +146,8 @@ def companions(checkpoint: Checkpoint, reads: bool) -> Iterator[tuple[str, Path 
     """
     own = checkpoint.companions()
     yield from own.items()
+    if "modules.json" in own:
+        _check_modules(own["modules.json"])
     if reads and TOKENIZER not in own and (made := tokenizer_json(checkpoint.folder)) is not None:
         yield TOKENIZER, made.encode()
     for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
@@ -169,6 +166,16 @@ def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[
             path.write_bytes(content)
         digests[name] = sha256(path)
     return digests
+
+
+def _check_modules(path: Path) -> None:
+    """Raise CheckpointError where sentence-transformers' modules lie elsewhere than a bundle has them."""
+    try:
+        for module in bundle.read_json(path, missing=[]):
+            if isinstance(module, dict):
+                bundle.module_folder(module)
+    except BundleError as error:
+        raise CheckpointError(f"{path.parent}: {error}") from None
 
 
 def _dense(module: Path) -> bytes:

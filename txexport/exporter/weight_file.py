@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,9 @@ import onnx_ir as ir
 from txexport.bundle import WEIGHTS
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
+from txexport.progress import Progress
 
 FLOAT = 4  # bytes
-Progress = Callable[[int, int], None]
 
 
 class WeightFile:

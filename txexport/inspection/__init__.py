@@ -1,5 +1,8 @@
 """What a checkpoint or a bundle holds and costs."""
 
-from txexport.inspection.inspection import inspect
+from txexport.errors import needed_for
+
+with needed_for("inspect"):
+    from txexport.inspection.inspection import inspect
 
 __all__ = ["inspect"]

@@ -183,7 +183,9 @@ def _fitting(spec: ModelSpec, length: int | None) -> int:
     stacks = list(spec.stacks.values())
     if not any(isinstance(stack, TextStackSpec) for stack in stacks):
         if length is not None:
-            raise InputError("a model that reads no text has a length of its own; leave --length out")
+            raise InputError(
+                f"length is {length}, but a model that reads no text has a length of its own; leave it out"
+            )
         return flops.tokens(stacks[0], LENGTH)
     longest = min((stack.limit for stack in stacks if stack.limit is not None), default=None)
     if length is None:

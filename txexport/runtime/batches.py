@@ -1,23 +1,22 @@
 """Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.bundle import Manifest
 from txexport.errors import BundleError, InputError, shown
+from txexport.progress import Progress
 from txexport.runtime import memory
 from txexport.runtime.generation.options import check_flag, is_whole
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
 
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
-
-Progress: TypeAlias = Callable[[int, int], None]
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
@@ -25,7 +24,7 @@ BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait long
 
 
 def encode(
-    model: "Model",
+    bundle: LoadedBundle,
     items: Sequence[Item],
     truncate: bool,
     longest: int | None = None,
@@ -37,8 +36,8 @@ def encode(
     InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
     """
     check_flag("truncate", truncate)
-    limit = min((n for n in (text_limit(model), longest) if n), default=None)
-    encodings = model.text.encode(items, limit if truncate else None, strategy)
+    limit = min((n for n in (text_limit(bundle.manifest), longest) if n), default=None)
+    encodings = bundle.files.text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
         text, tokens = item if isinstance(item, str) else item[0], len(encoding)
         if not tokens:
@@ -48,36 +47,38 @@ def encode(
                 f"a text of {tokens} tokens is longer than {limit}; shorten it or choose truncate: "
                 f"{text[:40]!r}..."
             )
-    check_marks(model, encodings)
+    check_marks(bundle.manifest, encodings)
     return encodings
 
 
-def check_marks(model: "Model", encodings: Sequence[Encoding]) -> None:
+def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
     """Raise BundleError for a text without the id that marks what the head reads."""
-    eos = model.manifest.spec.get("head", {}).get("eos_token_id")
-    if eos is not None and any(eos not in encoding.ids for encoding in encodings):
-        raise BundleError(f"the tokenizer ends a text without the id {eos}, which the model's head looks for")
+    mark = manifest.spec.get("head", {}).get("eos_token_id")
+    if mark is not None and any(mark not in encoding.ids for encoding in encodings):
+        raise BundleError(
+            f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
+        )
 
 
-def text_limit(model: "Model") -> int | None:
+def text_limit(manifest: Manifest) -> int | None:
     """The most tokens that the model reads at once."""
-    return model.manifest.limits.get("text" if "text_model" in model.manifest.graphs else "encoder")
+    return manifest.limits.get("text" if "text_model" in manifest.graphs else "encoder")
 
 
 def run(
-    model: "Model", encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
+    bundle: LoadedBundle, encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
 ) -> Iterator[Batch]:
     """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
 
     `progress` is told how many are done, and of how many. Errors as `together`.
     """
-    role = "text_model" if "text_model" in model.sessions else "model"
-    as_rows([encoding.ids for encoding in encodings], model.vocabulary(role))
+    role = "text_model" if "text_model" in bundle.sessions else "model"
+    as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
-        session = model.sessions[role]
+        session = bundle.sessions[role]
         _check_room(session, len(places), max(lengths[i] for i in places))
-        feeds = _feeds(model, role, [encodings[i] for i in places])
+        feeds = _feeds(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
         yield places, outputs, feeds["attention_mask"]
         done += len(places)
@@ -118,33 +119,37 @@ def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Itera
 
 
 def gather(
-    model: "Model", encodings: Sequence[Encoding], output: str, batch_tokens: int, progress: Progress | None
+    bundle: LoadedBundle,
+    encodings: Sequence[Encoding],
+    output: str,
+    batch_tokens: int,
+    progress: Progress | None,
 ) -> np.ndarray:
     """The scores `output` (N,K) of every encoding, in their order."""
-    width = model.sessions["model"].outputs[output].shape[-1]
+    width = bundle.sessions["model"].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
-    for places, outputs, _ in run(model, encodings, batch_tokens, progress):
+    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
         scores[places] = outputs[output]
     return scores
 
 
-def _feeds(model: "Model", role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def _feeds(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
-    wanted = {port.name: port for port in model.manifest.graphs[role].inputs}
+    wanted = {port.name: port for port in bundle.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]
-    padding = model.config.get("pad_token_id")
-    if not isinstance(padding, int) or not 0 <= padding < model.vocabulary(role):
+    padding = bundle.files.config.get("pad_token_id")
+    if not isinstance(padding, int) or not 0 <= padding < bundle.vocab_size(role):
         padding = 0
     ids, mask = pad(rows, padding)
     feeds = {"input_ids": ids, "attention_mask": mask}
     if "token_type_ids" in wanted:
         feeds["token_type_ids"] = np.zeros_like(ids)
-        if gives_types(model.text.settings, model.config):
+        if gives_types(bundle.files.text.settings, bundle.files.config):
             feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
     if "global_attention_mask" in wanted:
-        separator = model.config.get("sep_token_id", 2)
+        separator = bundle.files.config.get("sep_token_id", 2)
         feeds["global_attention_mask"], _ = pad(
-            [global_tokens(model.manifest.task, row, separator) for row in rows], 0
+            [global_tokens(bundle.manifest.task, row, separator) for row in rows], 0
         )
     if len(wanted["input_ids"].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}

@@ -14,13 +14,13 @@ CONTAINER = Path("/sys/fs/cgroup/memory.max")  # of Linux's control groups, vers
 def total() -> int:
     """Bytes of memory of the machine, or of the container."""
     try:
-        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-        found = UNKNOWN
+        size = UNKNOWN
     try:
-        return min(found, int(CONTAINER.read_text(encoding="ascii")))
+        return min(size, int(CONTAINER.read_text(encoding="ascii")))
     except (OSError, ValueError):  # no container, or one without a limit
-        return found
+        return size
 
 
 def check(what: str, amount: int) -> None:

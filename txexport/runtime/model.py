@@ -1,29 +1,27 @@
-"""A bundle, loaded."""
+"""The public Model: a loaded bundle, and a method for each thing that one may ask of it."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from txexport import bundle
 from txexport.arguments import checked
-from txexport.errors import InputError, shown
-from txexport.runtime.batches import Progress
-from txexport.runtime.generation import requests, streaming
-from txexport.runtime.generation.config import Settings, read_settings
-from txexport.runtime.generation.generation import Adjust
-from txexport.runtime.generation.requests import CACHE_TOKENS
+from txexport.bundle import Manifest
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS
+from txexport.runtime.generation import streaming, text_generation
+from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.prompts import Prompts
+from txexport.runtime.generation.requests import LogitsProcessor
+from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
-from txexport.runtime.preprocessing import chat
+from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.runtime.preprocessing.audio import Audio
 from txexport.runtime.preprocessing.chat import Messages
-from txexport.runtime.preprocessing.images import Images
-from txexport.runtime.preprocessing.languages import in_language, language_token, refuse_languages
-from txexport.runtime.preprocessing.text import Text, as_texts, tokenizing
-from txexport.runtime.session import Session, open_sessions
+from txexport.runtime.preprocessing.images import Images, Source
+from txexport.runtime.preprocessing.text import Item, Text
+from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
     feature_extraction,
     image_tasks,
@@ -33,9 +31,12 @@ from txexport.runtime.tasks import (
     text_tasks,
     token_classification,
 )
-from txexport.runtime.tasks.pooling import Pooling, read_pooling
-
-Prompts = str | Path | np.ndarray | Sequence
+from txexport.runtime.tasks.image_tasks import BATCH_IMAGES
+from txexport.runtime.tasks.labels import Label
+from txexport.runtime.tasks.pooling import Pooling
+from txexport.runtime.tasks.question_answering import Answer
+from txexport.runtime.tasks.scoring import Score
+from txexport.runtime.tasks.token_classification import Entity
 
 
 @checked
@@ -50,23 +51,25 @@ def load(
     exported, and that there are no others which a bundle would read. Raises BundleError for a folder that is
     no whole bundle, InputError for a device that is not there.
     """
-    folder = Path(folder)
-    manifest = bundle.read(folder)
-    if check:
-        bundle.check(folder, manifest)
-    files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
-    return Model(folder, manifest, *open_sessions(files, device, threads))
+    return Model(open_bundle(Path(folder), device=device, threads=threads, check=check))
 
 
 class Model:
-    """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`."""
+    """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`.
 
-    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
-        self.folder, self.manifest, self.device = folder, manifest, device
-        self._sessions: dict[str, Session] | None = sessions
+    Of the methods below, each is for bundles of certain tasks, and raises InputError for others, with what to
+    export. One input gives one answer, several give a list in the order given, like those of transformers'
+    pipelines. They share four arguments. `truncate` cuts texts that are longer than the model allows, which
+    are otherwise an InputError. `batch_tokens` is how many tokens, padding included, a batch may have; a text
+    longer than that stands alone. `batch_size` is how many images it may have. `progress` is told how many
+    inputs are done, and of how many.
+    """
+
+    def __init__(self, bundle: LoadedBundle):
+        self.bundle = bundle
 
     def __repr__(self) -> str:
-        return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
+        return repr(self.bundle)
 
     def __enter__(self) -> "Model":
         return self
@@ -79,71 +82,70 @@ class Model:
 
         Calls of other threads that have begun may end first.
         """
-        self._sessions = None
+        self.bundle.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where the bundle is."""
+        return self.bundle.folder
+
+    @property
+    def manifest(self) -> Manifest:
+        """What txexport.json says."""
+        return self.bundle.manifest
+
+    @property
+    def device(self) -> str:
+        """Where the graphs run, as "cpu"."""
+        return self.bundle.device
 
     @property
     def sessions(self) -> dict[str, Session]:
         """The graphs by role. Raises InputError once the model is closed."""
-        if self._sessions is None:
-            raise InputError(f"{self} is closed; load it again")
-        return self._sessions
+        return self.bundle.sessions
 
-    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs by name of one graph for inputs by name, as txexport.json lists them.
+    @property
+    def is_speech(self) -> bool:
+        """Whether it writes down sounds."""
+        return self.bundle.is_speech
 
-        `graph` is "encoder_model" or "decoder_model" where there are two.
-        """
-        if graph is None and len(self.sessions) > 1:
-            raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
-        role = next(iter(self.sessions)) if graph is None else graph
-        if not isinstance(role, str) or role not in self.sessions:
-            raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
-        session = self.sessions[role]
-        fitted = session.fit(inputs)
-        ids = fitted.get("input_ids")
-        limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
-        if ids is not None and role != "decoder_model" and ids.ndim == 2:
-            self.check_length(ids.shape[1], limit)
-        if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocabulary(role)):
-            raise InputError(f"input 'input_ids' has {most}, expected 0 to {words - 1}")
-        return session.run_fitted(fitted)
-
-    def vocabulary(self, role: str) -> int:
-        """The number of token ids that a graph knows."""
-        spec = self.manifest.spec
-        alone = "encoder" if "encoder" in spec else "decoder"
-        stack = alone if role == "model" else role.removesuffix("_model")
-        return spec[stack]["embedding"]["vocab_size"]
-
-    @cached_property
+    @property
     def text(self) -> Text:
         """The tokenizer. Raises BundleError where the bundle has none."""
-        return Text(self.folder)
+        return self.bundle.files.text
 
-    @cached_property
+    @property
     def images(self) -> Images:
         """What makes pixel values of images, as the checkpoint's preprocessor file says."""
-        return Images(self.folder)
+        return self.bundle.files.images
 
-    @cached_property
+    @property
     def audio(self) -> Audio:
         """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
-        return Audio(self.folder)
+        return self.bundle.files.audio
 
-    @cached_property
+    @property
     def config(self) -> dict:
         """The checkpoint's config.json."""
-        return bundle.read_json(self.folder / "config.json")
+        return self.bundle.files.config
 
-    @cached_property
-    def settings(self) -> Settings:
+    @property
+    def generation_config(self) -> GenerationConfig:
         """What the checkpoint's files say of generation."""
-        return read_settings(self.folder)
+        return self.bundle.files.generation_config
 
-    @cached_property
+    @property
     def pooling(self) -> Pooling | None:
         """What the checkpoint's sentence-transformers files say; None where it has none."""
-        return read_pooling(self.folder)
+        return self.bundle.files.pooling
+
+    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Outputs by name of one graph for inputs by name, as txexport.json lists them with their shapes.
+
+        `graph` is "encoder_model" or "decoder_model" where there are two. Raises InputError for another, and
+        for inputs that are unknown, missing, of another type or shape, out of range or too long.
+        """
+        return self.bundle.run(graph, **inputs)
 
     def generate(
         self,
@@ -151,45 +153,40 @@ class Model:
         *,
         src_lang: str | None = None,
         tgt_lang: str | None = None,
-        adjust: Adjust | None = None,
+        logits_processor: LogitsProcessor | None = None,
         batch_tokens: int = CACHE_TOKENS,
         progress: Progress | None = None,
         **options: Any,
     ) -> str | list[str] | list[list[str]]:
         """The new text for a prompt, or for each of several, in their order.
 
-        For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `audio`).
-        `options` are those of `Settings`, with transformers' names and defaults over what the checkpoint
-        says; with num_return_sequences above 1 there is a list of texts for each prompt. `adjust` changes
-        logits at each step: it takes rows of tokens and scores (R,V), and gives scores, where -inf rules a
-        token out and +inf, which one token of a row may have, forces it. `src_lang` and
-        `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"), for a
-        translator between many. Errors as `generate_ids`.
+        For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `transcribe`).
+        `options` are those of `GenerationConfig`, with transformers' names and defaults over what the
+        checkpoint says; with num_return_sequences above 1 there is a list of texts for each prompt.
+        `logits_processor` changes logits at each step: it takes rows of tokens and scores (R,V), and gives
+        scores, where -inf rules a token out and +inf, which one token of a row may have, forces it.
+        `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"),
+        for a translator between many. Errors as `generate_ids`.
 
         Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
         the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
-        runs alone. `progress` is told how many prompts are done, and of how many. With do_sample and a seed,
-        what is drawn for a prompt depends on the seed and on its place among the prompts, and on nothing
-        else: neither on the batches nor on the other prompts.
+        runs alone. With do_sample and a seed, what is drawn for a prompt depends on the seed and on its place
+        among the prompts, and on nothing else: neither on the batches nor on the other prompts.
         """
-        if self.hears:
-            refuse_languages(src_lang, tgt_lang)
-            return self.transcribe(
-                prompts, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
-            )
-        rows, single = self.rows(prompts, src_lang)
-        options |= self.target(tgt_lang)
-        found = self.generate_ids(
-            rows, adjust=adjust, batch_tokens=batch_tokens, progress=progress, **options
+        return text_generation.generate(
+            self.bundle,
+            prompts,
+            src_lang=src_lang,
+            tgt_lang=tgt_lang,
+            logits_processor=logits_processor,
+            batch_tokens=batch_tokens,
+            progress=progress,
+            **options,
         )
-        texts = self.text.decode(found)
-        copies = len(texts) // max(1, len(rows))
-        if copies > 1:
-            grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
-            return grouped[0] if single else grouped
-        return texts[0] if single else texts
 
-    def generate_ids(self, rows: Sequence[Sequence[int] | np.ndarray], **options: Any) -> list[list[int]]:
+    def generate_ids(
+        self, input_ids: Sequence[Sequence[int] | np.ndarray], **options: Any
+    ) -> list[list[int]]:
         """The new token ids for rows of ids of any lengths; for speech, of spectrograms.
 
         Arguments as `generate`. A row ends after an end-of-sequence token, which it keeps, at a stop string,
@@ -198,80 +195,362 @@ class Model:
         first. Raises InputError for a task that does not generate, for rows that are too long, and for
         options that are unknown or out of range.
         """
-        return [found.tokens for found in self.search(rows, **options)]
+        return text_generation.generate_ids(self.bundle, input_ids, **options)
 
-    def search(
+    def generate_with_scores(
         self,
-        rows: Sequence[Sequence[int] | np.ndarray],
+        input_ids: Sequence[Sequence[int] | np.ndarray],
         *,
-        adjust: Adjust | None = None,
+        logits_processor: LogitsProcessor | None = None,
         log_probs: bool = False,
         batch_tokens: int = CACHE_TOKENS,
         progress: Progress | None = None,
         **options: Any,
     ) -> list[Generated]:
-        """As `generate_ids`, with the scores of beams, or the tokens' log-probabilities where asked for."""
-        request = replace(self.request(rows, adjust, options), log_probs=log_probs)
-        return requests.finished(requests.run(self, request, batch_tokens, progress))
+        """As `generate_ids`, with the scores of beams, or with `log_probs` the tokens' log-probabilities."""
+        return text_generation.generate_with_scores(
+            self.bundle,
+            input_ids,
+            logits_processor=logits_processor,
+            log_probs=log_probs,
+            batch_tokens=batch_tokens,
+            progress=progress,
+            **options,
+        )
 
-    def request(self, rows: Sequence, adjust: Adjust | None, options: dict[str, Any]) -> requests.Request:
-        """Rows to extend by `options` over the checkpoint's settings."""
-        return requests.Request(rows, self.settings.updated(**options), "max_new_tokens" in options, adjust)
+    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
+        """The new text for one prompt in pieces as they come, none of which splits a character.
 
-    def chat(self, messages: Messages, *, adjust: Adjust | None = None, **options: Any) -> str:
+        Arguments and errors as `stream_many`, which come when the first piece is asked for.
+        """
+        return streaming.stream(self.bundle, prompt, **options)
+
+    def stream_many(
+        self,
+        prompts: Sequence,
+        *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        logits_processor: LogitsProcessor | None = None,
+        batch_tokens: int = CACHE_TOKENS,
+        **options: Any,
+    ) -> Iterator[tuple[int, str]]:
+        """As `stream`, for several prompts: each piece with its prompt's number.
+
+        Those of one batch come side by side, and batches one after another, as `generate` makes them.
+        Arguments and errors as there; num_return_sequences must be 1.
+        """
+        return streaming.stream_many(
+            self.bundle,
+            prompts,
+            src_lang=src_lang,
+            tgt_lang=tgt_lang,
+            logits_processor=logits_processor,
+            batch_tokens=batch_tokens,
+            **options,
+        )
+
+    def chat(
+        self, messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
+    ) -> str:
         """The answer to a conversation, as the checkpoint's chat template puts it to the model.
 
         `messages` are {"role": "user", "content": ...} and so on. Errors as `generate`, and where there is no
         template.
         """
-        text = chat.prompt(self.folder, messages)
-        rows = self.generate_ids(self.plain(text), adjust=adjust, **options)
-        return self.text.decode(rows)[0]
+        return text_generation.chat(self.bundle, messages, logits_processor=logits_processor, **options)
 
-    def plain(self, text: str) -> list[list[int]]:
-        """The tokens of a text that has its special tokens already."""
-        with tokenizing():
-            return [self.text.tokenizer.encode(text, add_special_tokens=False).ids]
+    def stream_chat(
+        self, messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
+    ) -> Iterator[str]:
+        """As `chat`, in pieces as they come."""
+        return streaming.stream_chat(self.bundle, messages, logits_processor=logits_processor, **options)
 
-    @property
-    def hears(self) -> bool:
-        """Whether it takes sounds."""
-        encoder = self.sessions.get("encoder_model")
-        return encoder is not None and "input_features" in encoder.inputs
+    def score(
+        self,
+        texts: str | Sequence[str],
+        targets: str | Sequence[str] | None = None,
+        *,
+        batch_tokens: int = CACHE_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Score]:
+        """How likely the model finds each token of texts, given those before it; the first ones have none.
 
-    def target(self, language: str | None) -> dict[str, int]:
-        """The option that makes a translator write a language."""
-        return {} if language is None else {"forced_bos_token_id": language_token(self.text, language)}
+        An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
+        InputError for a task that does not generate and for texts that are too long.
+        """
+        return scoring.score(self.bundle, texts, targets, batch_tokens=batch_tokens, progress=progress)
 
-    def rows(self, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
-        """Rows of ids for texts, or spectrograms for sounds; and whether there was one alone."""
-        if self.hears:
-            single = isinstance(prompts, str | Path | np.ndarray)
-            return list(self.audio.features(prompts)), single
-        texts = as_texts(prompts)  # type: ignore[arg-type]
-        encodings, single = self.text.encode(texts), isinstance(prompts, str)
-        if language is not None:
-            return in_language(self.text, encodings, language), single
-        return [encoding.ids for encoding in encodings], single
+    def transcribe(
+        self,
+        sounds: Any,
+        *,
+        batch_tokens: int = CACHE_TOKENS,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> str | list[str]:
+        """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
 
-    def check_length(self, length: int, limit: int | None) -> None:
-        """Raise InputError for an input of more tokens than `limit`."""
-        if limit is not None and length > limit:
-            raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
+        A sound is as `Model.audio` takes it, at most as long as the model hears at once. `options` are
+        `task`, `language`, a code as "fr", where None is what the checkpoint says or else lets the model
+        tell, and those of `generate`, but that max_length counts new tokens alone, as transformers counts for
+        speech. Sounds are read batch by batch, each as many tokens as the encoder makes of it. Raises
+        InputError for a task, a language or a sound that cannot be.
+        """
+        return speech_recognition.transcribe(
+            self.bundle, sounds, batch_tokens=batch_tokens, progress=progress, **options
+        )
 
-    answer = question_answering.answer
-    choose = text_tasks.choose
-    classify = text_tasks.classify
-    classify_image = image_tasks.classify_image
-    embed = feature_extraction.embed
-    embed_image = image_tasks.embed_image
-    fill_mask = text_tasks.fill_mask
-    match = image_tasks.match
-    next_sentence = text_tasks.next_sentence
-    score = scoring.score
-    stream = streaming.stream
-    stream_chat = streaming.stream_chat
-    stream_many = streaming.stream_many
-    tag = token_classification.tag
-    transcribe = speech_recognition.transcribe
-    zero_shot = text_tasks.zero_shot
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Sentence vectors (len(texts), W) float32, or (W) for one text.
+
+        `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and
+        `normalize` (to length 1) default to what the checkpoint's sentence-transformers files say. W is the
+        model's width, or that of the last dense layer which those files name. Raises InputError where neither
+        files nor arguments say how to pool. A model of texts and images pools them its own way, to length 1.
+        """
+        return feature_extraction.embed(
+            self.bundle,
+            texts,
+            pooling=pooling,
+            normalize=normalize,
+            truncate=truncate,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+
+    def classify(
+        self,
+        texts: str | Sequence[Item],
+        *,
+        top_k: int | None = None,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Label] | list[list[Label]]:
+        """The labels of a text, likeliest first: all of them, or the first `top_k`.
+
+        Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum
+        to 1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says;
+        those of a cross-encoder of sentence-transformers are what its predict gives by the activation that
+        its files name.
+        """
+        return text_tasks.classify(
+            self.bundle, texts, top_k=top_k, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+        )
+
+    def zero_shot(
+        self,
+        texts: str | Sequence[str],
+        candidate_labels: Sequence[str],
+        *,
+        hypothesis_template: str = "This example is {}.",
+        multi_label: bool = False,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Label] | list[list[Label]]:
+        """How likely each of `candidate_labels`, of any words, fits a text, likeliest first.
+
+        For a model of natural language inference (Yin et al. 2019, 5): a label's score is how far the text
+        entails the `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels
+        or, with `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts
+        the text, never the hypothesis. Raises InputError where no label of the model begins with "entail".
+        """
+        return text_tasks.zero_shot(
+            self.bundle,
+            texts,
+            candidate_labels,
+            hypothesis_template=hypothesis_template,
+            multi_label=multi_label,
+            truncate=truncate,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+
+    def fill_mask(
+        self,
+        texts: str | Sequence[str],
+        *,
+        top_k: int = 5,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Any]:
+        """The `top_k` likeliest words for the mask in a text; with several masks, a list for each of them.
+
+        A mask is written as the tokenizer does: [MASK], <mask>. Raises InputError for a text without one.
+        """
+        return text_tasks.fill_mask(
+            self.bundle, texts, top_k=top_k, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+        )
+
+    def next_sentence(
+        self,
+        first: str | Sequence[str],
+        second: str | Sequence[str],
+        *,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> float | list[float]:
+        """The probability that `second` goes on where `first` ends, or of each pair (Devlin et al. 2019)."""
+        return text_tasks.next_sentence(
+            self.bundle, first, second, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+        )
+
+    def choose(
+        self,
+        question: str | Sequence[str],
+        choices: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[float] | list[list[float]]:
+        """The probability of each of the `choices`, in their order; for several questions, of their own."""
+        return text_tasks.choose(
+            self.bundle, question, choices, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+        )
+
+    def tag(
+        self,
+        texts: str | Sequence[str],
+        *,
+        aggregation: str = "simple",
+        ignore: Collection[str] = ("O",),
+        stride: int | None = None,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Entity] | list[list[Entity]]:
+        """The entities of a text in their order, without those whose label is in `ignore`.
+
+        `aggregation` is "simple", "first", "average", "max" or "none", as in transformers' pipeline. With
+        `stride`, a text longer than the model allows is read in windows that share so many tokens; of
+        entities that overlap the longest stays.
+        """
+        return token_classification.tag(
+            self.bundle,
+            texts,
+            aggregation=aggregation,
+            ignore=ignore,
+            stride=stride,
+            truncate=truncate,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+
+    def answer(
+        self,
+        question: str | Sequence[str],
+        context: str | Sequence[str],
+        *,
+        top_k: int = 1,
+        max_answer_len: int = 15,
+        max_seq_len: int | None = None,
+        doc_stride: int | None = None,
+        align_to_words: bool = True,
+        handle_impossible_answer: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Answer] | list[list[Answer]]:
+        """The `top_k` likeliest answers within a context; for several questions or contexts, of each pair.
+
+        An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is
+        false. Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in
+        windows whose contexts share `doc_stride` tokens (half, at most 128). Scores of one text found twice
+        are added. `handle_impossible_answer` lets "" stand for no answer. Raises InputError for a question or
+        context without text, and for a question that leaves no room for its context.
+        """
+        return question_answering.answer(
+            self.bundle,
+            question,
+            context,
+            top_k=top_k,
+            max_answer_len=max_answer_len,
+            max_seq_len=max_seq_len,
+            doc_stride=doc_stride,
+            align_to_words=align_to_words,
+            handle_impossible_answer=handle_impossible_answer,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+
+    def classify_image(
+        self,
+        images: "Source | Sequence[Source]",
+        *,
+        top_k: int | None = 5,
+        batch_size: int = BATCH_IMAGES,
+        progress: Progress | None = None,
+    ) -> list[Label] | list[list[Label]]:
+        """The `top_k` likeliest labels of an image, or all of them for None, likeliest first.
+
+        Scores are as those of `classify`.
+        """
+        return image_tasks.classify_image(
+            self.bundle, images, top_k=top_k, batch_size=batch_size, progress=progress
+        )
+
+    def embed_image(
+        self,
+        images: "Source | Sequence[Source]",
+        *,
+        pooling: str | None = None,
+        normalize: bool = False,
+        batch_size: int = BATCH_IMAGES,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Vectors of images (len(images), W) float32, or (W) for one image.
+
+        Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
+        Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
+        the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler"); `normalize` makes
+        their length 1. Raises InputError for another pooling.
+        """
+        return image_tasks.embed_image(
+            self.bundle,
+            images,
+            pooling=pooling,
+            normalize=normalize,
+            batch_size=batch_size,
+            progress=progress,
+        )
+
+    def match(
+        self,
+        images: "Source | Sequence[Source]",
+        texts: Sequence[str],
+        *,
+        template: str = "{}",
+        truncate: bool = False,
+        batch_size: int = BATCH_IMAGES,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Label] | list[list[Label]]:
+        """How likely each of `texts` is the one that fits an image, likeliest first.
+
+        Probabilities over the texts (Radford et al. 2021, 3.1). `template` is what the model reads of a text,
+        which takes the place of {} in it, as in "a photo of {}.". Raises InputError for no texts, and for a
+        template without {}.
+        """
+        return image_tasks.match(
+            self.bundle,
+            images,
+            texts,
+            template=template,
+            truncate=truncate,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )

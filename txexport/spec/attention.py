@@ -30,9 +30,12 @@ class RotarySpec:
 
     def __post_init__(self) -> None:
         if not self.frequencies:
-            raise SpecError("RotarySpec: no frequencies, so nothing is rotated")
-        if not all(map(math.isfinite, self.frequencies)):
-            raise SpecError("RotarySpec: a frequency is not finite")
+            raise SpecError(
+                "RotarySpec: frequencies is (), so nothing is rotated; expected one or more numbers"
+            )
+        endless = [frequency for frequency in self.frequencies if not math.isfinite(frequency)]
+        if endless:
+            raise SpecError(f"RotarySpec: a frequency is {endless[0]}, expected finite numbers")
         positive(self, "scale")
 
 
@@ -67,18 +70,29 @@ class AttentionSpec:
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
         if self.unmasked and not (self.maskless_static and not self.causal):
-            raise SpecError("AttentionSpec: what sees everything has no window, no cap and no bias")
+            raise SpecError(
+                f"AttentionSpec: unmasked with causal={self.causal}, window={self.window}, "
+                f"softcap={self.softcap}, has_position_bias={self.has_position_bias}; what sees everything "
+                "has no window, no cap and no bias: expected False, None, None, False, or unmasked=False"
+            )
         if self.window is not None:
             positive(self, "window")
         if self.softcap is not None:
             positive(self, "softcap")
             if self.has_position_bias:
-                raise SpecError("AttentionSpec: no architecture caps scores and adds a bias to them")
+                raise SpecError(
+                    f"AttentionSpec: softcap is {self.softcap} and has_position_bias True, but no "
+                    "architecture caps scores and adds a bias to them; expected one of the two"
+                )
         if self.has_position_bias and self.num_kv_heads != self.num_heads:
-            raise SpecError("AttentionSpec: a bias is of a query head, so every one needs keys of its own")
+            raise SpecError(
+                f"AttentionSpec: num_kv_heads is {self.num_kv_heads}, expected num_heads, {self.num_heads}: "
+                "a bias is of a query head, so every one needs keys of its own"
+            )
         if self.rotary is not None and 2 * len(self.rotary.frequencies) > self.head_dim:
             raise SpecError(
-                f"AttentionSpec: {len(self.rotary.frequencies)} pairs exceed a head of {self.head_dim}"
+                f"AttentionSpec: {len(self.rotary.frequencies)} pairs exceed a head of {self.head_dim}; "
+                f"expected {self.head_dim // 2} frequencies at most"
             )
         if self.head_norm is not None and self.head_norm.size != self.head_dim:
             raise SpecError(f"AttentionSpec: head norm is {self.head_norm.size} wide, a head {self.head_dim}")

@@ -26,10 +26,15 @@ class PositionSpec:
     def __post_init__(self) -> None:
         if self.kind == PositionKind.NONE:
             if self.offset or self.pad_token_id is not None or self.size < 0:
-                raise SpecError("PositionSpec: without a table there is no offset and no padding to skip")
+                raise SpecError(
+                    f"PositionSpec: kind '{self.kind}' with size={self.size}, offset={self.offset}, "
+                    f"pad_token_id={self.pad_token_id}; without a table there is no offset and no padding to "
+                    "skip: expected a size of 0 or more, 0, None"
+                )
         elif self.offset < 0 or self.size <= self.offset:
             raise SpecError(
-                f"PositionSpec: a table of {self.size} rows read at offset {self.offset} holds no position"
+                f"PositionSpec: a table of {self.size} rows read at offset {self.offset} holds no position; "
+                "expected an offset of 0 or more, and more rows than that"
             )
 
     @property
@@ -120,7 +125,7 @@ class AlibiSpec:
 
     def __post_init__(self) -> None:
         if not self.slopes:
-            raise SpecError("AlibiSpec: no slopes, so nothing is biased")
+            raise SpecError("AlibiSpec: slopes is (), no slopes, so nothing is biased; expected one a head")
 
 
 @dataclass(frozen=True)

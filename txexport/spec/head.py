@@ -35,27 +35,55 @@ class HeadSpec:
         positive(self, "scale")
         labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
         if labelled != (self.labels > 0) or (labelled and self.tied):
-            raise SpecError(f"HeadSpec: kind '{self.kind}' with {self.labels} labels, tied={self.tied}")
+            expected = "1 or more, and tied=False" if labelled else "0"
+            given = f"{self.labels} labels, tied={self.tied}"
+            raise SpecError(f"HeadSpec: kind '{self.kind}' with {given}; expected {expected}")
         if self.kind == HeadKind.SPANS and self.labels != 2:
             raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
         if self.kind == HeadKind.CHOICES and self.labels != 1:
             raise SpecError(f"HeadSpec: a choice has 1 score, not {self.labels}")
-        if self.kind == HeadKind.MASKED_LM and (self.activation is None or self.norm is None):
-            raise SpecError("HeadSpec: a masked LM head needs an activation and a norm for its transform")
-        if self.activation is None and self.norm is not None:
-            raise SpecError("HeadSpec: a norm without the dense layer before it")
-        if self.kind in (HeadKind.NONE, HeadKind.CAUSAL_LM) and self.activation is not None:
-            raise SpecError(f"HeadSpec: a head of kind '{self.kind}' has no dense layer")
-        if not self.whole and (self.pick != Pick.FIRST or self.pad_token_id is not None):
-            raise SpecError(f"HeadSpec: a head of kind '{self.kind}' picks no token")
-        if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
-            raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}")
-        if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
-            raise SpecError("HeadSpec: two vectors side by side go straight to the projection")
+        self._check_dense_layer()
+        self._check_pick()
         if self.softcap is not None:
             positive(self, "softcap")
             if self.kind != HeadKind.CAUSAL_LM:
-                raise SpecError("HeadSpec: only a causal LM caps its scores")
+                raise SpecError(
+                    f"HeadSpec: softcap is {self.softcap}, expected None in a head of kind '{self.kind}': "
+                    "only a causal LM caps its scores"
+                )
+
+    def _check_dense_layer(self) -> None:
+        if self.kind == HeadKind.MASKED_LM and (self.activation is None or self.norm is None):
+            lacking = "activation" if self.activation is None else "norm"
+            raise SpecError(
+                f"HeadSpec: {lacking} is None, but a masked LM head needs an activation and a norm "
+                "for its transform; expected both"
+            )
+        if self.activation is None and self.norm is not None:
+            raise SpecError(
+                f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
+                "expected an activation too, or norm=None"
+            )
+        if self.kind in (HeadKind.NONE, HeadKind.CAUSAL_LM) and self.activation is not None:
+            raise SpecError(
+                f"HeadSpec: a head of kind '{self.kind}' has no dense layer; "
+                f"activation is '{self.activation}', expected None"
+            )
+
+    def _check_pick(self) -> None:
+        if not self.whole and (self.pick != Pick.FIRST or self.pad_token_id is not None):
+            raise SpecError(
+                f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and "
+                f"pad_token_id {self.pad_token_id}, expected '{Pick.FIRST}' and None"
+            )
+        if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
+            expected = f"an id with '{Pick.LAST_EOS}', and None with another"
+            raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
+        if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
+            raise SpecError(
+                f"HeadSpec: two vectors side by side go straight to the projection; activation is "
+                f"'{self.activation}', expected None with pick '{self.pick}'"
+            )
 
     @property
     def sought(self) -> int | None:

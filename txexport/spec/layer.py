@@ -37,7 +37,8 @@ class ExpertsSpec:
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k")
         if self.top_k > self.num_experts:
-            raise SpecError(f"ExpertsSpec: {self.top_k} of {self.num_experts} experts cannot be chosen")
+            cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
+            raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
 
     @property
     def hidden_size(self) -> int:
@@ -70,24 +71,50 @@ class BlockSpec:
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
-        if self.cross_attention is not None and self.cross_attention.causal:
-            raise SpecError("BlockSpec: cross attention sees the whole encoder, so it cannot be causal")
-        if self.cross_attention is not None and not self.attention.causal:
-            raise SpecError(
-                "BlockSpec: a block with cross attention decodes, so its attention must be causal"
-            )
-        cross = self.cross_attention
-        if cross is not None and self.placement == NormPlacement.PARALLEL:
-            raise SpecError("BlockSpec: three sublayers in parallel are not known in any architecture")
-        if cross is not None and (cross.rotary is not None or cross.head_norm is not None):
-            raise SpecError("BlockSpec: cross attention rotates nothing and has no head norm")
-        if cross is not None and self.placement == NormPlacement.SANDWICH:
-            raise SpecError("BlockSpec: no architecture puts cross attention into a sandwich of norms")
+        if self.cross_attention is not None:
+            self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
-            raise SpecError("BlockSpec: only a pre-norm block can leave its first norm out")
+            raise SpecError(
+                f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
+                f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
+            )
+        crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        if mixed and (self.placement != NormPlacement.PRE or cross is not None or self.layer_scale):
-            raise SpecError("BlockSpec: a mixture of experts stands in a plain pre-norm block")
+        if mixed and (self.placement != NormPlacement.PRE or crossed or self.layer_scale):
+            raise SpecError(
+                f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
+                f"{'a' if crossed else 'no'} cross attention; a mixture of experts stands in a plain "
+                f"pre-norm block: expected '{NormPlacement.PRE}', False and none"
+            )
+
+    def _check_cross(self, cross: AttentionSpec) -> None:
+        """Raise SpecError unless the block can be a decoder's."""
+        if cross.causal:
+            raise SpecError(
+                "BlockSpec: cross_attention.causal is True, expected False: "
+                "cross attention sees the whole encoder, so it cannot be causal"
+            )
+        if not self.attention.causal:
+            raise SpecError(
+                "BlockSpec: attention.causal is False, expected True: "
+                "a block with cross attention decodes, so its attention must be causal"
+            )
+        if self.placement == NormPlacement.PARALLEL:
+            raise SpecError(
+                f"BlockSpec: placement is '{self.placement}', but three sublayers in parallel are not known "
+                f"in any architecture; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+            )
+        if cross.rotary is not None or cross.head_norm is not None:
+            field = "rotary" if cross.rotary is not None else "head_norm"
+            raise SpecError(
+                f"BlockSpec: cross_attention.{field} is given, expected None: "
+                "cross attention rotates nothing and has no head norm"
+            )
+        if self.placement == NormPlacement.SANDWICH:
+            raise SpecError(
+                f"BlockSpec: placement is '{self.placement}', but no architecture puts cross attention into "
+                f"a sandwich of norms; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+            )
 
     @property
     def sparse(self) -> bool:

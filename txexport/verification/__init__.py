@@ -7,6 +7,7 @@ Runtime.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from txexport.errors import needed_for
 from txexport.verification.result import CaseReport, Report, TensorCheck
 
 if TYPE_CHECKING:
@@ -21,4 +22,5 @@ _HOMES = {"compare": "txexport.verification.comparison.compare", "verify": "txex
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module 'txexport.verification' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    with needed_for(name):
+        return getattr(import_module(_HOMES[name]), name)

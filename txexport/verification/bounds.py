@@ -5,8 +5,6 @@ is RELATIVE, and where an original's own float32 is further than that from the s
 few times that rounding: two ways to sum in float32 are no nearer to each other.
 """
 
-import warnings
-
 import numpy as np
 
 RELATIVE = 1e-5  # of a tensor's size; what rounding leaves of some ten layers stays below it
@@ -36,13 +34,20 @@ def size(expected: np.ndarray) -> np.ndarray:
     if is_scalar(expected):
         return magnitude
     counts = np.isfinite(magnitude) & (magnitude > 0)
-    plain = np.where(counts, magnitude, np.nan)
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # vectors of zeros alone
-        median = np.nan_to_num(np.nanmedian(plain, axis=-1, keepdims=True))
-    clipped = np.where(np.isfinite(magnitude), np.minimum(magnitude, OUTLIER * median), 0.0)
+    bounded = np.minimum(magnitude, OUTLIER * _median(magnitude, counts))
+    clipped = np.where(np.isfinite(magnitude), bounded, 0.0)
     mean = clipped.mean(axis=-1, keepdims=True)
     whole = np.finfo(np.float32).eps * mean.mean()  # of vectors of zeros among others
     return np.maximum(magnitude, np.maximum(mean, whole))
+
+
+def _median(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The median of each vector's numbers that count, 0 where none does, faster than np.nanmedian."""
+    ordered = np.sort(np.where(counts, numbers, np.inf), axis=-1)
+    many = counts.sum(axis=-1, keepdims=True)
+    low = np.take_along_axis(ordered, np.maximum(many - 1, 0) // 2, axis=-1)
+    high = np.take_along_axis(ordered, many // 2, axis=-1)
+    return np.where(many, (low + high) / 2, 0.0)
 
 
 def is_scalar(expected: np.ndarray) -> bool:

@@ -12,10 +12,10 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
-from txexport.bundle import MANIFEST, WEIGHTS, Manifest
+from txexport.bundle import MANIFEST, WEIGHTS, Manifest, limits
 from txexport.checkpoints.checkpoint import Checkpoint, read_header, sha256
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.exporter import companions, limits, versions
+from txexport.exporter.exporter import companions, versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.paths import stays_inside

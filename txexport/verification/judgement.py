@@ -6,32 +6,34 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from txexport.runtime import Model
 from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, bound, is_scalar, largest_error
+from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.references.originals import Double, Reference
 from txexport.verification.result import TensorCheck, compare
 
-Run = Callable[[Model, Reference, Any], list[Outcome]]
+Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
 
-def judge(run: Run, model: Model, reference: Reference, case: Any, relative: float) -> list[TensorCheck]:
+def judge(
+    run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
+) -> list[TensorCheck]:
     """What a case comes to: every output's error, and the bound that it is held to.
 
     The reference is computed in float64 too where a bound of `relative` does not suffice, and then the bound
     follows the rounding that this shows; Double is always held against in float64.
     """
-    outcomes = run(model, reference, case)
+    outcomes = run(runner, reference, case)
     if isinstance(reference, Double):
-        exact = _in_double(run, model, reference, case)
+        exact = _in_double(run, runner, reference, case)
         return [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
     checks = [_check(outcome, relative, None) for outcome in outcomes]
     failed = [outcome for outcome, check in zip(outcomes, checks, strict=True) if not check.ok]
     if not failed or not hasattr(reference, "in_double") or not all(map(_excusable, failed)):
         return checks
     try:
-        exact = _in_double(run, model, reference, case)
+        exact = _in_double(run, runner, reference, case)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
         return checks
     return [_check(one, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
@@ -51,9 +53,9 @@ def _both(outcomes: list[Outcome], exact: list[Outcome]) -> Iterator[tuple[Outco
     return zip(outcomes, exact, strict=True)
 
 
-def _in_double(run: Run, model: Model, reference: Any, case: Any) -> list[Outcome]:
+def _in_double(run: Run, runner: GraphRunner, reference: Any, case: Any) -> list[Outcome]:
     with reference.in_double():
-        return run(model, reference, case)
+        return run(runner, reference, case)
 
 
 def _rounding(single: Outcome, double: Outcome) -> float:

@@ -17,7 +17,7 @@ from txexport.errors import (
     InputError,
     crashes,
 )
-from txexport.runtime import Model
+from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
 from txexport.verification.proof import record
@@ -33,7 +33,7 @@ from txexport.verification.result import (
     tolerance,
 )
 from txexport.verification.runtimes import Runtime
-from txexport.verification.verify_run import Progress, VerifyRun, attempt
+from txexport.verification.verify_run import CaseProgress, VerifyRun, attempt
 
 if TYPE_CHECKING:
     from txexport.verification.cases.plan import Planned
@@ -53,7 +53,7 @@ def verify(
     texts: str | Path | None = None,
     third: bool = False,
     allow_edited: bool = False,
-    progress: Progress | None = None,
+    progress: CaseProgress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
@@ -75,8 +75,9 @@ def verify(
     InputError, or LibraryError for a library that crashed. What full or quick cases found is recorded in the
     bundle, where it can be written; else a warning says so.
     """
-    folder, manifest = Path(out), bundle.read(out)
-    digests = bundle.files_sha256(folder)  # before anything is tried: what comes later is not proved
+    folder = Path(out)
+    digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
+    manifest = bundle.read(out)
     checkpoint = _checkpoint(source, manifest)
     resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
@@ -124,8 +125,9 @@ def verify(
         texts=None if texts is None else str(texts),
         reach=reach(resolved.spec, planned) | run.experts,
     )
-    if bundle.files_sha256(folder) != digests:
+    if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
+    _checkpoint(source, manifest)  # which may have been changed meanwhile, too
     record(folder, report)
     return report
 
@@ -144,7 +146,9 @@ def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpo
 def _check_layers(kinds: dict, chosen: Iterable[Runtime]) -> None:
     """Raise InputError where there is nothing to compare layers with, or nothing that runs them."""
     if "twin" not in kinds:
-        raise InputError("layers are held against the twin; leave out the reference, or name that")
+        raise InputError(
+            f"layers are held against the twin, not {', '.join(kinds)}; leave out the reference, or name that"
+        )
     if RUNTIME not in (runtime.name for runtime in chosen):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 
@@ -160,8 +164,8 @@ def _planned(
     from txexport.verification.cases.plan import plan, select  # which needs PyTorch
     from txexport.verification.cases.texts import plan_texts
 
-    reader = Model(folder, manifest, "cpu", {})  # its tokenizer and settings; the graphs are not run here
-    planned, written = plan(spec, static=manifest.cache == "static"), plan_texts(reader, spec, texts)
+    planned = plan(spec, static=manifest.cache == "static")
+    written = plan_texts(BundleFiles(folder), manifest, spec, texts)
     names = select([*planned, *written], cases)
     if texts is not None and isinstance(cases, str):
         names |= {case.name for case in written}

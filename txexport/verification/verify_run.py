@@ -1,15 +1,17 @@
 """The cases of a verification, tried on every runtime against every original."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx
+
 from txexport import bundle
-from txexport.errors import BundleError, LibraryError, UnsupportedError
-from txexport.runtime import Model
+from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.result import EVERY, RUNTIME, CaseReport, SkipError, TensorCheck
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from txexport.verification.references.originals import Reference
 
 Run = Callable[[], list[TensorCheck]]
-Progress = Callable[[str], None]
+CaseProgress = Callable[[str], None]  # the name of a case before it runs
 
 
 @dataclass
@@ -35,7 +37,7 @@ class VerifyRun:
     originals: "dict[str, Reference]"
     planned: "list[Planned]"
     bound: float
-    progress: Progress | None
+    progress: CaseProgress | None
     layers: bool
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     probe: "Probe | None" = None
@@ -58,7 +60,12 @@ class VerifyRun:
 
         Raises BundleError for such a graph, unless `tolerant`.
         """
+        invalid = _invalid(self.files.values())
         for runtime, why in chosen.items():
+            if invalid is not None:
+                for name in self.originals:
+                    yield CaseReport(EVERY, name, exception=invalid, runtime=runtime.name)
+                continue
             if why is not None:
                 for name in self.originals:
                     yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
@@ -66,14 +73,15 @@ class VerifyRun:
             try:
                 with runtime.open(self.files, device) as (where, sessions):
                     self.devices[runtime.name] = where
-                    yield from self.on(runtime, Model(self.folder, self.manifest, where, sessions))
+                    loaded = LoadedBundle(self.folder, self.manifest, where, sessions)
+                    yield from self.on(runtime, loaded)
             except BundleError as error:
                 if not tolerant:
                     raise
                 for name in self.originals:
                     yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
 
-    def _tried(self, runtime: Runtime, model: Model) -> "Iterator[tuple[str, Reference, Planned]]":
+    def _tried(self, runtime: Runtime, loaded: LoadedBundle) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
         from txexport.verification.layers.probe import Probe
@@ -85,24 +93,36 @@ class VerifyRun:
                 self.taken = ExpertsTaken(original.model)
             listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
             if isinstance(original, Twin) and listens:
-                self.probe = Probe(model, original, self.spec, self.bound)
+                self.probe = Probe(loaded, original, self.bound)
                 planned = self.probe.through(planned)
             for case in planned:
                 yield name, original, case
 
-    def on(self, runtime: Runtime, model: Model) -> Iterator[CaseReport]:
+    def on(self, runtime: Runtime, loaded: LoadedBundle) -> Iterator[CaseReport]:
         """The cases on a runtime against each original."""
+        from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.judgement import judge  # which needs PyTorch
 
-        for name, original, case in self._tried(runtime, model):
+        runner = runner_of(loaded)
+        for name, original, case in self._tried(runtime, loaded):
             skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
                 yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
                 continue
             if self.progress is not None:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
-            run = partial(judge, case.run, model, original, case.case, RELATIVE)
+            run = partial(judge, case.run, runner, original, case.case, RELATIVE)
             yield attempt(case.name, name, run, runtime.name)
+
+
+def _invalid(files: Iterable[Path]) -> str | None:
+    """Why a graph is no valid ONNX, which some runtimes do not survive; None where all are."""
+    for file in files:
+        try:
+            onnx.checker.check_model(str(file))
+        except Exception as error:  # also one of protobuf's
+            return f"{file} is no valid ONNX: {first_line(error)}"
+    return None
 
 
 def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:

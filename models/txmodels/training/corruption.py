@@ -45,7 +45,10 @@ def next_sentence_pair(
     pairs follow one another; the others come from two documents (Devlin et al. 2019, 3.1 and A.2).
     """
     if len(documents) < 2 or min(map(len, documents)) < 2:
-        raise InputError("pairs of sentences need at least two documents of at least two sentences each")
+        given = f"{len(documents)} of {min(map(len, documents), default=0)}"
+        raise InputError(
+            f"pairs of sentences need at least two documents of at least two sentences each, not {given}"
+        )
     at = int(random.integers(len(documents)))
     document = documents[at]
     cut = int(random.integers(1, len(document)))

@@ -13,7 +13,7 @@ from txexport.runtime.generation.options import SEQUENCES, check_option, read_op
 
 
 @dataclass(frozen=True)
-class Settings:
+class GenerationConfig:
     """Every option of generation, with the name and the default it has in transformers' GenerationConfig.
 
     Token ids below 0 count as none, as published files mean them. `ignored` names what a checkpoint's files
@@ -79,7 +79,7 @@ class Settings:
         """The first token of an encoder-decoder's decoder: decoder_start_token_id, or bos_token_id."""
         return self.bos_token_id if self.decoder_start_token_id is None else self.decoder_start_token_id
 
-    def updated(self, **given: Any) -> "Settings":
+    def updated(self, **given: Any) -> "GenerationConfig":
         """These settings with the `given` ones in their place; None turns an option off.
 
         Warns of options that change nothing without another. Raises InputError for names that
@@ -89,12 +89,12 @@ class Settings:
             if name not in DEFAULTS:
                 raise InputError(_unknown(name))
         values = {k: OFF[k] if value is None else read_option(k, value) for k, value in given.items()}
-        settings = replace(self, **values)
-        _check(settings, given)
+        config = replace(self, **values)
+        _check(config, given)
         for names, needed, there in (
-            (SAMPLING, "do_sample=True", settings.do_sample),
-            (BEAMS, "num_beams above 1", settings.num_beams > 1),
-            (GROUPS, "num_beam_groups above 1", settings.num_beam_groups > 1),
+            (SAMPLING, "do_sample=True", config.do_sample),
+            (BEAMS, "num_beams above 1", config.num_beams > 1),
+            (GROUPS, "num_beam_groups above 1", config.num_beam_groups > 1),
         ):
             idle = [name for name, value in values.items() if name in names and value != OFF[name]]
             if idle and not there:
@@ -103,34 +103,34 @@ class Settings:
             ("max_new_tokens", "max_length", None),
             ("min_new_tokens", "min_length", 0),
         ):
-            first, second = getattr(settings, name), getattr(settings, other)
+            first, second = getattr(config, name), getattr(config, other)
             if first is not None and second != unset:
                 warnings.warn(f"{name}={first} goes before {other}={second}, which is ignored", stacklevel=2)
-        return settings
+        return config
 
 
-def read_settings(folder: Path) -> Settings:
+def read_generation_config(folder: Path) -> GenerationConfig:
     """What generation_config.json says, or config.json where there is none; as transformers reads them.
 
     Raises BundleError for a file that is damaged and for values out of range. What only sampling reads may be
     out of range as long as do_sample is false.
     """
     path, config = folder / "generation_config.json", read_json(folder / "config.json", missing={})
-    found = read_json(path) if path.is_file() else config
-    values = {key: value for key, value in found.items() if value is not None}
+    settings = read_json(path) if path.is_file() else config
+    values = {key: value for key, value in settings.items() if value is not None}
     if config.get("force_bos_token_to_be_generated"):  # BART's name for it in files of 2020
         values.setdefault("forced_bos_token_id", config.get("bos_token_id", -1))
     ignored = [f"{k}={values[k]}" for k, idle in UNSUPPORTED.items() if k in values and values[k] not in idle]
     known = [name for name in DEFAULTS if name in values and name not in OURS]
     try:
-        settings = Settings(**{k: read_option(k, values[k]) for k in known}, ignored=tuple(ignored))
-        _check(settings)
+        result = GenerationConfig(**{k: read_option(k, values[k]) for k in known}, ignored=tuple(ignored))
+        _check(result)
     except InputError as error:
         raise BundleError(f"{folder}: {error}") from None
-    return settings
+    return result
 
 
-DEFAULTS = {name: value for name, value in vars(Settings()).items() if name != "ignored"}
+DEFAULTS = {name: value for name, value in vars(GenerationConfig()).items() if name != "ignored"}
 OFF = DEFAULTS | {"top_k": 0}
 OURS = {
     "seed",
@@ -165,27 +165,27 @@ def _unknown(name: str) -> str:
     return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
-def _check(settings: Settings, given: Collection[str] = ()) -> None:
+def _check(config: GenerationConfig, given: Collection[str] = ()) -> None:
     """Raises InputError for values out of range; SAMPLING counts where it is on or `given`."""
     for name in DEFAULTS:
-        if settings.do_sample or name not in SAMPLING or name in given:
-            check_option(name, getattr(settings, name))
+        if config.do_sample or name not in SAMPLING or name in given:
+            check_option(name, getattr(config, name))
     for name in ("num_beams", "num_return_sequences"):
-        if getattr(settings, name) > SEQUENCES:
-            raise InputError(f"{name} is {shown(getattr(settings, name))}, expected at most {SEQUENCES}")
-    beams, groups, several = settings.num_beams, settings.num_beam_groups, settings.num_return_sequences
-    if several > beams and not (settings.do_sample and beams == 1):
+        if getattr(config, name) > SEQUENCES:
+            raise InputError(f"{name} is {shown(getattr(config, name))}, expected at most {SEQUENCES}")
+    beams, groups, several = config.num_beams, config.num_beam_groups, config.num_return_sequences
+    if several > beams and not (config.do_sample and beams == 1):
         raise InputError(
             f"num_return_sequences is {several}, expected at most num_beams={beams}, or do_sample=True alone"
         )
     if beams % groups:
         raise InputError(f"num_beam_groups is {groups}, expected a divisor of num_beams={beams}")
-    if groups > 1 and settings.do_sample:
+    if groups > 1 and config.do_sample:
         raise InputError(f"num_beam_groups is {groups}, expected 1 with do_sample=True")
-    if groups > 1 and not settings.diversity_penalty:
+    if groups > 1 and not config.diversity_penalty:
         raise InputError(f"diversity_penalty is 0.0, expected a number above 0 with num_beam_groups={groups}")
     for name in ("forced_bos_token_id", "forced_eos_token_id"):
-        forced = getattr(settings, name)
+        forced = getattr(config, name)
         tokens = {forced} - {None} if not isinstance(forced, tuple) else set(forced)
-        if tokens and tokens <= set(settings.suppress_tokens):
+        if tokens and tokens <= set(config.suppress_tokens):
             raise InputError(f"{name} is {forced}, expected a token that suppress_tokens does not rule out")

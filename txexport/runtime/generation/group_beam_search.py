@@ -130,6 +130,6 @@ def _goes_on(state: list[_Group], limit: int) -> bool:
 
 
 def _best(state: list[_Group], settings: BeamSettings) -> list[Generated]:
-    found = [hypothesis for group in state for hypothesis in group.finish(settings)]
-    found.sort(key=lambda hypothesis: hypothesis[0])
-    return [Generated(tokens, score=score) for score, tokens in found[: -settings.returned - 1 : -1]]
+    hypotheses = [hypothesis for group in state for hypothesis in group.finish(settings)]
+    hypotheses.sort(key=lambda hypothesis: hypothesis[0])
+    return [Generated(tokens, score=score) for score, tokens in hypotheses[: -settings.returned - 1 : -1]]

@@ -31,12 +31,20 @@ def open_cache(
 
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
     """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
-    token = sum(math.prod(session.inputs[name].shape[1::2]) for name in _own_inputs(session)) * 4
+    token = sum(math.prod(_per_token(session, name)) for name in _own_inputs(session)) * 4
     memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
 
 
 def _own_inputs(session: Session) -> list[str]:
     return [name for name in session.inputs if name.startswith("past_key_values.") and CROSS not in name]
+
+
+def _per_token(session: Session, name: str) -> tuple[int, int]:
+    """How many heads the cache `name` has, and the size of each."""
+    _, heads, _, size = session.inputs[name].shape
+    assert isinstance(heads, int)
+    assert isinstance(size, int)
+    return heads, size
 
 
 def _present(name: str) -> str:
@@ -59,18 +67,14 @@ class StaticCache:
         self._bind()
 
     def _shape(self, name: str, batch: int, capacity: int) -> tuple[int, ...]:
-        _, heads, _, size = self.session.inputs[name].shape
+        heads, size = _per_token(self.session, name)
         return batch, heads, capacity, size
 
     def _bind(self) -> None:
         """Bind what stays the same from step to step."""
         self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
-        self.binding = self.session.session.io_binding()
-        for name, value in self.cross.items():
-            self.binding.bind_ortvalue_input(name, value)
-        for name, buffer in self.buffers.items():
-            self.binding.bind_ortvalue_input(name, buffer)
-            self.binding.bind_ortvalue_output(_present(name), buffer)
+        presents = {_present(name): buffer for name, buffer in self.buffers.items()}
+        self.bound = self.session.bind({**self.cross, **self.buffers}, presents, ["logits"], "cpu")
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
@@ -84,12 +88,9 @@ class StaticCache:
     def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {"input_ids": input_ids, "cache_lengths": self.lengths, "logits_indices": picks}
-        for name, array in feeds.items():
-            self.binding.bind_cpu_input(name, np.ascontiguousarray(array, np.int64))
-        self.binding.bind_output("logits", "cpu")
-        self.session.run_bound(self.binding)
+        logits = self.bound({name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()})
         self.lengths = self.lengths + counts
-        return self.binding.get_outputs()[-1].numpy()  # (B, L, V), bound last
+        return logits["logits"].numpy()  # (B, L, V)
 
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
@@ -148,7 +149,7 @@ class DynamicCache:
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
         for name in _own_inputs(session):
-            _, heads, _, size = session.inputs[name].shape
+            heads, size = _per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), np.float32))
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:

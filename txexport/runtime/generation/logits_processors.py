@@ -10,128 +10,128 @@ import numpy as np
 
 from txexport.errors import InputError
 from txexport.runtime.generation import penalties, sampling
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.penalties import Processor, Rows
 
 Biases = Mapping[tuple[int, ...], float]
 
 
 def processors(
-    settings: Settings,
+    config: GenerationConfig,
     vocab_size: int,
     sources: Rows | None = None,
     chosen: Mapping[int, Sequence[int]] | None = None,
 ) -> list[Processor]:
-    """What `settings` do to scores, in transformers' order; nothing for greedy search and no other option.
+    """What `config` does to scores, in transformers' order; nothing for greedy search and no other option.
 
     `sources` are what the encoder_ options compare with: an encoder's tokens, or without one the prompts.
     Without sources, as for sounds, these options only warn. `chosen` are by source the tokens that groups of
     beams have chosen at this step, where there are groups. Raises InputError for a token that is not below
     `vocab_size`.
     """
-    found = _biases(settings, vocab_size)
+    chain = _biases(config, vocab_size)
     if chosen is not None:
-        penalty = settings.diversity_penalty
-        found.append(partial(penalties.hamming_diversity, penalty=penalty, chosen=chosen))
-    found += _repetitions(settings, sources)
-    found += _bans(settings, vocab_size)
-    found += _forced(settings, vocab_size)
-    if settings.do_sample:
-        found += _limits(settings)
-    if settings.renormalize_logits:
-        found.append(lambda step, scores: sampling.log_softmax(scores))
-    return found
+        penalty = config.diversity_penalty
+        chain.append(partial(penalties.hamming_diversity, penalty=penalty, chosen=chosen))
+    chain += _repetitions(config, sources)
+    chain += _bans(config, vocab_size)
+    chain += _forced(config, vocab_size)
+    if config.do_sample:
+        chain += _limits(config)
+    if config.renormalize_logits:
+        chain.append(lambda step, scores: sampling.log_softmax(scores))
+    return chain
 
 
-def _biases(settings: Settings, vocab_size: int) -> list[Processor]:
-    found: list[Processor] = []
-    single: Biases = {(token,): bias for token, bias in settings.logit_bias.items()}
-    if settings.sequence_bias:
-        found.append(_bias("sequence_bias", settings.sequence_bias, vocab_size))
+def _biases(config: GenerationConfig, vocab_size: int) -> list[Processor]:
+    chain: list[Processor] = []
+    single: Biases = {(token,): bias for token, bias in config.logit_bias.items()}
+    if config.sequence_bias:
+        chain.append(_bias("sequence_bias", config.sequence_bias, vocab_size))
     if single:
-        found.append(_bias("logit_bias", single, vocab_size))
-    return found
+        chain.append(_bias("logit_bias", single, vocab_size))
+    return chain
 
 
-def _repetitions(settings: Settings, sources: Rows | None) -> list[Processor]:
-    found: list[Processor] = []
-    given = None if sources is None else [np.asarray(row, np.int64) for row in sources]
-    penalty, size = settings.encoder_repetition_penalty, settings.encoder_no_repeat_ngram_size
-    if given is None and (penalty != 1 or size):
+def _repetitions(config: GenerationConfig, sources: Rows | None) -> list[Processor]:
+    chain: list[Processor] = []
+    encoded = None if sources is None else [np.asarray(row, np.int64) for row in sources]
+    penalty, size = config.encoder_repetition_penalty, config.encoder_no_repeat_ngram_size
+    if encoded is None and (penalty != 1 or size):
         warnings.warn("the encoder_ options change nothing: no tokens are encoded", stacklevel=3)
-    if given is not None and penalty != 1:
-        found.append(partial(penalties.encoder_repetition_penalty, penalty=penalty, sources=given))
-    if settings.repetition_penalty != 1:
-        found.append(partial(penalties.repetition_penalty, penalty=settings.repetition_penalty))
-    presence, frequency = settings.presence_penalty, settings.frequency_penalty
+    if encoded is not None and penalty != 1:
+        chain.append(partial(penalties.encoder_repetition_penalty, penalty=penalty, sources=encoded))
+    if config.repetition_penalty != 1:
+        chain.append(partial(penalties.repetition_penalty, penalty=config.repetition_penalty))
+    presence, frequency = config.presence_penalty, config.frequency_penalty
     if presence or frequency:
-        found.append(partial(penalties.count_penalty, presence=presence, frequency=frequency))
-    if settings.no_repeat_ngram_size:
-        found.append(partial(penalties.no_repeat_ngram, size=settings.no_repeat_ngram_size))
-    if given is not None and size:
-        found.append(partial(penalties.encoder_no_repeat_ngram, size=size, sources=given))
-    return found
+        chain.append(partial(penalties.count_penalty, presence=presence, frequency=frequency))
+    if config.no_repeat_ngram_size:
+        chain.append(partial(penalties.no_repeat_ngram, size=config.no_repeat_ngram_size))
+    if encoded is not None and size:
+        chain.append(partial(penalties.encoder_no_repeat_ngram, size=size, sources=encoded))
+    return chain
 
 
-def _bans(settings: Settings, vocab_size: int) -> list[Processor]:
+def _bans(config: GenerationConfig, vocab_size: int) -> list[Processor]:
     """What rules tokens out before some are forced."""
-    found: list[Processor] = []
-    eos = _below(settings.eos_token_id, vocab_size)
-    ends = {(token,) for token in settings.eos_token_id}  # which bad_words_ids does not rule out
-    bad = {word: -math.inf for word in settings.bad_words_ids if word not in ends}
+    chain: list[Processor] = []
+    eos = _below(config.eos_token_id, vocab_size)
+    ends = {(token,) for token in config.eos_token_id}  # which bad_words_ids does not rule out
+    bad = {word: -math.inf for word in config.bad_words_ids if word not in ends}
     if bad:
-        found.append(_bias("bad_words_ids", bad, vocab_size))
-    if len(eos) and settings.min_new_tokens:
-        found.append(partial(penalties.min_new_tokens, least=settings.min_new_tokens, eos=eos))
-    elif len(eos) and settings.min_new_tokens is None and settings.min_length:
-        found.append(partial(penalties.min_length, least=settings.min_length, eos=eos))
-    return found
+        chain.append(_bias("bad_words_ids", bad, vocab_size))
+    if len(eos) and config.min_new_tokens:
+        chain.append(partial(penalties.min_new_tokens, least=config.min_new_tokens, eos=eos))
+    elif len(eos) and config.min_new_tokens is None and config.min_length:
+        chain.append(partial(penalties.min_length, least=config.min_length, eos=eos))
+    return chain
 
 
-def _forced(settings: Settings, vocab_size: int) -> list[Processor]:
+def _forced(config: GenerationConfig, vocab_size: int) -> list[Processor]:
     """What forces tokens, and what transformers does after it."""
-    found: list[Processor] = []
-    bos, eos = settings.forced_bos_token_id, _below(settings.eos_token_id, vocab_size)
+    chain: list[Processor] = []
+    bos, eos = config.forced_bos_token_id, _below(config.eos_token_id, vocab_size)
     if bos is not None:
-        found.append(partial(penalties.forced_bos, tokens=_known("forced_bos_token_id", [bos], vocab_size)))
-    if settings.forced_eos_token_id:
-        tokens = _known("forced_eos_token_id", settings.forced_eos_token_id, vocab_size)
-        found.append(partial(penalties.forced_eos, tokens=tokens))
-    if settings.remove_invalid_values:
-        found.append(penalties.finite)
-    if settings.exponential_decay_length_penalty is not None and len(eos):
-        start, factor = settings.exponential_decay_length_penalty
-        found.append(partial(penalties.exponential_decay, start=start, factor=factor, eos=eos))
-    if settings.suppress_tokens:
-        found.append(partial(penalties.suppress, tokens=_below(settings.suppress_tokens, vocab_size)))
-    if settings.begin_suppress_tokens:
-        tokens = _below(settings.begin_suppress_tokens, vocab_size)
-        found.append(partial(penalties.begin_suppress, tokens=tokens, after_bos=bos is not None))
-    return found
+        chain.append(partial(penalties.forced_bos, tokens=_known("forced_bos_token_id", [bos], vocab_size)))
+    if config.forced_eos_token_id:
+        tokens = _known("forced_eos_token_id", config.forced_eos_token_id, vocab_size)
+        chain.append(partial(penalties.forced_eos, tokens=tokens))
+    if config.remove_invalid_values:
+        chain.append(penalties.finite)
+    if config.exponential_decay_length_penalty is not None and len(eos):
+        start, factor = config.exponential_decay_length_penalty
+        chain.append(partial(penalties.exponential_decay, start=start, factor=factor, eos=eos))
+    if config.suppress_tokens:
+        chain.append(partial(penalties.suppress, tokens=_below(config.suppress_tokens, vocab_size)))
+    if config.begin_suppress_tokens:
+        tokens = _below(config.begin_suppress_tokens, vocab_size)
+        chain.append(partial(penalties.begin_suppress, tokens=tokens, after_bos=bos is not None))
+    return chain
 
 
-def _limits(settings: Settings) -> list[Processor]:
+def _limits(config: GenerationConfig) -> list[Processor]:
     """What sampling leaves out; of beams, never so much that only ends of sequence remain."""
-    found: list[Processor] = []
-    s = settings
+    chain: list[Processor] = []
+    s = config
     keep = 1 if s.num_beams == 1 else max(len(s.eos_token_id), 1) + 1
     if s.temperature != 1:
-        found.append(_limit(sampling.temperature, s.temperature))
+        chain.append(_limit(sampling.temperature, s.temperature))
     if s.top_h is not None:
-        found.append(_limit(sampling.top_h, s.top_h))
+        chain.append(_limit(sampling.top_h, s.top_h))
     if s.top_k:
-        found.append(_limit(sampling.top_k, max(s.top_k, keep)))
+        chain.append(_limit(sampling.top_k, max(s.top_k, keep)))
     if s.top_p < 1:
-        found.append(_limit(sampling.top_p, s.top_p, keep))
+        chain.append(_limit(sampling.top_p, s.top_p, keep))
     if s.min_p:
-        found.append(_limit(sampling.min_p, s.min_p, keep))
+        chain.append(_limit(sampling.min_p, s.min_p, keep))
     if s.typical_p < 1:
-        found.append(_limit(sampling.typical_p, s.typical_p, keep))
+        chain.append(_limit(sampling.typical_p, s.typical_p, keep))
     if s.epsilon_cutoff:
-        found.append(_limit(sampling.epsilon_cutoff, s.epsilon_cutoff, keep))
+        chain.append(_limit(sampling.epsilon_cutoff, s.epsilon_cutoff, keep))
     if s.eta_cutoff:
-        found.append(_limit(sampling.eta_cutoff, s.eta_cutoff, keep))
-    return found
+        chain.append(_limit(sampling.eta_cutoff, s.eta_cutoff, keep))
+    return chain
 
 
 def _limit(function: Callable[..., np.ndarray], *arguments: float) -> Processor:

@@ -142,12 +142,12 @@ def _decay(value: Any) -> tuple[int, float]:
 
 
 def _strings(value: Any) -> tuple[str, ...]:
-    found = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(text, str) and text for text in found):
+    texts = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(text, str) and text for text in texts):
         raise TypeError
-    for text in found:
+    for text in texts:
         text.encode()  # a ValueError for what is no Unicode
-    return found
+    return texts
 
 
 _FROM_0 = Rule("a whole number of at least 0", _whole, lambda x: x >= 0)

@@ -88,8 +88,8 @@ def _penalized(scores: np.ndarray, rows: Rows, penalty: float) -> np.ndarray:
     changed = scores.copy()
     for i, row in enumerate(rows):
         tokens = _array(row, scores)
-        found = scores[i, tokens]
-        changed[i, tokens] = np.where(found < 0, found * penalty, found / penalty)
+        own = scores[i, tokens]
+        changed[i, tokens] = np.where(own < 0, own * penalty, own / penalty)
     return changed
 
 

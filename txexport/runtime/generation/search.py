@@ -268,8 +268,8 @@ def top(values: np.ndarray, count: int) -> np.ndarray:
     # The count-th highest of the blocks' maxima is at most the count-th highest of all.
     highest = values[:, : blocks * BLOCKS].reshape(len(values), BLOCKS, blocks).max(axis=2)
     bounds = np.partition(highest, -count, axis=1)[:, -count]
-    found = np.empty((len(values), count), np.int64)
+    order = np.empty((len(values), count), np.int64)
     for row, bound in enumerate(bounds):
         places = np.flatnonzero(values[row] >= bound)
-        found[row] = places[np.argsort(-values[row, places], kind="stable")[:count]]
-    return found
+        order[row] = places[np.argsort(-values[row, places], kind="stable")[:count]]
+    return order

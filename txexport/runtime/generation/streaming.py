@@ -1,65 +1,65 @@
-"""New text in pieces as they come, none of which splits a character. Functions are methods of Model."""
+"""New text in pieces as they come, none of which splits a character: Model's methods of these names."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from txexport.errors import InputError
-from txexport.runtime.generation import requests
-from txexport.runtime.generation.generation import Adjust
-from txexport.runtime.generation.requests import CACHE_TOKENS
-from txexport.runtime.preprocessing import chat
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, target_option
+from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
+from txexport.runtime.generation.scheduler import CACHE_TOKENS
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.chat import Messages
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.text import Pieces
 from txexport.runtime.tasks import speech_recognition
 
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
-
-def stream(model: "Model", prompt: str, **options: Any) -> Iterator[str]:
-    """The new text for one prompt in pieces as they come, none of which splits a character."""
-    for _, piece in model.stream_many([prompt], **options):
+def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
+    """The new text for one prompt; `options` are those of `stream_many`."""
+    for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
 
 
 def stream_many(
-    model: "Model",
+    bundle: LoadedBundle,
     prompts: Sequence,
     *,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
-    adjust: Adjust | None = None,
+    logits_processor: LogitsProcessor | None = None,
     batch_tokens: int = CACHE_TOKENS,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
-    """As `stream`, for several prompts: each piece with its prompt's number.
-
-    Those of one batch come side by side, and batches one after another, as `generate` makes them.
-    """
-    if model.hears:
+    """Pieces for several prompts, each with its prompt's number."""
+    if bundle.is_speech:
         refuse_languages(src_lang, tgt_lang)
-        request = speech_recognition.request(model, prompts, adjust=adjust, **options)
+        request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
-        options |= model.target(tgt_lang)
-        request = model.request(model.rows(prompts, src_lang)[0], adjust, options)
-    yield from _pieces(model, request, batch_tokens)
+        options |= target_option(bundle, tgt_lang)
+        request = request_of(bundle, inputs_of(bundle, prompts, src_lang)[0], logits_processor, options)
+    yield from _pieces(request, batch_tokens)
 
 
 def stream_chat(
-    model: "Model", messages: Messages, *, adjust: Adjust | None = None, **options: Any
+    bundle: LoadedBundle,
+    messages: Messages,
+    *,
+    logits_processor: LogitsProcessor | None = None,
+    **options: Any,
 ) -> Iterator[str]:
-    """As `chat`, in pieces as they come."""
-    rows = model.plain(chat.prompt(model.folder, messages))
-    for _, piece in _pieces(model, model.request(rows, adjust, options), CACHE_TOKENS):
+    """The answer to a conversation in pieces."""
+    input_ids = chat_input_ids(bundle, messages)
+    for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):
         yield piece
 
 
-def _pieces(model: "Model", request: requests.Request, batch_tokens: int) -> Iterator[tuple[int, str]]:
-    if request.settings.num_return_sequences > 1:
-        raise InputError("a stream has one text a prompt; num_return_sequences must be 1")
-    pieces = [Pieces(model.text) for _ in request.rows]
-    _, steps = requests.run(model, request, batch_tokens, None)
+def _pieces(request: GenerationRequest, batch_tokens: int) -> Iterator[tuple[int, str]]:
+    if request.config.num_return_sequences > 1:
+        count = request.config.num_return_sequences
+        raise InputError(f"a stream has one text a prompt; num_return_sequences must be 1, and is {count}")
+    pieces = [Pieces(request.bundle.files.text) for _ in request.inputs]
+    _, steps = scheduler.run(request, batch_tokens)
     for step in steps:
         for place, token in step:
             piece = pieces[place].add(token)

@@ -70,8 +70,8 @@ class Audio:
                 f"feature extractor: hop_length is {shown(asked['hop_length'])}, longer than a sound"
             )
         if frames * widest > FRAMES or asked["n_fft"] * asked["feature_size"] > FRAMES:
-            said = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
-            raise BundleError(f"feature extractor: {said} make more than {FRAMES:,} numbers of a sound")
+            message = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
+            raise BundleError(f"feature extractor: {message} make more than {FRAMES:,} numbers of a sound")
         if (
             asked["sampling_rate"] > FASTEST
             or asked["n_fft"] // 2 >= asked["chunk_length"] * asked["sampling_rate"]
@@ -100,7 +100,9 @@ class Audio:
         if isinstance(sounds, str) or not isinstance(sounds, Sequence):
             sounds = [sounds]
         if not sounds:
-            raise InputError("no sound was given")
+            raise InputError(
+                "no sound was given; expected the path of a WAV file, an array, or a list of these"
+            )
         memory.check(
             f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
         )
@@ -120,7 +122,10 @@ class Audio:
                 f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1"
             )
         if not samples.size or not np.isfinite(samples).all():
-            raise InputError("a sound has no samples, or some that are no finite numbers")
+            wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
+            raise InputError(
+                f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
+            )
         if samples.size * self.rate > self.samples * found:
             long, most = samples.size / found, self.samples // self.rate
             raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
@@ -173,8 +178,8 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[np.ndarray, int]:
     except OSError as error:
         raise InputError(f"sound {path} cannot be read: {error}") from None
     except Exception as error:  # wave raises whatever the damage makes it meet
-        said = first_line(error) if str(error) else "it ends too soon"
-        raise InputError(f"sound {path} is no PCM WAV file: {said}; convert it to one") from None
+        message = first_line(error) if str(error) else "it ends too soon"
+        raise InputError(f"sound {path} is no PCM WAV file: {message}; convert it to one") from None
     if len(data) != count * channels * width:
         raise InputError(f"sound {path} is cut short: {len(data)} of {count * channels * width} bytes")
     if width > 4 or not rate:

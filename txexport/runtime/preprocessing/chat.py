@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, first_line
+from txexport.errors import BundleError, InputError, first_line, shown
 
 LINE = 300  # characters of what a template says of an error
 
@@ -24,7 +24,9 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
 
         from txexport.runtime.preprocessing.sandbox import render
     except ImportError:
-        raise InputError("chat templates need Jinja2; pip install 'txexport[chat]'") from None
+        raise InputError(
+            "chat templates need Jinja2, which is not installed; pip install 'txexport[chat]'"
+        ) from None
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
@@ -39,13 +41,14 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
     except Exception as error:  # whatever the template's expressions raise
-        said = f"{type(error).__name__}: {first_line(error)}"[:LINE]
-        raise InputError(f"the checkpoint's chat template fails: {said}") from None
+        message = f"{type(error).__name__}: {first_line(error)}"[:LINE]
+        raise InputError(f"the checkpoint's chat template fails: {message}") from None
 
 
 def _checked(messages: Messages) -> list[Mapping[str, Any]]:
     if not isinstance(messages, Sequence) or not all(isinstance(one, Mapping) for one in messages):
-        raise InputError('messages are no list of {"role": ..., "content": ...}')
+        expected = '{"role": ..., "content": ...}'
+        raise InputError(f"messages are no list of {expected}, but {shown(messages)}")
     return list(messages)
 
 
@@ -57,13 +60,13 @@ def _template(folder: Path) -> tuple[str, dict]:
             return path.read_text(encoding="utf-8"), settings
         except (OSError, ValueError) as error:
             raise BundleError(f"{path} cannot be read as text: {error}") from None
-    found = settings.get("chat_template")
-    if isinstance(found, list):  # several by name
-        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
-        found = named.get("default")
-    if not isinstance(found, str):
+    template = settings.get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("default")
+    if not isinstance(template, str):
         raise BundleError(f"{folder} has no chat template; give a prompt as text")
-    return found, settings
+    return template, settings
 
 
 def _text(token: Any) -> Any:

@@ -15,7 +15,7 @@ from txexport.runtime.preprocessing.preprocessor import read_settings
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    Source: TypeAlias = str | os.PathLike[str] | Image | np.ndarray
+Source: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 RESIZED = 2**24  # pixels of what an image is resized or cut to
@@ -77,7 +77,10 @@ class Images:
         self.size = _size("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
         crop = _size("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
         if isinstance(crop, int):
-            raise UnsupportedError("image processor: crop_size by shortest_edge is not supported")
+            raise UnsupportedError(
+                f"image processor: crop_size by shortest_edge is not supported; it is {crop}, "
+                "expected height and width"
+            )
         self.crop = crop
         for name, size in (("size", self.size), ("crop_size", crop)):
             sides = (size, size) if isinstance(size, int) else size or (1, 1)
@@ -98,14 +101,14 @@ class Images:
         if isinstance(images, str | bytes) or not isinstance(images, Sequence):
             images = [images]
         if not images:
-            raise InputError("no image was given")
+            raise InputError("no image was given; expected a path, a PIL image, an array, or a list of these")
         first = self._row(_open(images[0], self.on_white))
         memory.check(f"{len(images):,} images of this size", len(images) * first.nbytes)
         rows = [first, *(self._row(_open(source, self.on_white)) for source in images[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
-            said = f"images come out {shapes[0]} and {shapes[1]} high and wide"
-            raise InputError(f"{said}; give them one by one (batch_size 1)")
+            message = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
     def _row(self, image: "Image") -> np.ndarray:
@@ -140,7 +143,10 @@ def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
     name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
     name = name or BY_MODEL.get(str(read_json(folder / "config.json", missing={}).get("model_type")))
     if name is None:
-        raise BundleError("image processor: image_processor_type is missing, so nothing says which it is")
+        raise BundleError(
+            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
+            f"which it is; expected {', '.join(DEFAULTS)}"
+        )
     kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
     if kind not in DEFAULTS:
         raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
@@ -178,10 +184,10 @@ def _levels(asked: dict[str, Any]) -> np.ndarray:
             raise ValueError
         return np.broadcast_to(levels, (256, 3))
     except (TypeError, ValueError, OverflowError):
-        said = ", ".join(
+        message = ", ".join(
             f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
         )
-        raise BundleError(f"image processor: {said}; expected a number, and one or three each") from None
+        raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
 
 def _open(source: "Source", on_white: bool) -> "Image":
@@ -189,7 +195,9 @@ def _open(source: "Source", on_white: bool) -> "Image":
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        raise InputError("images need Pillow; install it with: pip install 'txexport[image]'") from None
+        raise InputError(
+            "images need Pillow, which is not installed; pip install 'txexport[image]'"
+        ) from None
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
             raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")

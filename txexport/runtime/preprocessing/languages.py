@@ -49,10 +49,10 @@ def _added(text: Text) -> dict:
 
 def _named(text: Text) -> set[int]:
     """Ids of special tokens with a meaning of their own: those of the settings, and <s>, </s> and so on."""
-    said = [
+    values = [
         text.settings.get(name) for name in ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
     ]
-    named = [value.get("content") if isinstance(value, dict) else value for value in said]
+    named = [value.get("content") if isinstance(value, dict) else value for value in values]
     spelt = {value for value in named if isinstance(value, str)}
     spelt |= {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
     return {i for i, token in _added(text).items() if token.content in spelt}

@@ -14,9 +14,9 @@ def read_settings(folder: Path, part: str) -> dict:
 
     Where both have it, the file of all processors counts, as in transformers. Raises BundleError.
     """
-    found = read_json(folder / TOGETHER, missing={}).get(part) or read_json(folder / ALONE, missing={})
-    if not found:
+    settings = read_json(folder / TOGETHER, missing={}).get(part) or read_json(folder / ALONE, missing={})
+    if not settings:
         raise BundleError(f"{folder} has no {ALONE}; save the {part} with the model and export again")
-    if not isinstance(found, dict):
-        raise BundleError(f"{folder / TOGETHER}: {part} is a {type(found).__name__}, expected an object")
-    return found
+    if not isinstance(settings, dict):
+        raise BundleError(f"{folder / TOGETHER}: {part} is a {type(settings).__name__}, expected an object")
+    return settings

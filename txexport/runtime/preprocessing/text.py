@@ -81,13 +81,13 @@ class Text:
         if not is_whole(overlap, 0):
             raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
         with tokenizing():
-            found = self.tokenizer.encode_batch(list(texts))
-        long = [i for i, encoding in enumerate(found) if len(encoding) > size]
+            encodings = self.tokenizer.encode_batch(list(texts))
+        long = [i for i, encoding in enumerate(encodings) if len(encoding) > size]
         if not long:
-            return found
+            return encodings
         for i in long:
             kept = {"only_first": 1, "only_second": 0}.get(strategy)
-            fixed = 0 if kept is None else found[i].sequence_ids.count(kept)
+            fixed = 0 if kept is None else encodings[i].sequence_ids.count(kept)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
             if room <= overlap:
                 raise InputError(
@@ -99,8 +99,8 @@ class Text:
         with tokenizing():
             cut = cutter.encode_batch([texts[i] for i in long])
         for i, encoding in zip(long, cut, strict=True):
-            found[i] = encoding
-        return found
+            encodings[i] = encoding
+        return encodings
 
     def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:
         """One text a row of ids, without special tokens unless `special`."""
@@ -156,10 +156,10 @@ class Pieces:
 
 def as_texts(texts: str | Sequence[str]) -> list[str]:
     """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
-    found = as_list(texts)
-    for text in found:
+    listed = as_list(texts)
+    for text in listed:
         _check(text)
-    return found
+    return listed
 
 
 def as_list(values: Any) -> list:
@@ -194,15 +194,17 @@ def _check(text: object) -> str:
 def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list[list[int]]:
     """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
     try:
-        found = [[operator.index(token) for token in row] for row in rows]
+        listed = [[operator.index(token) for token in row] for row in rows]
     except (TypeError, ValueError):  # of an object's own, as of arrays of arrays
-        raise InputError("token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]]") from None
-    for row in found:
+        raise InputError(
+            f"token ids are not rows of whole numbers, as in [[5, 6, 7], [8, 9]], but {shown(rows)}"
+        ) from None
+    for row in listed:
         if not row:
             raise InputError("a row has no tokens; every row needs at least one")
         if min(row) < 0 or max(row) >= vocab_size:
             raise InputError(f"token ids run from {min(row)} to {max(row)}, expected 0 to {vocab_size - 1}")
-    return found
+    return listed
 
 
 def pad(rows: Sequence[Sequence[int]], value: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from txexport.errors import InputError
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.generation.options import check_flag
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method
 
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
-
 
 def embed(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     *,
     pooling: str | None = None,
@@ -26,46 +24,39 @@ def embed(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Sentence vectors (len(texts), W) float32, or (W) for one text.
-
-    `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and `normalize`
-    (to length 1) default to what the checkpoint's sentence-transformers files say; the other arguments are as
-    in tasks.py. W is the model's width, or that of the last dense layer which those files name. Raises
-    InputError where neither files nor arguments say how to pool. A model of texts and images pools them its
-    own way, to length 1.
-    """
-    if "text_model" in model.sessions:
+    """See Model.embed."""
+    if "text_model" in bundle.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
-        return _of_tower(model, texts, truncate, batch_tokens, progress)
-    session = model.sessions.get("model")
+        return _of_tower(bundle, texts, truncate, batch_tokens, progress)
+    session = bundle.sessions.get("model")
     if session is None or "last_hidden_state" not in session.outputs:
         raise InputError(
-            f"task '{model.manifest.task}' gives no hidden states; export with --task feature-extraction"
+            f"task '{bundle.manifest.task}' gives no hidden states; export with --task feature-extraction"
         )
     check_flag("normalize", normalize)
-    how = _how_to_pool(model.pooling, pooling, normalize)
+    how = _how_to_pool(bundle.files.pooling, pooling, normalize)
     rows = as_texts(texts)
-    encodings = encode(model, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    width = len(how.dense[-1].weight) if how.dense else session.outputs["last_hidden_state"].shape[-1]
+    encodings = encode(bundle, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
+    width = len(how.dense[-1].weight) if how.dense else session.width("last_hidden_state")
     vectors = np.empty((len(rows), width), np.float32)
-    for places, outputs, mask in run(model, encodings, batch_tokens, progress):
+    for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
         vectors[places] = how.apply(outputs["last_hidden_state"], mask)
     return vectors[0] if isinstance(texts, str) else vectors
 
 
 def _of_tower(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     truncate: bool,
     batch_tokens: int,
     progress: Progress | None,
 ) -> np.ndarray:
     """The vectors of texts that a model compares with those of images."""
-    encodings = encode(model, as_texts(texts), truncate)
-    width = model.sessions["text_model"].outputs["text_embeds"].shape[-1]
+    encodings = encode(bundle, as_texts(texts), truncate)
+    width = bundle.sessions["text_model"].width("text_embeds")
     vectors = np.empty((len(encodings), width), np.float32)
-    for places, outputs, _ in run(model, encodings, batch_tokens, progress):
+    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
         vectors[places] = outputs["text_embeds"]
     return vectors[0] if isinstance(texts, str) else vectors
 

@@ -1,13 +1,15 @@
-"""What bundles that see are for: images in, labels out, as in tasks.py; I images, T texts, W width."""
+"""What bundles that see are for: images in, labels out; I images, T texts, W width."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.generation.options import check_count, check_flag
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.images import Source
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed
@@ -15,34 +17,29 @@ from txexport.runtime.tasks.labels import Label, labelled, ranked, softmax
 from txexport.runtime.tasks.pooling import unit
 from txexport.runtime.tasks.text_tasks import check_task
 
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
-    from txexport.runtime.preprocessing.images import Source
-
 BATCH_IMAGES = 8
 
 
 def classify_image(
-    model: "Model",
+    bundle: LoadedBundle,
     images: "Source | Sequence[Source]",
     *,
     top_k: int | None = 5,
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """The `top_k` likeliest labels of an image, or all of them for None, likeliest first.
-
-    `batch_size` is how many images a batch may have. Scores are as those of `classify`.
-    """
-    check_task(model, "classify_image")
-    sources, width = as_sources(images), model.sessions["model"].outputs["logits"].shape[-1]
-    batches = [outputs["logits"] for outputs in _run(model, "model", sources, batch_size, progress)]
-    found = labelled(model.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k)
-    return found if _several(images) else found[0]
+    """See Model.classify_image."""
+    check_task(bundle, "classify_image")
+    sources, width = as_sources(images), bundle.sessions["model"].width("logits")
+    batches = [outputs["logits"] for outputs in _run(bundle, "model", sources, batch_size, progress)]
+    labels = labelled(
+        bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k
+    )
+    return labels if _several(images) else labels[0]
 
 
 def embed_image(
-    model: "Model",
+    bundle: LoadedBundle,
     images: "Source | Sequence[Source]",
     *,
     pooling: str | None = None,
@@ -50,42 +47,36 @@ def embed_image(
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Vectors of images (I,W) float32, or (W) for one image.
-
-    Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
-    Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
-    the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler"); `normalize` makes
-    their length 1. `batch_size` is how many images a batch may have. Raises InputError for another pooling.
-    """
-    check_task(model, "embed_image")
+    """See Model.embed_image."""
+    check_task(bundle, "embed_image")
     check_flag("normalize", normalize)
-    sources, towers = as_sources(images), "vision_model" in model.sessions
+    sources, towers = as_sources(images), "vision_model" in bundle.sessions
     role = "vision_model" if towers else "model"
-    ways = {} if towers else _ways(model)
+    ways = {} if towers else _ways(bundle)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
     way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
-    output = model.sessions[role].outputs["image_embeds" if towers else "last_hidden_state"]
-    batches = [way(outputs) for outputs in _run(model, role, sources, batch_size, progress)]
-    vectors = np.concatenate([np.empty((0, output.shape[-1]), np.float32), *batches])
+    width = bundle.sessions[role].width("image_embeds" if towers else "last_hidden_state")
+    batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
+    vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
     return vectors if _several(images) else vectors[0]
 
 
-def _ways(model: "Model") -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
+def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
     """How an encoder's outputs become one vector (W) an image."""
-    learned = model.manifest.spec["encoder"]["embedding"]["tokens"]
+    learned = bundle.manifest.spec["encoder"]["embedding"]["tokens"]
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
         "cls": lambda outputs: outputs["last_hidden_state"][:, 0],
         "mean": lambda outputs: outputs["last_hidden_state"][:, learned:].mean(axis=1),
     }
-    if "pooler_output" in model.sessions["model"].outputs:
+    if "pooler_output" in bundle.sessions["model"].outputs:
         ways["pooler"] = lambda outputs: outputs["pooler_output"]
     return ways
 
 
 def match(
-    model: "Model",
+    bundle: LoadedBundle,
     images: "Source | Sequence[Source]",
     texts: Sequence[str],
     *,
@@ -95,32 +86,29 @@ def match(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """How likely each of `texts` is the one that fits an image (Radford et al. 2021, 3.1), likeliest first.
-
-    `template` is what the model reads of a text, which takes the place of {} in it, as in "a photo of {}.".
-    """
-    check_task(model, "match")
+    """See Model.match."""
+    check_task(bundle, "match")
     labels, sources = as_texts(texts), as_sources(images)
     if not labels or not isinstance(template, str) or "{}" not in template:
         raise InputError(f"{len(labels)} texts and template {shown(template)}, expected texts, {{}} for each")
     read = [template.replace("{}", label) for label in labels]
-    vectors = embed(model, read, truncate=truncate, batch_tokens=batch_tokens)
-    found: list[list[Label]] = []
-    for outputs in _run(model, "vision_model", sources, batch_size, progress):
+    vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
+    results: list[list[Label]] = []
+    for outputs in _run(bundle, "vision_model", sources, batch_size, progress):
         pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
-        logits = finite(model.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
-        found += [ranked(labels, row, None) for row in softmax(logits)]
-    return found if _several(images) else found[0]
+        logits = finite(bundle.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
+        results += [ranked(labels, row, None) for row in softmax(logits)]
+    return results if _several(images) else results[0]
 
 
 def _run(
-    model: "Model", role: str, sources: Sequence, batch_size: int, progress: Progress | None
+    bundle: LoadedBundle, role: str, sources: Sequence, batch_size: int, progress: Progress | None
 ) -> Iterator[Mapping[str, np.ndarray]]:
     """What the graph `role` makes of each batch of images."""
     check_count("batch_size", batch_size)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        yield finite(model.sessions[role].run({"pixel_values": model.images.pixels(batch)}))
+        yield finite(bundle.sessions[role].run({"pixel_values": bundle.files.images.pixels(batch)}))
         if progress is not None:
             progress(first + len(batch), len(sources))
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import DENSE, read_json
+from txexport.bundle import DENSE, module_folder, read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.paths import stays_inside
 from txexport.runtime.arrays import read_npz
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
@@ -32,10 +31,10 @@ class Dense:
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """vectors (B,W) -> (B,V)."""
-        found = vectors @ self.weight.T
+        result = vectors @ self.weight.T
         if self.bias is not None:
-            found = found + self.bias
-        return np.tanh(found) if self.tanh else found
+            result = result + self.bias
+        return np.tanh(result) if self.tanh else result
 
 
 @dataclass(frozen=True)
@@ -91,31 +90,33 @@ def read_pooling(folder: Path) -> Pooling | None:
         return None
     method, normalize, dense = None, False, []
     for module in modules:
-        if isinstance(module, dict) and not stays_inside(module.get("path", "")):
-            raise BundleError(f"modules.json names {module['path']!r}, expected a folder within the bundle")
+        path = folder / module_folder(module) if isinstance(module, dict) else folder
         kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
-            method = _method(read_json(folder / str(module.get("path")) / "config.json"))
+            method = _method(read_json(path / "config.json"))
         elif kind == "Dense" and method is not None and not normalize:
-            dense.append(_dense(folder / str(module.get("path"))))
+            dense.append(_dense(path))
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
             known = "Transformer, Pooling, Dense, Normalize in this order"
             raise BundleError(f"modules.json: module {kind} is not supported; expected {known}")
     if method is None:
-        raise BundleError("modules.json names no Pooling module, so it says nothing of sentence vectors")
-    if read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name"):
+        kinds = ", ".join(str(module.get("type")).rpartition(".")[2] for module in modules)[:200]
+        raise BundleError(f"modules.json names {kinds or 'nothing'}, expected a Pooling module among them")
+    prompt = read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name")
+    if prompt:
         raise BundleError(
-            "config_sentence_transformers.json sets default_prompt_name, which is not supported"
+            f"config_sentence_transformers.json: default_prompt_name is {shown(prompt)}, which is not "
+            "supported; expected none: put the prompt before each text"
         )
     settings = read_json(folder / "sentence_bert_config.json", missing={})
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
     whole = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
     if not isinstance(lower, bool) or not (longest is None or whole):
-        said = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
+        message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
         raise BundleError(
-            f"sentence_bert_config.json: {said}, expected a whole number of at least 1, and true or false"
+            f"sentence_bert_config.json: {message}, expected a whole number of at least 1, and true or false"
         )
     return Pooling(method, normalize, longest, lower, dense=tuple(dense))
 
@@ -127,8 +128,8 @@ def _dense(folder: Path) -> Dense:
         key: value for key, value in config.items() if key not in SHAPE and value not in KNOWN.get(key, ())
     }
     if odd:
-        said = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())
-        raise BundleError(f"{folder}: {said} is not supported")
+        message = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())
+        raise BundleError(f"{folder}: {message} is not supported")
     arrays = read_npz(path, BundleError)
     weight, bias = arrays.get("weight"), arrays.get("bias")
     fits = weight is not None and weight.ndim == 2 and (bias is None or bias.shape == weight.shape[:1])

@@ -6,20 +6,19 @@ where it does.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, run, text_limit
 from txexport.runtime.generation.options import check_count
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.tasks.labels import softmax
 from txexport.runtime.tasks.text_tasks import as_pairs, check_task
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
 WINDOW, OVERLAP = 384, 128  # tokens; what models were trained with
 HIDDEN = np.float32(-10000)
@@ -35,7 +34,7 @@ class Answer(TypedDict):
 
 
 def answer(
-    model: "Model",
+    bundle: LoadedBundle,
     question: str | Sequence[str],
     context: str | Sequence[str],
     *,
@@ -48,26 +47,20 @@ def answer(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Answer] | list[list[Answer]]:
-    """The `top_k` likeliest answers within a context; for several questions or contexts, of each pair.
-
-    An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is false.
-    Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in windows whose
-    contexts share `doc_stride` tokens (half, at most 128). Scores of one text found twice are added.
-    `handle_impossible_answer` lets "" stand for no answer. Raises InputError for a question or context
-    without text, and for a question that leaves no room for its context.
-    """
-    check_task(model, "answer")
+    """See Model.answer."""
+    check_task(bundle, "answer")
     check_count("top_k", top_k)
     check_count("max_answer_len", max_answer_len)
     pairs = as_pairs(question, context)
-    if not all(text.strip() for pair in pairs for text in pair):
-        raise InputError("a question or its context is empty")
-    encodings = _windows(model, pairs, max_seq_len, doc_stride)
+    empty = next((pair for pair in pairs if not all(text.strip() for text in pair)), None)
+    if empty is not None:
+        raise InputError(f"a question or its context is empty: {shown(empty)}; expected text in both")
+    encodings = _windows(bundle, pairs, max_seq_len, doc_stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
     # Several spans may lie in the same words, so that fewer are left than were found.
     count = 2 * top_k + 10 if align_to_words else top_k
     spans: list[tuple[list[Answer], float]] = [([], 0.0)] * len(windows)
-    for places, outputs, _ in run(model, [window for _, window in windows], batch_tokens, progress):
+    for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
         for place, start, end in zip(places, outputs["start_logits"], outputs["end_logits"], strict=True):
             i, window = windows[place]
             logits = start[: len(window)], end[: len(window)]
@@ -76,7 +69,7 @@ def answer(
     left = iter(spans)
     for first in encodings:
         own = [next(left) for _ in (first, *first.overflowing)]
-        answers = _merged([one for found, _ in own for one in found])
+        answers = _merged([one for part, _ in own for one in part])
         if handle_impossible_answer:
             answers.append({"score": min(none for _, none in own), "start": 0, "end": 0, "answer": ""})
         results.append(sorted(answers, key=lambda one: -one["score"])[:top_k])
@@ -84,17 +77,17 @@ def answer(
 
 
 def _windows(
-    model: "Model", pairs: Sequence[Item], max_seq_len: int | None, doc_stride: int | None
+    bundle: LoadedBundle, pairs: Sequence[Item], max_seq_len: int | None, doc_stride: int | None
 ) -> list[Encoding]:
     """The first window of each question and context, with those after it in its `overflowing`."""
-    limit = text_limit(model)
+    limit = text_limit(bundle.manifest)
     if max_seq_len is not None:
         check_count("max_seq_len", max_seq_len)
     size = min(limit or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
     if size > (limit or size):
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
     overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride
-    return model.text.windows(pairs, size, overlap, "only_second")
+    return bundle.files.text.windows(pairs, size, overlap, "only_second")
 
 
 def _spans(
@@ -115,11 +108,11 @@ def _spans(
     apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
     first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
     scores = starts[first] * ends[last]
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for i in np.argsort(-scores, kind="stable")[:count].tolist():
         start, end = _characters(window, int(first[i]), int(last[i]), whole_words)
-        found.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
-    return found, float(starts[0] * ends[0])
+        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
+    return answers, float(starts[0] * ends[0])
 
 
 def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> tuple[int, int]:

@@ -1,15 +1,16 @@
 """How likely a model finds texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from txexport.errors import InputError
-from txexport.runtime.batches import Progress, together
-from txexport.runtime.generation import generation, requests
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
+from txexport.progress import Progress
+from txexport.runtime.batches import together
+from txexport.runtime.generation import generation
+from txexport.runtime.generation.prompts import inputs_of
+from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
+from txexport.runtime.generation.scheduler import CACHE_TOKENS
+from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 
 
 @dataclass(frozen=True)
@@ -26,26 +27,26 @@ class Score:
 
 
 def score(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     targets: str | Sequence[str] | None = None,
     *,
-    batch_tokens: int = requests.CACHE_TOKENS,
+    batch_tokens: int = CACHE_TOKENS,
     progress: Progress | None = None,
 ) -> list[Score]:
-    """How likely the model finds each token of texts, given those before it; the first ones have none.
-
-    An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` and `progress` as in
-    `generate`. Raises InputError for a task that does not generate and for texts that are too long.
-    """
-    if model.hears:
-        raise InputError("a model of speech scores no texts")
-    if ("encoder_model" in model.sessions) != (targets is not None):
-        raise InputError("targets are what an encoder-decoder scores, and only that")
-    rows = requests.checked(model, model.rows(texts)[0], model.settings)
+    """See Model.score."""
+    if bundle.is_speech:
+        raise InputError("a model of speech scores no texts; it has transcribe")
+    if bundle.has_encoder != (targets is not None):
+        expected = "one for each text" if bundle.has_encoder else "None: it is no encoder-decoder"
+        given = "None" if targets is None else "given"
+        raise InputError(f"task '{bundle.manifest.task}': targets are {given}, expected {expected}")
+    config = bundle.files.generation_config
+    request = checked(GenerationRequest(bundle, inputs_of(bundle, texts)[0], config, strict=False))
+    rows = request.inputs
     answers: list[list[int]] = [[] for _ in rows]
     if targets is not None:
-        answers = model.rows(targets)[0]
+        answers = inputs_of(bundle, targets)[0]
         if len(answers) != len(rows):
             raise InputError(f"{len(rows)} texts have {len(answers)} targets, expected one each")
     read = [
@@ -53,17 +54,17 @@ def score(
         for row, target in zip(rows, answers, strict=True)
     ]
     for length in read:
-        model.check_length(length, model.manifest.limits["decoder"])
-    found: list[Score] = [Score([], [])] * len(rows)
+        check_length(length, bundle.manifest.limits["decoder"])
+    results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     done = 0
     for batch in together(costs, costs, batch_tokens):
-        job = requests.job_of(model, [rows[i] for i in batch], model.settings, strict=False)
-        whole = [[*prompt, *answers[i]] for prompt, i in zip(job.prompts, batch, strict=True)]
-        logs = generation.score(job, whole, model.settings.pad)
+        mine = encoded(replace(request, inputs=[rows[i] for i in batch]))
+        whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
+        logs = generation.score(mine, whole)
         for i, row, values in zip(batch, whole, logs, strict=True):
-            found[i] = Score(list(row[1:]), values.tolist())
+            results[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)
         if progress is not None:
             progress(done, len(rows))
-    return found
+    return results

@@ -3,19 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.batches import Progress
-from txexport.runtime.generation import generation, requests
-from txexport.runtime.generation.config import Settings
+from txexport.progress import Progress
+from txexport.runtime.generation import generation, scheduler
+from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import as_list
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
 
 class Speech:
@@ -68,65 +66,57 @@ class Speech:
 
 
 def transcribe(
-    model: "Model",
+    bundle: LoadedBundle,
     sounds: Any,
     *,
-    batch_tokens: int = requests.CACHE_TOKENS,
+    batch_tokens: int = scheduler.CACHE_TOKENS,
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
-    """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
-
-    A sound is as `model.audio` takes it, at most as long as the model hears at once. `options` are `task`,
-    `language`, a code as "fr", where None is what the checkpoint says or else lets the model tell, and those
-    of `generate`, but that max_length counts new tokens alone, as transformers counts for speech. Sounds are
-    read batch by batch, each as many tokens as the encoder makes of it. Raises InputError for a task, a
-    language or a sound that cannot be.
-    """
+    """See Model.transcribe."""
     single = isinstance(sounds, str | Path | np.ndarray)
-    asked = request(model, [sounds] if single else as_list(sounds), **options)
-    found = requests.finished(requests.run(model, asked, batch_tokens, progress))
-    texts = model.text.decode([result.tokens for result in found])
+    asked = request(bundle, [sounds] if single else as_list(sounds), **options)
+    results = scheduler.finished(asked, batch_tokens, progress)
+    texts = bundle.files.text.decode([result.tokens for result in results])
     return texts[0] if single else texts
 
 
 def request(
-    model: "Model",
+    bundle: LoadedBundle,
     sounds: Sequence,
     *,
     language: str | None = None,
     task: str | None = None,
-    adjust: generation.Adjust | None = None,
+    logits_processor: LogitsProcessor | None = None,
     **options: Any,
-) -> requests.Request:
+) -> GenerationRequest:
     """Sounds to write down, with what their texts begin with. Errors as `transcribe`."""
-    if not model.hears:
-        raise InputError(f"task '{model.manifest.task}' hears nothing; export a model of speech")
-    settings = replace(model.settings, ignored=_left_out(model.folder)).updated(**options)
-    if settings.num_return_sequences > 1:
-        raise InputError("a sound has one text; num_return_sequences must be 1")
-    speech = Speech(model.folder)
+    if not bundle.is_speech:
+        raise InputError(f"task '{bundle.manifest.task}' hears nothing; export a model of speech")
+    config = replace(bundle.files.generation_config, ignored=_left_out(bundle.folder)).updated(**options)
+    if config.num_return_sequences > 1:
+        count = config.num_return_sequences
+        raise InputError(f"a sound has one text; num_return_sequences must be 1, and is {count}")
+    speech = Speech(bundle.folder)
     for name, value in (("language", language), ("task", task)):
         if not isinstance(value, str | None):
             raise InputError(f"{name} is {shown(value)}, expected a text or None")
     language, asked = language or speech.own_language, task or speech.own_task
     spoken = None if language is None else speech.language(language)
     first = speech.begin(0, asked, spoken or 0)
-    if settings.max_length is not None:
-        settings = replace(settings, max_length=settings.max_length + len(first))
+    if config.max_length is not None:
+        config = replace(config, max_length=config.max_length + len(first))
 
-    def begin(job: generation.Job, settings: Settings) -> generation.Job:
-        tokens: list[int | None] = [spoken] * len(job.prompts)
+    def begin(batch: GenerationRequest) -> GenerationRequest:
+        tokens: list[int | None] = [spoken] * len(batch.decoder_input_ids)
         if spoken is None and speech.languages:
-            tokens = [*speech.likeliest(generation.prefill(job, settings, [1] * len(tokens))[1])]
-        start = job.prompts[0][0]
-        return replace(job, prompts=[speech.begin(start, asked, token) for token in tokens])
+            tokens = [*speech.likeliest(generation.prefill(batch, [1] * len(tokens))[1])]
+        start = batch.decoder_input_ids[0][0]
+        return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
 
-    words = model.sessions["decoder_model"].outputs["logits"].shape[-1]
-    speech.check(words)
-
-    strict = "max_new_tokens" in options
-    return requests.Request(sounds, settings, strict, adjust, read=model.audio.features, begin=begin)
+    speech.check(bundle.decoder.width("logits"))
+    strict, read = "max_new_tokens" in options, bundle.files.audio.features
+    return GenerationRequest(bundle, sounds, config, strict, logits_processor, read=read, begin=begin)
 
 
 def _left_out(folder: Path) -> tuple[str, ...]:
@@ -143,7 +133,7 @@ def _own(values: Mapping[str, Any], key: str, kind: type) -> Any:
 
 
 def _ids(values: Mapping[str, Any], key: str) -> dict[str, int]:
-    found = values.get(key) or {}
-    if not isinstance(found, dict) or not all(isinstance(token, int) for token in found.values()):
-        raise BundleError(f"generation_config.json: {key} is {shown(found)}, expected token ids by name")
-    return found
+    ids = values.get(key) or {}
+    if not isinstance(ids, dict) or not all(isinstance(token, int) for token in ids.values()):
+        raise BundleError(f"generation_config.json: {key} is {shown(ids)}, expected token ids by name")
+    return ids

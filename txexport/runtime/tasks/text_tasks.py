@@ -1,25 +1,21 @@
 """What bundles are for: texts and images in, labels, words and probabilities out.
 
-Each function is a method of Model. One input gives one answer, several give a list in the order given, like
-those of transformers' pipelines. They share three arguments. `truncate` cuts texts that are longer than the
-model allows, which are otherwise an InputError. `batch_tokens` is how many tokens, padding included, a batch
-may have; a text longer than that stands alone. `progress` is told how many inputs are done, and of how many.
+Public functions are those of Model's methods.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, Progress, encode, gather, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
 from txexport.runtime.generation.options import check_count, check_flag
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
 # Each method and the tasks of the bundles that it takes; the first is the one to export for.
 SERVES = {
@@ -47,9 +43,9 @@ class Word(TypedDict):
     sequence: str
 
 
-def check_task(model: "Model", method: str) -> None:
+def check_task(bundle: LoadedBundle, method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task = model.manifest.task
+    task = bundle.manifest.task
     if task not in SERVES[method]:
         other = next((name for name, served in SERVES.items() if task in served), None)
         hint = f" (use {other})" if other else ""
@@ -59,7 +55,7 @@ def check_task(model: "Model", method: str) -> None:
 
 
 def classify(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[Item],
     *,
     top_k: int | None = None,
@@ -67,27 +63,23 @@ def classify(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """The labels of a text, likeliest first: all of them, or the first `top_k`.
-
-    Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum to
-    1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says; those of
-    a cross-encoder of sentence-transformers are what its predict gives by the activation that its files name.
-    """
-    check_task(model, "classify")
-    encodings = encode(model, as_items(texts), truncate)
-    logits = gather(model, encodings, "logits", batch_tokens, progress)
-    found = labelled(_scoring(model), logits, top_k)
-    return found[0] if isinstance(texts, str) else found
+    """See Model.classify."""
+    check_task(bundle, "classify")
+    encodings = encode(bundle, as_items(texts), truncate)
+    logits = gather(bundle, encodings, "logits", batch_tokens, progress)
+    labels = labelled(_scoring(bundle), logits, top_k)
+    return labels[0] if isinstance(texts, str) else labels
 
 
-def _scoring(model: "Model") -> dict:
+def _scoring(bundle: LoadedBundle) -> dict:
     """config.json, and what a cross-encoder's newer file says of its scores, which goes before."""
-    own = read_json(model.folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
-    return model.config if own is None else model.config | {"sentence_transformers": {"activation_fn": own}}
+    own = read_json(bundle.folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
+    config = bundle.files.config
+    return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
 
 
 def zero_shot(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     candidate_labels: Sequence[str],
     *,
@@ -97,15 +89,9 @@ def zero_shot(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """How likely each of `candidate_labels`, of any words, fits a text, likeliest first (Yin et al. 2019, 5).
-
-    For a model of natural language inference: a label's score is how far the text entails the
-    `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels or, with
-    `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts the text,
-    never the hypothesis. Raises InputError where no label of the model begins with "entail".
-    """
+    """See Model.zero_shot."""
     check_flag("multi_label", multi_label)
-    check_task(model, "zero_shot")
+    check_task(bundle, "zero_shot")
     rows, labels = as_texts(texts), as_texts(candidate_labels)
     asked = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
     if isinstance(candidate_labels, str) or not labels or not asked:
@@ -113,33 +99,33 @@ def zero_shot(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
         )
-    count = model.sessions["model"].outputs["logits"].shape[-1]
-    known = names(model.config, count)
+    count = bundle.sessions["model"].width("logits")
+    known = names(bundle.files.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:
         raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
-    limit = text_limit(model)
-    for hypothesis, alone in zip(hypotheses, model.text.encode(hypotheses), strict=True):
+    limit = text_limit(bundle.manifest)
+    for hypothesis, alone in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
         if limit is not None and len(alone) >= limit:
             raise InputError(
                 f"a hypothesis of {len(alone)} tokens leaves no room for a text: {hypothesis[:40]!r}"
             )
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
-    encodings = encode(model, pairs, truncate, strategy="only_first")
-    logits = gather(model, encodings, "logits", batch_tokens, progress)
+    encodings = encode(bundle, pairs, truncate, strategy="only_first")
+    logits = gather(bundle, encodings, "logits", batch_tokens, progress)
     logits = logits.reshape(len(rows), len(labels), count)
     if multi_label or len(labels) == 1:
         contradicted = count - 1 if entailed == 0 else 0
         shares = softmax(logits[:, :, [contradicted, entailed]])[:, :, 1]
     else:
         shares = softmax(logits[:, :, entailed])
-    found = [ranked(labels, row, None) for row in shares]
-    return found[0] if isinstance(texts, str) else found
+    results = [ranked(labels, row, None) for row in shares]
+    return results[0] if isinstance(texts, str) else results
 
 
 def fill_mask(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     *,
     top_k: int = 5,
@@ -147,52 +133,50 @@ def fill_mask(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Any]:
-    """The `top_k` likeliest words for the mask in a text; with several masks, a list of them for each mask.
-
-    A mask is written as the tokenizer does: [MASK], <mask>. Raises InputError for a text without one.
-    """
-    check_task(model, "fill_mask")
+    """See Model.fill_mask."""
+    check_task(bundle, "fill_mask")
     check_count("top_k", top_k)
-    rows, mask = as_texts(texts), model.text.special("mask_token")
+    rows, mask = as_texts(texts), bundle.files.text.special("mask_token")
     if mask is None:
-        raise BundleError(f"{model.folder}: no file names a mask_token that the tokenizer knows")
-    encodings = encode(model, rows, truncate)
+        raise BundleError(f"{bundle.folder}: no file names a mask_token that the tokenizer knows")
+    encodings = encode(bundle, rows, truncate)
     for row, encoding in zip(rows, encodings, strict=True):
         if mask[1] not in encoding.ids:
             raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
-    output = "logits" if "logits" in model.sessions["model"].outputs else "prediction_logits"
-    words = model.manifest.spec["encoder"]["embedding"]["vocab_size"]
+    output = "logits" if "logits" in bundle.sessions["model"].outputs else "prediction_logits"
+    words = bundle.manifest.spec["encoder"]["embedding"]["vocab_size"]
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
-    found: list[Any] = [None] * len(rows)
-    for places, outputs, _ in run(model, encodings, budget, progress):
+    results: list[Any] = [None] * len(rows)
+    for places, outputs, _ in run(bundle, encodings, budget, progress):
         for i, logits in zip(places, outputs[output], strict=True):
-            found[i] = _fill(model, encodings[i].ids, mask[1], logits, top_k)
-    return found[0] if isinstance(texts, str) else found
+            results[i] = _fill(bundle, encodings[i].ids, mask[1], logits, top_k)
+    return results[0] if isinstance(texts, str) else results
 
 
-def _fill(model: "Model", ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
+def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
     """The likeliest words for each mask of one text, whose logits are (S,V)."""
-    masks, padding = [i for i, token in enumerate(ids) if token == mask], model.text.special("pad_token")
-    found: list[list[Word]] = []
+    text, masks = bundle.files.text, [i for i, token in enumerate(ids) if token == mask]
+    padding = text.special("pad_token")
+    results: list[list[Word]] = []
     for place, row in zip(masks, softmax(logits[masks]), strict=True):
         best = np.argsort(-row, kind="stable")[:top_k].tolist()
         filled = [[*ids[:place], token, *ids[place + 1 :]] for token in best]
         if padding is not None:
             filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
-        sequences = model.text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
-        texts = model.text.decode([[token] for token in best], special=True)
-        found.append(
+        sequences = text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
+        words = text.decode([[token] for token in best], special=True)
+        results.append(
             [
-                {"score": float(row[token]), "token": token, "token_str": text, "sequence": sequence}
-                for token, text, sequence in zip(best, texts, sequences, strict=True)
+                {"score": float(row[token]), "token": token, "token_str": word, "sequence": sequence}
+                for token, word, sequence in zip(best, words, sequences, strict=True)
             ]
         )
-    return found[0] if len(masks) == 1 else found
+    return results[0] if len(masks) == 1 else results
 
 
 def next_sentence(
-    model: "Model",
+    bundle: LoadedBundle,
     first: str | Sequence[str],
     second: str | Sequence[str],
     *,
@@ -200,13 +184,13 @@ def next_sentence(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> float | list[float]:
-    """The probability that `second` goes on where `first` ends (Devlin et al. 2019, 3.1); or of each pair."""
-    check_task(model, "next_sentence")
-    output = "logits" if "logits" in model.sessions["model"].outputs else "seq_relationship_logits"
+    """See Model.next_sentence."""
+    check_task(bundle, "next_sentence")
+    output = "logits" if "logits" in bundle.sessions["model"].outputs else "seq_relationship_logits"
     pairs = as_pairs(first, second)
-    logits = gather(model, encode(model, pairs, truncate), output, batch_tokens, progress)
-    found = softmax(logits)[:, 0].tolist()
-    return found[0] if isinstance(first, str) and isinstance(second, str) else found
+    logits = gather(bundle, encode(bundle, pairs, truncate), output, batch_tokens, progress)
+    shares = softmax(logits)[:, 0].tolist()
+    return shares[0] if isinstance(first, str) and isinstance(second, str) else shares
 
 
 def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[Item]:
@@ -222,7 +206,7 @@ def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[It
 
 
 def choose(
-    model: "Model",
+    bundle: LoadedBundle,
     question: str | Sequence[str],
     choices: Sequence[str] | Sequence[Sequence[str]],
     *,
@@ -230,15 +214,15 @@ def choose(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[float] | list[list[float]]:
-    """The probability of each of the `choices`, in their order; for several questions, of each one's own."""
-    check_task(model, "choose")
+    """See Model.choose."""
+    check_task(bundle, "choose")
     questions = as_texts(question)
     groups: Sequence[Any] = [choices] if isinstance(question, str) else choices
     sets = [as_texts(group) for group in as_list(groups)]
     if len(sets) != len(questions) or not all(sets):
         raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
-    logits = gather(model, encode(model, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
+    logits = gather(bundle, encode(bundle, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
     ends = np.cumsum([len(group) for group in sets])[:-1]
-    found = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
-    return found[0] if isinstance(question, str) else found
+    shares = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
+    return shares[0] if isinstance(question, str) else shares

@@ -6,19 +6,18 @@ give all tokens of a word one label: that of its first token, of its surest one,
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
-from txexport.runtime.batches import BATCH_TOKENS, Progress, encode, run, text_limit
+from txexport.progress import Progress
+from txexport.runtime.batches import BATCH_TOKENS, encode, run, text_limit
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
 from txexport.runtime.tasks.text_tasks import check_task
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
 AGGREGATIONS = ("simple", "first", "average", "max", "none")
 
@@ -44,7 +43,7 @@ class Token(NamedTuple):
 
 
 def tag(
-    model: "Model",
+    bundle: LoadedBundle,
     texts: str | Sequence[str],
     *,
     aggregation: str = "simple",
@@ -54,31 +53,27 @@ def tag(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Entity] | list[list[Entity]]:
-    """The entities of a text in their order, without those whose label is in `ignore`.
-
-    `aggregation` is "simple", "first", "average", "max" or "none". With `stride`, a text longer than the
-    model allows is read in windows that share so many tokens; of entities that overlap the longest stays.
-    """
-    check_task(model, "tag")
+    """See Model.tag."""
+    check_task(bundle, "tag")
     if not isinstance(aggregation, str) or aggregation not in AGGREGATIONS:
         raise InputError(f"aggregation {shown(aggregation)} is not known; expected {', '.join(AGGREGATIONS)}")
     if isinstance(ignore, bytes) or not isinstance(ignore, Collection):
         raise InputError(f"ignore is {shown(ignore)}, expected labels")
-    rows, limit = as_texts(texts), text_limit(model)
+    rows, limit = as_texts(texts), text_limit(bundle.manifest)
     if stride is None or limit is None:
-        encodings = encode(model, rows, truncate)
+        encodings = encode(bundle, rows, truncate)
     else:
-        encodings = model.text.windows(rows, limit, stride)
+        encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
-    labels = names(model.config, model.sessions["model"].outputs["logits"].shape[-1])
-    found: list[list[Entity]] = [[] for _ in windows]
-    for places, outputs, _ in run(model, [window for _, window in windows], batch_tokens, progress):
+    labels = names(bundle.files.config, bundle.sessions["model"].width("logits"))
+    by_window: list[list[Entity]] = [[] for _ in windows]
+    for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
         for place, logits in zip(places, outputs["logits"], strict=True):
             i, window = windows[place]
-            tokens = list(_tokens(model.text, rows[i], window, softmax(logits)))
-            found[place] = _entities(model.text, tokens, labels, aggregation)
+            tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))
+            by_window[place] = _entities(bundle.files.text, tokens, labels, aggregation)
     results: list[list[Entity]] = [[] for _ in rows]
-    for (i, _), entities in zip(windows, found, strict=True):
+    for (i, _), entities in zip(windows, by_window, strict=True):
         results[i] += [entity for entity in entities if entity["label"] not in ignore]
     results = [
         _longest(result) if first.overflowing else result

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from txexport.runtime import Model
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour
-from txexport.verification.cases.runs import Outcome
+from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.runs import Outcome, plain_config
 from txexport.verification.cases.seeded import GreedyCase
 from txexport.verification.references.originals import Reference, Source
 
@@ -13,21 +14,15 @@ BEAMS = 4
 ROUNDING = 1e-7  # of a mean of log-probabilities, at least: what float32 stores of it
 
 
-def run_beams(model: Model, reference: Reference, case: GreedyCase) -> list[Outcome]:
+def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
     """The scores that the runtime gives its beams, and their tokens against the reference's own beams.
 
     Another token is no failure where the reference's search met two candidates nearer to each other than
     twice what the scores are off by: either could have been kept, and other beams follow from it.
     """
-    own = model.settings
-    start = [] if "encoder_model" not in model.sessions else [own.decoder_start or 0]
-    model.settings = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
-    try:
-        found = model.search(
-            case.rows, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens
-        )
-    finally:
-        model.settings = own
+    config = plain_config(runner, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens)
+    found = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    start = [config.decoder_start or 0] if runner.bundle.has_encoder else []
     scores, tokens, counts = [], [], [0, 0]
     for row, source in enumerate(case.rows):
         prompt: list[int] = start or list(source)

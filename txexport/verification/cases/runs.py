@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from txexport.runtime import Model
-from txexport.runtime.generation.config import Settings
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
+from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
     DecoderCase,
     DualEncoderCase,
@@ -36,11 +39,11 @@ class Outcome:
     says: Callable[[Pairs, float], Behaviour] | None = None
 
 
-def run_encoder(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
+def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """Every output of an encoder-only graph over a padded batch."""
-    graph, inputs = model.manifest.graphs["model"], _inputs(model, case)
-    found = model.run(**inputs)
-    _check_declared(model, found)
+    graph, inputs = runner.manifest.graphs["model"], _inputs(runner, case)
+    found = runner.run(**inputs)
+    _check_declared(runner, found)
     by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
@@ -61,10 +64,10 @@ def run_encoder(model: Model, reference: Reference, case: EncoderCase) -> list[O
     return [Outcome(name, pairs[name]) for name in pairs]
 
 
-def run_choices(model: Model, reference: Reference, case: EncoderCase) -> list[Outcome]:
+def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
-    inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(model, case).items()}
-    found = model.run(**inputs)["logits"]  # (2, B)
+    inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(runner, case).items()}
+    found = runner.run(**inputs)["logits"]  # (2, B)
     if not case.alone:
         return [Outcome("logits", [(found, reference.encode(inputs)["logits"])])]
     expected = np.zeros(found.shape)
@@ -75,20 +78,20 @@ def run_choices(model: Model, reference: Reference, case: EncoderCase) -> list[O
     return [Outcome("logits", [(found, expected)])]
 
 
-def run_signals(model: Model, reference: Reference, case: SignalCase) -> list[Outcome]:
+def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> list[Outcome]:
     """Every output of an encoder of images or sounds."""
-    name = model.manifest.graphs["model"].inputs[0].name
-    found, expected = model.run(**{name: case.signals}), reference.encode({name: case.signals})
+    name = runner.manifest.graphs["model"].inputs[0].name
+    found, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
     _check_owed(found, expected)
-    _check_declared(model, found)
+    _check_declared(runner, found)
     return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
 
 
-def run_dual_encoder(model: Model, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
+def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
-    found = model.run("text_model", **texts) | model.run("vision_model", pixel_values=case.pixel_values)
-    found |= model.run("similarity_model", **found)
+    found = runner.run("text_model", **texts) | runner.run("vision_model", pixel_values=case.pixel_values)
+    found |= runner.run("similarity_model", **found)
     pairs: dict[str, Pairs] = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
@@ -105,7 +108,7 @@ def run_dual_encoder(model: Model, reference: Reference, case: DualEncoderCase) 
     return [Outcome(name, pairs[name]) for name in pairs]
 
 
-def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
+def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
     """What the graph takes of the case."""
     inputs = {
         "input_ids": case.input_ids,
@@ -113,7 +116,7 @@ def _inputs(model: Model, case: EncoderCase) -> dict[str, np.ndarray]:
         "token_type_ids": case.token_type_ids,
         "global_attention_mask": case.global_attention_mask,
     }
-    return {port.name: inputs[port.name] for port in model.manifest.graphs["model"].inputs}
+    return {port.name: inputs[port.name] for port in runner.manifest.graphs["model"].inputs}
 
 
 def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
@@ -123,9 +126,9 @@ def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
         raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
 
 
-def _check_declared(model: Model, found: Arrays) -> None:
+def _check_declared(runner: GraphRunner, found: Arrays) -> None:
     """Raise AssertionError for an output of another shape than the bundle declares."""
-    for port in model.manifest.graphs["model"].outputs:
+    for port in runner.manifest.graphs["model"].outputs:
         shape = found[port.name].shape
         fits = len(shape) == len(port.shape) and all(
             isinstance(dim, str) or dim == size for dim, size in zip(port.shape, shape, strict=True)
@@ -134,15 +137,15 @@ def _check_declared(model: Model, found: Arrays) -> None:
             raise AssertionError(f"{port.name} is {shape}, declared ({', '.join(map(str, port.shape))})")
 
 
-def run_decoder(model: Model, reference: Reference, case: DecoderCase) -> list[Outcome]:
+def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the cache in the end, step by step against one pass a row."""
     pairs: dict[str, Pairs] = {}
     expected = [
         reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
     ]
-    cross = _run_source(model, case.sources, expected, pairs) if case.sources else {}
-    static = model.manifest.cache == "static"
-    steps = StaticSteps(model, case, cross) if static else DynamicSteps(model, case, cross)
+    cross = _run_source(runner, case.sources, expected, pairs) if case.sources else {}
+    static = runner.manifest.cache == "static"
+    steps = StaticSteps(runner, case, cross) if static else DynamicSteps(runner, case, cross)
     logits: list[list[np.ndarray]] = [[] for _ in case.rows]
     for counts in case.steps:
         taken = [len(parts) for parts in logits]
@@ -158,16 +161,16 @@ def run_decoder(model: Model, reference: Reference, case: DecoderCase) -> list[O
 
 
 def _run_source(
-    model: Model, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
+    runner: GraphRunner, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
 ) -> dict[str, np.ndarray]:
     """Run and pair the encoder; what it leaves for the decoder."""
-    port, rest = model.manifest.graphs["encoder_model"].inputs[0].name, {}
+    port, rest = runner.manifest.graphs["encoder_model"].inputs[0].name, {}
     if port == "input_ids":
         ids, mask = pad([list(source) for source in sources], 0)
-        found = model.run("encoder_model", input_ids=ids, attention_mask=mask)
+        found = runner.run("encoder_model", input_ids=ids, attention_mask=mask)
         rest = {"encoder_attention_mask": mask}
     else:
-        found = model.run("encoder_model", **{port: np.stack(sources)})
+        found = runner.run("encoder_model", **{port: np.stack(sources)})
     for name, array in found.items():
         per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
         for row, source in enumerate(sources):
@@ -186,10 +189,10 @@ def _run_source(
 class Steps:
     """A decoder graph run step by step; `present` are its caches after the last one."""
 
-    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
-        self.model, self.case, self.cross = model, case, cross
+    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
+        self.runner, self.case, self.cross = runner, case, cross
         self.role = "decoder_model" if case.sources else "model"
-        self.ports = {port.name: port for port in model.manifest.graphs[self.role].inputs}
+        self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
         self.past = {
             name: self.first_past(len(case.rows), port.shape[1], port.shape[3])
@@ -208,7 +211,7 @@ class Steps:
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """One run; keeps the caches, returns the logits."""
-        found = self.model.run(self.role, **feeds, **self.cross, **self.past)
+        found = self.runner.run(self.role, **feeds, **self.cross, **self.past)
         self.past = {name: found[name.replace("past_key_values", "present", 1)] for name in self.past}
         return found["logits"]
 
@@ -241,8 +244,8 @@ class StaticSteps(Steps):
 class DynamicSteps(Steps):
     """Over a cache that grows, padding included."""
 
-    def __init__(self, model: Model, case: DecoderCase, cross: dict[str, np.ndarray]):
-        super().__init__(model, case, cross)
+    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
+        super().__init__(runner, case, cross)
         self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def first_past(self, batch, heads, size):
@@ -277,25 +280,21 @@ def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return both[:, 0], both[:, 1]
 
 
-def run_greedy(model: Model, reference: Reference, case: GreedyCase) -> list[Outcome]:
+def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
     """Tokens that the runtime chose: how far each falls short of the reference's best, which is 0 if equal.
 
     The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
     the tolerance of each other does not fail all those after it.
     """
-    own = model.settings
-    plain = Settings(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
-    model.settings = plain
-    try:
-        chosen = model.generate_ids(case.rows, max_new_tokens=case.new_tokens)
-    finally:
-        model.settings = own
+    config = plain_config(runner, max_new_tokens=case.new_tokens)
+    results = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    chosen = [result.tokens for result in results]
     pairs = []
     prompt: list[int]
     source: Source
     for row, tokens in zip(case.rows, chosen, strict=True):
-        if "encoder_model" in model.sessions:
-            prompt, source = [plain.decoder_start or 0], row
+        if runner.bundle.has_encoder:
+            prompt, source = [config.decoder_start or 0], row
         else:
             prompt, source = list(row), None
         logits = reference.decode(prompt + tokens[:-1], source)["logits"][len(prompt) - 1 :]
@@ -303,6 +302,13 @@ def run_greedy(model: Model, reference: Reference, case: GreedyCase) -> list[Out
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
     return [Outcome("tokens", pairs, _choices)]
+
+
+def plain_config(runner: GraphRunner, **options: Any) -> GenerationConfig:
+    """The search of `options` alone, without what the checkpoint would have done beside."""
+    own = runner.bundle.files.generation_config
+    plain = GenerationConfig(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    return plain.updated(**options)
 
 
 def _choices(pairs: Pairs, bound: float) -> Behaviour:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.errors import BundleError, InputError
-from txexport.runtime import Model
+from txexport.bundle import Manifest
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
+from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
 from txexport.spec import (
     DecoderSpec,
@@ -35,7 +36,9 @@ NEW_TOKENS = 12
 IMAGES = 2  # seeded ones, beside the texts of towers
 
 
-def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[Planned]:
+def plan_texts(
+    files: BundleFiles, manifest: Manifest, spec: ModelSpec, file: str | Path | None
+) -> list[Planned]:
     """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
 
     A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
@@ -45,17 +48,17 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     reader = next(iter(spec.stacks.values()))
     if not isinstance(reader, TextStackSpec):
         if file is not None:
-            raise InputError(f"texts are for a model that reads them; this one is for {model.manifest.task}")
+            raise InputError(f"texts are for a model that reads them; this one is for {manifest.task}")
         return []
-    if (model.folder / "tokenizer.json").exists():
+    if (files.folder / "tokenizer.json").exists():
         try:
-            _ = model.text
+            _ = files.text
         except BundleError as error:
             if file is not None:
                 raise
             return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
-        planned = list(_cases(model, spec, reader, as_items(SENTENCES), BUILT_IN))
+        planned = list(_cases(files, manifest, spec, reader, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
         planned = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
@@ -64,7 +67,7 @@ def plan_texts(model: Model, spec: ModelSpec, file: str | Path | None) -> list[P
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
         name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
-        planned += _cases(model, spec, reader, part, name)
+        planned += _cases(files, manifest, spec, reader, part, name)
     return planned
 
 
@@ -88,21 +91,27 @@ def _lines(file: Path) -> list[Item]:
 
 
 def _cases(
-    model: Model, spec: ModelSpec, reader: TextStackSpec, items: Sequence[Item], name: str
+    files: BundleFiles,
+    manifest: Manifest,
+    spec: ModelSpec,
+    reader: TextStackSpec,
+    items: Sequence[Item],
+    name: str,
 ) -> Iterator[Planned]:
     """`reader` is the stack that reads the texts first."""
     if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
-        yield _of_encoder(model, spec, reader, items, name)
+        yield _of_encoder(files, manifest, spec, reader, items, name)
         return
     if isinstance(spec, DecoderSpec):
-        if any(not isinstance(item, str) for item in items):
-            raise InputError("a decoder takes one text a line, without tabs")
-        rows, source = _ids(model, items, reader), None
+        pair = next((item for item in items if not isinstance(item, str)), None)
+        if pair is not None:
+            raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
+        rows, source = _ids(files, items, reader), None
         prompts = rows
     else:
-        prompts, source = _sources(model, reader, spec.decoder, items)
+        prompts, source = _sources(files, reader, spec.decoder, items)
         rows = source
-    case = _steps(model, name, rows, prompts if source is not None else None)
+    case = _steps(manifest, name, rows, prompts if source is not None else None)
     yield Planned(name, case, runs.run_decoder)
     room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
@@ -111,27 +120,32 @@ def _cases(
 
 
 def _of_encoder(
-    model: Model, spec: ModelSpec, reader: TextStackSpec, items: Sequence[Item], name: str
+    files: BundleFiles,
+    manifest: Manifest,
+    spec: ModelSpec,
+    reader: TextStackSpec,
+    items: Sequence[Item],
+    name: str,
 ) -> Planned:
-    encodings = model.text.encode(items, text_limit(model))
+    encodings = files.text.encode(items, text_limit(manifest))
     _known([encoding.ids for encoding in encodings], reader)
-    check_marks(model, encodings)
-    padding, separator = model.config.get("pad_token_id"), model.config.get("sep_token_id", 2)
+    check_marks(manifest, encodings)
+    padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if isinstance(spec, DualEncoderSpec):
         shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
         return Planned(name, DualEncoderCase(name, ids, mask, pixels), runs.run_dual_encoder)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
-    marks, _ = pad([global_tokens(model.manifest.task, e.ids, separator) for e in encodings], 0)
+    marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
     choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
     return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
 
 
-def _ids(model: Model, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
+def _ids(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
     """Rows of ids, cut to what the stack reads."""
-    rows = [encoding.ids for encoding in model.text.encode(items, stack.limit)]
+    rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
     _known(rows, stack)
     return rows
 
@@ -142,20 +156,22 @@ def _known(rows: Sequence[Sequence[int]], stack: TextStackSpec) -> None:
 
 
 def _sources(
-    model: Model, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
+    files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
-    sources = _ids(model, [first for first, _ in pairs], encoder)
-    targets = _ids(model, [second for _, second in pairs], decoder)
-    unread, start = encoder.embedding.position.pad_token_id, model.settings.decoder_start or 0
+    sources = _ids(files, [first for first, _ in pairs], encoder)
+    targets = _ids(files, [second for _, second in pairs], decoder)
+    unread, start = encoder.embedding.position.pad_token_id, files.generation_config.decoder_start or 0
     rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
     return sources, rows
 
 
-def _steps(model: Model, name: str, rows: list[list[int]], sources: list[list[int]] | None) -> DecoderCase:
+def _steps(
+    manifest: Manifest, name: str, rows: list[list[int]], sources: list[list[int]] | None
+) -> DecoderCase:
     """All but the last two tokens of a row at once, then one by one."""
-    if sources is not None and model.manifest.cache == "dynamic":  # whose contract has no ragged rows
+    if sources is not None and manifest.cache == "dynamic":  # whose contract has no ragged rows
         shortest = min(map(len, rows))
         rows = [row[:shortest] for row in rows]
     lengths = np.array([len(row) for row in rows])

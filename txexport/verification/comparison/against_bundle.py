@@ -2,57 +2,52 @@
 
 import math
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from txexport.bundle import MANIFEST, files_sha256
-from txexport.errors import InputError, UnsupportedError
-from txexport.runtime import Model, load
+from txexport.errors import InputError, needed_for
+from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.comparison.models import Arrays, one_sided
+from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import CaseReport, Report, TensorCheck, tolerance
-from txexport.verification.verify_run import Progress, attempt
+from txexport.verification.verify_run import CaseProgress, attempt
 
-try:
+with needed_for("comparing with a bundle"):
     from txexport.verification.cases import plan
+    from txexport.verification.cases.graph_runner import runner_of
     from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
-    from txexport.verification.references.originals import Reference, Source
-except ImportError:
-    raise UnsupportedError("the cases of a bundle need PyTorch, which is not installed") from None
-
-if TYPE_CHECKING:
-    from txexport.verification.comparison.compare import CompareOptions
+    from txexport.verification.references.originals import Source
 
 NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
-def compare_with_bundle(a: Path, b: Path, options: "CompareOptions", progress: Progress | None) -> Report:
+def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: CaseProgress | None) -> Report:
     """The bundle's cases against the other of the two, which may be a bundle too.
 
     Raises InputError where the two do not take the same inputs.
     """
     out, other = (a, b) if (a / MANIFEST).is_file() else (b, a)
-    model = load(out, device=options.device, check=False)
+    loaded = open_bundle(out, device=options.device, check=False)
     reference: Bundled | Exported
     if (other / MANIFEST).is_file():
-        reference = Bundled(load(other, device=options.device, check=False))
+        reference = Bundled(open_bundle(other, device=options.device, check=False))
     else:
         reference = Exported(other, options.device)
-    _check_inputs(model, reference)
-    pair = _Pair(model, reference, options)
+    _check_inputs(loaded, reference)
+    pair = _Pair(loaded, reference, options)
     names = [] if isinstance(options.cases, str) else list(options.cases)
-    planned = plan.plan(pair.spec, static=model.manifest.cache == "static")
+    planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static")
     found = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
     chosen: list[plan.Planned] = []
     if names != [NAMES]:
@@ -61,31 +56,32 @@ def compare_with_bundle(a: Path, b: Path, options: "CompareOptions", progress: P
         found += pair.cases(chosen, progress)
     return Report(
         bundle=str(out),
-        model_type=model.manifest.model_type,
-        task=model.manifest.task,
-        runtime=f"onnxruntime {model.device}",
+        model_type=loaded.manifest.model_type,
+        task=loaded.manifest.task,
+        runtime=f"onnxruntime {loaded.device}",
         versions=environment.versions(),
         cases=found,
         environment=environment.environment(),
         bundle_sha256=files_sha256(out),
         selection=options.cases if isinstance(options.cases, str) else names,
-        device=model.device,
+        device=loaded.device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         reach=plan.reach(pair.spec, chosen),
     )
 
 
-def _check_inputs(model: Model, reference: "Bundled | Exported") -> None:
+def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None:
     """Raise InputError where the two are given different things, or are for different tasks."""
     if isinstance(reference, Exported):
-        if model.manifest.cache is not None:
+        if loaded.manifest.cache is not None:
             reference.check_decoder()
-    elif reference.model.manifest.task != model.manifest.task:
-        tasks = f"{model.folder} is for {model.manifest.task}, {reference.name} for"
-        raise InputError(f"{tasks} {reference.model.manifest.task}")
-    if model.manifest.cache is not None and "encoder_model" not in model.sessions:
+    elif reference.runner.manifest.task != loaded.manifest.task:
+        tasks = f"{loaded.folder} is for {loaded.manifest.task}, {reference.name} for"
+        raise InputError(f"{tasks} {reference.runner.manifest.task}")
+    if loaded.manifest.cache is not None and not loaded.has_encoder:
         return  # what a decoder is given follows from its cache
-    said = one_sided(str(model.folder), input_names(model), reference.name, reference.inputs, "takes")
+    ours = input_names(loaded.manifest)
+    said = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")
     if said:
         raise InputError(f"the inputs do not match: {said}")
 
@@ -93,21 +89,23 @@ def _check_inputs(model: Model, reference: "Bundled | Exported") -> None:
 class _Pair:
     """A bundle, its reference, and the outputs of both that are wanted."""
 
-    def __init__(self, model: Model, reference: "Bundled | Exported", options: "CompareOptions"):
-        self.model, self.reference = model, reference
-        self.spec = from_dict(ModelSpec, model.manifest.spec)
+    def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", options: CompareOptions):
+        self.loaded, self.reference = loaded, reference
+        self.spec = from_dict(ModelSpec, loaded.manifest.spec)
         size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
         self.bound = tolerance(size) if options.tolerance is None else options.tolerance
-        self.ours, theirs = output_names(model.manifest), reference.outputs
+        self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs
-        self.said = "" if options.outputs else one_sided(str(model.folder), self.ours, reference.name, theirs)
+        self.said = (
+            "" if options.outputs else one_sided(str(loaded.folder), self.ours, reference.name, theirs)
+        )
         lost = [name for name in options.outputs if name not in both]
         if lost:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
         self.common = both & set(options.outputs or both)
         own = {name for name in self.ours if name.startswith("present.") and ".encoder." not in name}
         self.caches = own <= theirs
-        sources = model.manifest.graphs.get("encoder_model")
+        sources = loaded.manifest.graphs.get("encoder_model")
         lacking = [port.name for port in sources.outputs if port.name not in theirs] if sources else []
         if lacking:
             raise InputError(f"{reference.name} gives no {', '.join(lacking)}: export it with its past")
@@ -118,7 +116,7 @@ class _Pair:
             raise AssertionError(self.said)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(self.common)]
 
-    def cases(self, planned: "list[plan.Planned]", progress: Progress | None) -> Iterator[CaseReport]:
+    def cases(self, planned: "list[plan.Planned]", progress: CaseProgress | None) -> Iterator[CaseReport]:
         """A report a case."""
         for case in planned:
             if case.run is None:
@@ -130,30 +128,20 @@ class _Pair:
 
     def run(self, planned: "plan.Planned") -> list[TensorCheck]:
         """The checks of one case of both outputs; padded batches are padded for the reference too."""
-        case, model = planned.case, self.model
+        case, runner = planned.case, runner_of(self.loaded)
         if isinstance(case, EncoderCase):
             case = replace(case, alone=False)
         if isinstance(case, EncoderCase | SignalCase):
-            model = cast(Model, _Narrowed(model, self.common))
+            runner = replace(runner, run=self.narrowed)
         assert planned.run is not None
-        checks = judge(planned.run, model, cast(Reference, _Narrow(self)), case, self.bound)
+        checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
         kept = self.common | (CHOSEN if "logits" in self.common else set())
         return [check for check in checks if check.output in kept]
 
-
-class _Narrowed:
-    """A Model that gives only some of its outputs."""
-
-    def __init__(self, model: Model, outputs: AbstractSet[str]):
-        self.model, self.outputs = model, outputs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
-        """See Model."""
-        found = self.model.run(graph, **inputs)
-        return {name: array for name, array in found.items() if name in self.outputs}
+    def narrowed(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+        """Of what the bundle's graph gives, the outputs that are wanted."""
+        found = self.loaded.run(graph, **inputs)
+        return {name: array for name, array in found.items() if name in self.common}
 
 
 class _Narrow:

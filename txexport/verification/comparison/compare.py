@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from txexport import bundle
 from txexport.arguments import checked
@@ -17,25 +15,13 @@ from txexport.verification import environment
 from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
+from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import Reach, Report, TensorCheck, tolerance
-from txexport.verification.verify_run import Progress, attempt
+from txexport.verification.verify_run import CaseProgress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
 Run = Callable[[], list[TensorCheck]]
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """How two models are compared; see `compare`."""
-
-    inputs: Sequence[str | Path | Mapping[str, np.ndarray]] = ()
-    match: Mapping[str, str] = field(default_factory=dict)
-    outputs: Sequence[str] = ()
-    choices: Choices = field(default_factory=Choices)
-    tolerance: float | None = None
-    cases: str | Sequence[str] = "full"
-    device: str = "cpu"
 
 
 @checked
@@ -52,7 +38,7 @@ def compare(
     tolerance: float | None = None,
     cases: str | Sequence[str] = "full",
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: CaseProgress | None = None,
 ) -> Report:
     """Hold two models against each other: whole tensors, every output, by names that both have.
 
@@ -161,7 +147,12 @@ def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorChe
 
 
 def _report(
-    a: Given, b: Given, runs: dict[str, Run], options: CompareOptions, reach: Reach, progress: Progress | None
+    a: Given,
+    b: Given,
+    runs: dict[str, Run],
+    options: CompareOptions,
+    reach: Reach,
+    progress: CaseProgress | None,
 ) -> Report:
     """What every case that is wanted comes to."""
     name, other = label(a), label(b)

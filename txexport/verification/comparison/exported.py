@@ -10,10 +10,11 @@ import numpy as np
 
 from txexport import bundle
 from txexport.errors import InputError
-from txexport.runtime import Model
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
-from txexport.verification.comparison.models import PAST, Graph
+from txexport.verification.comparison.models import PAST, Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source
 
 ENCODER, DECODER, WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
@@ -133,8 +134,10 @@ def _empty(graph: Graph, name: str) -> np.ndarray:
         return np.zeros((1, 1, 0, 1), np.float32)
     heads, size = port.shape[1], port.shape[-1]
     if len(port.shape) != 4 or not isinstance(heads, int) or not isinstance(size, int):
-        raise InputError(f"{graph.name}: input '{name}' is {port.shape}, expected (batch, heads, past, size)")
-    return np.zeros((1, heads, 0, size), port.dtype)
+        raise InputError(
+            f"{graph.name}: input '{name}' is {declared(port)}, expected (batch, heads, past, size)"
+        )
+    return np.zeros((1, heads, 0, size), dtype_of(port))
 
 
 class Bundled:
@@ -142,56 +145,56 @@ class Bundled:
 
     caches = True
 
-    def __init__(self, model: Model):
-        self.name, self.model = str(model.folder), model
+    def __init__(self, loaded: LoadedBundle):
+        self.name, self.runner = str(loaded.folder), runner_of(loaded)
 
     @property
     def inputs(self) -> set[str]:
         """What the first graph takes."""
-        return input_names(self.model)
+        return input_names(self.runner.manifest)
 
     @property
     def outputs(self) -> set[str]:
         """What all graphs give."""
-        return output_names(self.model.manifest)
+        return output_names(self.runner.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        if "text_model" not in self.model.sessions:
-            return self.model.run(**inputs)
+        if "text_model" not in self.runner.manifest.graphs:
+            return self.runner.run(**inputs)
         texts = {name: array for name, array in inputs.items() if name != "pixel_values"}
-        found = self.model.run("text_model", **texts)
-        found |= self.model.run("vision_model", pixel_values=inputs["pixel_values"])
-        return found | self.model.run("similarity_model", **found)
+        found = self.runner.run("text_model", **texts)
+        found |= self.runner.run("vision_model", pixel_values=inputs["pixel_values"])
+        return found | self.runner.run("similarity_model", **found)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
         found: Arrays = {}
         if source is not None:
-            port = self.model.manifest.graphs["encoder_model"].inputs[0].name
+            port = self.runner.manifest.graphs["encoder_model"].inputs[0].name
             feeds = {port: np.asarray(source)[None]}
             if port == "input_ids":
                 feeds["attention_mask"] = np.ones_like(feeds[port])
                 cross["encoder_attention_mask"] = feeds["attention_mask"]
-            encoded = self.model.run("encoder_model", **feeds)
+            encoded = self.runner.run("encoder_model", **feeds)
             cross |= {n.replace("present", PAST, 1): a for n, a in encoded.items() if n.startswith("present")}
             found = {name: array[0] for name, array in encoded.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
         sources = None if source is None else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
-        kind = StaticSteps if self.model.manifest.cache == "static" else DynamicSteps
-        steps = kind(self.model, case, cross)
+        kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
+        steps = kind(self.runner, case, cross)
         parts = [steps.run([tokens[: counts[0]]])[0]]
         parts += [steps.run([tokens[-1:]])[0]] if len(counts) > 1 else []
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
         return found | present | {"logits": np.concatenate(parts)}
 
 
-def input_names(model: Model) -> set[str]:
+def input_names(manifest: bundle.Manifest) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
-    roles = model.manifest.graphs.keys() & {"model", "encoder_model", "text_model", "vision_model"}
-    return {port.name for role in roles for port in model.manifest.graphs[role].inputs}
+    roles = manifest.graphs.keys() & {"model", "encoder_model", "text_model", "vision_model"}
+    return {port.name for role in roles for port in manifest.graphs[role].inputs}
 
 
 def output_names(manifest: bundle.Manifest) -> set[str]:

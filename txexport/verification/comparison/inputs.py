@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from txexport.bundle import Port
 from txexport.errors import InputError
 from txexport.runtime.arrays import MAX_BYTES
-from txexport.verification.comparison.models import PAST, Port
+from txexport.verification.comparison.models import PAST, dtype_of
 
 MASK = "attention_mask"
 SPARE = 3  # slots of a static cache beyond those that are filled
@@ -64,7 +65,7 @@ def make(ports: Mapping[str, Port], choices: Choices, limits: Mapping[str, int],
 
     Raises InputError for a dimension without a size and for integers without a range.
     """
-    dims = {dim for port in ports.values() for dim in port.shape if isinstance(dim, str)}
+    dims = {dim for port in ports.values() for dim in port.shape if isinstance(dim, str) and dim}
     for option, given, known in (("--range", choices.ranges, ports.keys()), ("--dim", choices.dims, dims)):
         unknown = ", ".join(sorted(given.keys() - known))
         if unknown:
@@ -130,16 +131,16 @@ class _Maker:
             for name, port in self.ports.items()
         }
 
-    def _size(self, port: Port, axis: int, dim: int | str | None) -> int:
-        if isinstance(dim, int) or (dim or "").isdigit():
-            return int(dim or 0)
-        known = self.choices.dims.get(dim or "")
-        size = known if known is not None else self._guess(port, axis, dim or "")
+    def _size(self, port: Port, axis: int, dim: int | str) -> int:
+        if isinstance(dim, int) or dim.isdigit():
+            return int(dim)
+        known = self.choices.dims.get(dim)
+        size = known if known is not None else self._guess(port, axis, dim)
         if size is None:
             name = dim or f"number {axis}"
             raise InputError(
                 f"dimension '{name}' of input '{port.name}' has no size that can be guessed; give its size"
-                f" with --dim {dim}=SIZE" + ("" if dim else ", or inputs with --inputs")
+                f" with --dim {dim or None}=SIZE" + ("" if dim else ", or inputs with --inputs")
             )
         return size
 
@@ -167,7 +168,7 @@ class _Maker:
             return sizes.new
         if axis == 0:
             return sizes.rows
-        if axis == 1 and len(port.shape) == 2 and port.dtype.kind in "iub":
+        if axis == 1 and len(port.shape) == 2 and dtype_of(port).kind in "iub":
             return sizes.new + (sizes.past if port.name == MASK else 0)
         return sizes.past if axis == 2 and port.name.startswith(f"{PAST}.") else None
 
@@ -177,7 +178,7 @@ class _Maker:
         found = {}
         for name, shape in shapes.items():
             array = masks[name] if name in masks else self._array(self.ports[name], shape, masks.get(MASK))
-            found[name] = array.astype(self.ports[name].dtype)
+            found[name] = array.astype(dtype_of(self.ports[name]))
         return found
 
     def _mask(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -210,9 +211,9 @@ class _Maker:
             return np.full(shape, past > 0)
         if name == "cache_lengths":
             return np.full(shape, past)
-        if port.dtype.kind == "b":
+        if dtype_of(port).kind == "b":
             return self.random.random(shape) < 0.5
-        if port.dtype.kind == "f":
+        if dtype_of(port).kind == "f":
             return self.random.standard_normal(shape)
         return self.random.integers(*self._range(name), shape)
 

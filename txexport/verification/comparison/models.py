@@ -5,7 +5,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
+from txexport.bundle import Port
 from txexport.errors import InputError, UnsupportedError, first_line
-from txexport.runtime.session import open_session
+from txexport.runtime.engines.onnxruntime import open_session
 
 Arrays = dict[str, np.ndarray]
-Shape = tuple[int | str | None, ...]
 PAST = "past_key_values"
 LAYER = re.compile(r"\.\d+\.")
 TYPES = {
@@ -28,13 +27,14 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Port:
-    """An input or output; a string in `shape` is a symbolic dimension, None one without a name."""
+def dtype_of(port: Port) -> np.dtype:
+    """The type of an input or output in numpy."""
+    return np.dtype(TYPES[port.dtype])
 
-    name: str
-    dtype: np.dtype
-    shape: Shape
+
+def declared(port: Port) -> str:
+    """Type and shape of an input or output, as numpy writes them."""
+    return f"{dtype_of(port)} {tuple(None if dim == '' else dim for dim in port.shape)}"
 
 
 class Side(Protocol):
@@ -72,16 +72,11 @@ class Graph:
         if not self.path.is_file():
             raise InputError(f"{path} is not a file; expected an ONNX file")
         self.session = open_session(self.path, device, None)
-        self.inputs: dict[str, Port | None] = {
-            name: self._port(name, port) for name, port in self.session.inputs.items()
-        }
-        self.outputs = {name: self._port(name, port) for name, port in self.session.outputs.items()}
-
-    def _port(self, name: str, port: Any) -> Port:
-        kind = port.type.removeprefix("tensor(").removesuffix(")")
-        if kind not in TYPES:
-            raise UnsupportedError(f"{self.name}: '{name}' is a {port.type}, which is not compared")
-        return Port(name, np.dtype(TYPES[kind]), tuple(port.shape))
+        self.inputs: dict[str, Port | None] = dict(self.session.inputs)
+        self.outputs = self.session.outputs
+        for name, port in {**self.session.inputs, **self.outputs}.items():
+            if port.dtype not in TYPES:
+                raise UnsupportedError(f"{self.name}: '{name}' is a {port.dtype}, which is not compared")
 
     @cached_property
     def parameters(self) -> int:
@@ -103,17 +98,17 @@ class Graph:
             assert port is not None
             fitting[name] = _cast(feeds[name], port)
         try:
-            found = self.session.session.run(None, fitting)
+            return self.session.engine.run(fitting)
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise InputError(f"{self.name}: ONNX Runtime refused: {first_line(error)}") from None
-        return dict(zip(self.outputs, found, strict=True))
 
 
 def _cast(array: np.ndarray, port: Port) -> np.ndarray:
     """An array in the type of an input of the same kind; a mask may be of any kind."""
-    if array.dtype.kind == "f" and port.dtype.kind in "iu":
-        raise InputError(f"input '{port.name}' is {array.dtype}, expected {port.dtype}")
-    return np.ascontiguousarray(array.astype(port.dtype, copy=False))
+    dtype = dtype_of(port)
+    if array.dtype.kind == "f" and dtype.kind in "iu":
+        raise InputError(f"input '{port.name}' is {array.dtype}, expected {dtype}")
+    return np.ascontiguousarray(array.astype(dtype, copy=False))
 
 
 class Module:

@@ -7,10 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.bundle import Port
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
-from txexport.verification.comparison.models import Arrays, Graph, Module, Port, Renamed, Side, one_sided
+from txexport.verification.comparison.models import (
+    Arrays,
+    Graph,
+    Module,
+    Renamed,
+    Side,
+    declared,
+    dtype_of,
+    one_sided,
+)
 from txexport.verification.comparison.ranges import index_limits
 from txexport.verification.result import Reach, TensorCheck
 from txexport.verification.result import compare as check
@@ -38,14 +48,16 @@ def merged(a: Side, b: Side) -> dict[str, Port]:
 
 
 def _joined(a: str, b: str, one: Port, other: Port) -> Port:
-    same = len(one.shape) == len(other.shape) and (one.dtype.kind == "f") == (other.dtype.kind == "f")
+    same = len(one.shape) == len(other.shape) and _is_float(one) == _is_float(other)
     pairs = list(zip(one.shape, other.shape, strict=False))
     if not same or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
-        raise InputError(
-            f"input '{one.name}' is {one.dtype} {one.shape} in {a}, {other.dtype} {other.shape} in {b}"
-        )
-    shape = tuple(y if isinstance(y, int) else x for x, y in pairs)
+        raise InputError(f"input '{one.name}' is {declared(one)} in {a}, {declared(other)} in {b}")
+    shape = [y if isinstance(y, int) else x for x, y in pairs]
     return Port(one.name, one.dtype, shape)
+
+
+def _is_float(port: Port) -> bool:
+    return dtype_of(port).kind == "f"
 
 
 def feeds(
@@ -161,9 +173,9 @@ def _dynamic(ports: Mapping[str, Port], inputs: Arrays) -> Iterator[tuple[str, i
     """The dimensions that a graph leaves open, by name, and their sizes here; that of a batch is "rows"."""
     for name, port in ports.items():
         for axis, (dim, size) in enumerate(zip(port.shape, inputs[name].shape, strict=False)):
-            if isinstance(dim, int) or (dim or "").isdigit() or "+" in (dim or ""):
+            if isinstance(dim, int) or dim.isdigit() or "+" in dim:
                 continue
-            rows = "batch" in (dim or "") or (dim is None and axis == 0)
+            rows = "batch" in dim or (not dim and axis == 0)
             yield "rows" if rows else dim or f"{name}[{axis}]", size
 
 
@@ -199,9 +211,9 @@ def real(
     return tokens if per_token else everything
 
 
-def _is_size(dim: int | str | None) -> bool:
+def _is_size(dim: int | str) -> bool:
     """Whether a dimension is declared as something else than tokens: a number, or a batch."""
-    return isinstance(dim, int) or "batch" in (dim or "") or "choices" in (dim or "")
+    return isinstance(dim, int) or "batch" in dim or "choices" in dim
 
 
 def parameters(*sides: Side) -> int:

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from txexport.errors import UnsupportedError
-from txexport.runtime import Model
-from txexport.spec import ModelSpec
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import Planned
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.layers.expand import Place, Point
@@ -20,31 +20,18 @@ from txexport.verification.references.originals import Arrays, Reference, Twin
 from txexport.verification.result import TensorCheck, compare
 
 
-class Overheard(Model):
-    """A model whose graphs' inputs are kept: `runs` are role and inputs of every run."""
-
-    def __init__(self, model: Model):
-        self.__dict__.update(model.__dict__)
-        self.runs: list[tuple[str, Arrays]] = []
-
-    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
-        """See Model."""
-        self.runs.append((graph or next(iter(self.sessions)), inputs))
-        return super().run(graph, **inputs)
-
-
 class Probe:
     """Components compared over all cases that run through it."""
 
-    def __init__(self, model: Model, twin: Twin, spec: ModelSpec, bound: float):
-        self.model, self.bound = model, bound
-        self.trace = Trace(twin, model.manifest.cache)
+    def __init__(self, loaded: LoadedBundle, twin: Twin, bound: float):
+        self.manifest, self.bound = loaded.manifest, bound
+        self.trace = Trace(twin, loaded.manifest.cache)
         self.graphs: dict[str, Components] = {}
         self.refused: list[str] = []
-        for role, graph in model.manifest.graphs.items():
+        for role, graph in loaded.manifest.graphs.items():
             try:
-                file = model.folder / graph.file
-                self.graphs[role] = Components(file, self.trace.modules, model.device)
+                file = loaded.folder / graph.file
+                self.graphs[role] = Components(file, self.trace.modules, loaded.device)
             except UnsupportedError as error:
                 self.refused.append(str(error))
         self.found: list[ComponentCheck] = []
@@ -61,17 +48,27 @@ class Probe:
 
     def report(self) -> LayerReport:
         """What was found, graph by graph."""
-        order = {role: place for place, role in enumerate(self.model.manifest.graphs)}
+        order = {role: place for place, role in enumerate(self.manifest.graphs)}
         found = sorted(merge(self.found), key=lambda check: order[check.graph])
         return LayerReport(found, "; ".join(self.refused) or None)
 
     def _run(
-        self, name: str, run: Callable[..., list[Outcome]], model: Model, reference: Reference, case: object
+        self,
+        name: str,
+        run: Callable[..., list[Outcome]],
+        runner: GraphRunner,
+        reference: Reference,
+        case: object,
     ) -> list[Outcome]:
-        heard = Overheard(model)
-        outcomes = run(heard, reference, case)
+        runs: list[tuple[str, Arrays]] = []  # role and inputs
+
+        def recorded(graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+            runs.append((graph or next(iter(self.manifest.graphs)), inputs))
+            return runner.run(graph, **inputs)
+
+        outcomes = run(dataclasses.replace(runner, run=recorded), reference, case)
         again = name in self.probed  # in float64, where the case needs that
-        for role, feeds in heard.runs if not again else ():
+        for role, feeds in runs if not again else ():
             if role in self.graphs:
                 self.found += self._compare(name, role, feeds)
         self.probed.add(name)

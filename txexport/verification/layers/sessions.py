@@ -9,7 +9,7 @@ import onnxruntime as ort
 from torch import nn
 
 from txexport.errors import UnsupportedError
-from txexport.runtime.session import FATAL_ONLY
+from txexport.runtime.engines.onnxruntime import FATAL_ONLY
 from txexport.verification.layers.expand import Expansion, Place, Point, unmatched
 from txexport.verification.layers.trace import Traced
 

@@ -174,7 +174,7 @@ class Transformers:
             import transformers
         except ImportError:
             raise UnsupportedError(
-                "the reference 'transformers' is not installed; pip install 'txexport[torch]'"
+                "the reference 'transformers' is not installed; pip install 'txexport[verify]'"
             ) from None
         self.pooler = isinstance(resolved.spec, EncoderSpec) and resolved.spec.pooler
         decoder = resolved.spec.stacks.get("decoder")
@@ -186,6 +186,7 @@ class Transformers:
         self.model = transformers_loading.model_from_pretrained(
             name, checkpoint.folder, dtype=torch.float32
         ).eval()
+        self.model.config.return_dict = True  # whatever the checkpoint asks for
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @contextmanager

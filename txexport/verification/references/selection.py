@@ -4,16 +4,14 @@ from importlib.util import find_spec
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import InputError, TxexportError, UnsupportedError, first_line
+from txexport.errors import InputError, TxexportError, UnsupportedError, first_line, needed_for
 
 
 def reference_kinds(reference: str | None, model_type: str, third: bool) -> dict:
     """The classes of references by name; in place of one that is not needed and not there, why."""
-    try:
+    with needed_for("verify"):
         from txexport.verification.references.originals import REFERENCES, Double
         from txexport.verification.references.torch_onnx import Third
-    except ImportError:
-        raise UnsupportedError("verify needs PyTorch, which is not installed") from None
     known = {**REFERENCES, "float64": Double, "torch.onnx": Third}
     if reference is not None and reference not in known:
         raise InputError(f"reference '{reference}' is not known; expected one of {', '.join(known)}")

@@ -17,7 +17,7 @@ from txmodels.model import Model
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.runtime.session import FATAL_ONLY
+from txexport.runtime.engines.onnxruntime import FATAL_ONLY
 from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
 

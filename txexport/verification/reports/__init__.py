@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from txexport.bundle import MANIFEST
 from txexport.errors import InputError
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
@@ -26,6 +27,11 @@ def check(path: str | Path, form: str | None = None) -> str:
         raise InputError(f"report '{path}' ends in '{path.suffix}', expected one of {', '.join(FORMS)}")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
+    beside = path.parent.resolve()
+    if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
+        raise InputError(f"report '{path}' would lie in a bundle, which it would change; write it elsewhere")
+    if path.exists() and (beside / "config.json").is_file():
+        raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
     if path.is_dir():
         raise InputError(f"{path} is a folder, so the report cannot be written there")
     return form

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from txexport.runtime.session import Session, open_sessions
+from txexport.runtime.engines.onnxruntime import open_sessions
+from txexport.runtime.session import Session
 from txexport.verification.result import RUNTIME
 from txexport.verification.runtimes.runtime import Files, Runtime
 

@@ -1,0 +1,434 @@
+"""A checkpoint that is damaged, foreign or unusual: one clear line, or the right numbers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.project import DATA
+from safetensors.torch import load_file, save_file
+
+from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.exporter import export
+from txexport.verification import verify
+
+
+@pytest.fixture
+def copy_of(checkpoint_of, tmp_path):
+    """A function from a model_type to a checkpoint of its own, with config changes and tensor edits."""
+
+    def get(model_type: str, edit=None, /, **config) -> Path:
+        folder = tmp_path / "checkpoint"
+        shutil.copytree(checkpoint_of(model_type), folder)
+        values = json.loads((folder / "config.json").read_text()) | config
+        (folder / "config.json").write_text(json.dumps(values))
+        if edit is not None:
+            tensors = load_file(folder / "model.safetensors")
+            save_file({k: v.contiguous() for k, v in edit(tensors).items()}, folder / "model.safetensors")
+        return folder
+
+    return get
+
+
+def resolve(folder: Path, task=None):
+    return families.resolve(Checkpoint(folder), task)
+
+
+def error(kind, folder: Path, task=None) -> str:
+    with pytest.raises(kind) as caught:
+        resolve(folder, task)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_no_folder(tmp_path):
+    assert "is not a folder" in error(CheckpointError, tmp_path / "nowhere")
+
+
+def test_no_config(tmp_path):
+    assert error(CheckpointError, tmp_path) == f"{tmp_path} has no config.json"
+
+
+def test_config_is_not_json(copy_of):
+    folder = copy_of("bert")
+    (folder / "config.json").write_text("{")
+    assert "cannot be read as JSON" in error(CheckpointError, folder)
+
+
+def test_no_weights(copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors").unlink()
+    assert "has no safetensors weights" in error(CheckpointError, folder)
+    (folder / "pytorch_model.bin").touch()
+    assert "found pytorch_model.bin; save it again with save_pretrained" in error(CheckpointError, folder)
+
+
+def test_truncated_weights(copy_of):
+    folder = copy_of("bert")
+    file = folder / "model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    assert f"is truncated: {len(whole) - 100} bytes" in error(CheckpointError, folder)
+    file.write_bytes(whole[:40])
+    assert "is not a safetensors file" in error(CheckpointError, folder)
+    file.write_bytes(b"")
+    assert "is not a safetensors file" in error(CheckpointError, folder)
+
+
+def test_missing_shard(tmp_path):
+    folder = tmp_path / "sharded"
+    shutil.copytree(DATA / "transformers-4.40-bart", folder)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    assert "model-00002-of-00003.safetensors is missing" in error(CheckpointError, folder)
+
+
+def test_single_file_is_read_in_place_of_shards(tmp_path, copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "elsewhere.safetensors"}}')
+    assert resolve(folder).model_type == "bert"
+    assert verify_equal(folder, tmp_path)
+
+
+def verify_equal(folder: Path, tmp_path: Path) -> bool:
+    export(folder, tmp_path / "out")
+    return verify(tmp_path / "out", reference="transformers").ok
+
+
+def test_index_that_makes_no_sense(copy_of):
+    folder = copy_of("bert")
+    (folder / "model.safetensors").unlink()
+    for places in ({"a": 1}, [], 3):
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        assert "'weight_map' is not tensor names to file names" in error(CheckpointError, folder)
+
+
+def test_bundle_is_no_checkpoint(bundle_of):
+    assert "is a bundle already" in error(CheckpointError, bundle_of("bert"))
+
+
+def test_unknown_model_type_lists_the_known(copy_of):
+    message = error(UnsupportedError, copy_of("bert", model_type="perceiver"))
+    assert "model_type 'perceiver' is not supported" in message
+    assert all(name in message for name in families.names())
+
+
+def test_unknown_task_lists_the_known(copy_of):
+    folder = copy_of("bert", architectures=["BertLMHeadModel"])
+    assert "implies no supported task; choose one of feature-extraction, fill-mask" in error(
+        UnsupportedError, folder
+    )
+    assert "task 'object-detection' is not supported for bert" in error(
+        UnsupportedError, folder, "object-detection"
+    )
+
+
+def test_missing_and_unused_tensors_come_in_one_error(copy_of):
+    def edit(tensors):
+        del tensors["encoder.layer.0.attention.self.query.weight"]
+        del tensors["embeddings.LayerNorm.bias"]
+        return tensors | {"encoder.layer.7.new": torch.ones(2), "surprise": torch.ones(1)}
+
+    message = error(CheckpointError, copy_of("bert", edit))
+    missing, unused = message.split("; ")[-2:]
+    assert missing.endswith("embeddings.LayerNorm.bias, encoder.layer.0.attention.self.query.weight")
+    assert unused == "unused: encoder.layer.7.new, surprise"
+
+
+def test_shape_that_disagrees_names_the_config_value(copy_of):
+    message = error(CheckpointError, copy_of("gpt2", n_inner=77))
+    assert "tensor 'transformer.h.0.mlp.c_fc.weight' is (48, 100), expected (48, 77)" in message
+    assert "config.json says n_inner=77" in message
+
+
+UNSUPPORTED = [
+    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+    ("bert", {"is_decoder": True}, "is_decoder=True"),
+    ("bert", {"hidden_act": "mish"}, "hidden_act 'mish'"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+    ("gpt2", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("bart", {"normalize_before": True}, "normalize_before=True"),
+    ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
+    ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj 'gated-mish'"),
+    ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
+    ("opt", {"word_embed_proj_dim": 20}, "word_embed_proj_dim=20"),
+    ("gpt_neox", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+    ("qwen2", {"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "chunked_attention"),
+    ("qwen2", {"use_sliding_window": True, "layer_types": ["full_attention"] * 3}, "each of 2 layers"),
+    ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
+    ("falcon", {"alibi": True}, "alibi=True"),
+    ("mpt", {"attn_config": {"clip_qkv": 8.0}}, "clip_qkv=8.0"),
+    ("mpt", {"no_bias": False}, "no_bias=False"),
+    ("bloom", {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm"),
+    ("starcoder2", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types="),
+    ("starcoder2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
+    ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
+    ("phi", {"head_dim": 20}, "head_dim=20"),
+    ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),
+    ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),
+    (
+        "modernbert",
+        {"rope_parameters": {"full_attention": {"rope_type": "longrope"}}},
+        "rope_type 'longrope'",
+    ),
+    ("esm", {"is_folding_model": True}, "is_folding_model=True"),
+    ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
+    ("marian", {"normalize_before": True}, "normalize_before=True"),
+    ("qwen2", {"is_causal": False}, "is_causal=False"),
+    ("bart", {"is_causal": False}, "is_causal=False"),
+    ("t5", {"is_causal": False}, "is_causal=False"),
+    ("mpt", {"attn_config": {"alibi_bias_max": 16}}, "alibi_bias_max=16"),
+    ("modernbert", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling="),
+    ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
+    ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
+    ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
+    ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
+    ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
+def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
+    assert named in error(UnsupportedError, copy_of(model_type, **config))
+
+
+BAD_CONFIG = [
+    ({"hidden_size": "wide"}, "'hidden_size' is 'wide', expected int"),
+    ({"num_attention_heads": 5}, "width 48 cannot be split over 5 heads"),
+    ({"num_hidden_layers": None}, "'num_hidden_layers' is missing"),
+    ({"architectures": 3}, "'architectures' is 3, expected list"),
+    ({"architectures": [["BertModel"]]}, "expected strings"),
+]
+
+
+@pytest.mark.parametrize(("config", "said"), BAD_CONFIG, ids=[row[1] for row in BAD_CONFIG])
+def test_config_value_that_makes_no_sense(config, said, copy_of):
+    assert said in error(CheckpointError, copy_of("bert", **config))
+
+
+def test_tied_copies_must_agree(copy_of):
+    def same(tensors):
+        return tensors | {"lm_head.weight": tensors["transformer.wte.weight"].clone()}
+
+    folder = copy_of("gpt2", same)
+    resolve(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"][3, 4] += 1e-6
+    save_file(tensors, folder / "model.safetensors")
+    message = error(CheckpointError, folder)
+    assert (
+        "config.json ties 'lm_head.weight' to 'transformer.wte.weight', but their numbers differ" in message
+    )
+
+
+def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
+    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 1000)
+
+    def half(tensors):
+        words = tensors["transformer.wte.weight"].half()
+        return tensors | {"transformer.wte.weight": words.float(), "lm_head.weight": words}
+
+    resolve(copy_of("gpt2", half))
+
+
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
+OLD_ROPE = [
+    ("llama", {"rope_theta": 5e5}, PLAIN_ROPE | {"rope_theta": 5e5}),
+    (
+        "llama",
+        {"rope_theta": 5e3, "rope_scaling": {"type": "linear", "factor": 2.5}},
+        {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
+    ),
+    ("llama", {"rope_scaling": None}, PLAIN_ROPE),
+    ("phi", {"partial_rotary_factor": 0.4}, PLAIN_ROPE | {"partial_rotary_factor": 0.4}),
+    ("phi", {}, PLAIN_ROPE | {"partial_rotary_factor": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("model_type", "old", "new"), OLD_ROPE)
+def test_rope_fields_of_transformers_4(model_type, old, new, copy_of, tmp_path):
+    folder = copy_of(model_type, rope_parameters=new)
+    spec = resolve(folder).spec
+    values = json.loads((folder / "config.json").read_text())
+    del values["rope_parameters"]
+    (folder / "config.json").write_text(json.dumps(values | old))
+    assert resolve(folder).spec == spec
+    assert verify_equal(folder, tmp_path)
+
+
+def test_t5_with_a_projection_of_its_own(copy_of, tmp_path):
+    """As version 4 of transformers wrote v1.1: not tied, and not scaled."""
+
+    def edit(tensors):
+        words = tensors["shared.weight"]
+        return tensors | {
+            "lm_head.weight": 0.06 * torch.randn(words.shape, generator=torch.Generator().manual_seed(3))
+        }
+
+    folder = copy_of("t5", edit, tie_word_embeddings=False)
+    values = json.loads((folder / "config.json").read_text())
+    del values["scale_decoder_outputs"]
+    (folder / "config.json").write_text(json.dumps(values))
+    head = resolve(folder).spec.head
+    assert (head.tied, head.scale) == (False, 1.0)
+    assert verify_equal(folder, tmp_path)
+
+
+def test_two_names_for_one_tensor(copy_of):
+    def edit(tensors):
+        return tensors | {"bert.pooler.dense.bias": tensors["pooler.dense.bias"].clone()}
+
+    assert "have one meaning" in error(CheckpointError, copy_of("bert", edit))
+
+
+def renamed(old: str, new: str):
+    return lambda tensors: {key.replace(old, new): value for key, value in tensors.items()}
+
+
+def prefixed(prefix: str):
+    return lambda tensors: {prefix + key: value for key, value in tensors.items()}
+
+
+VARIANTS = {
+    "bert with prefix": ("bert", prefixed("bert.")),
+    "bert with gamma and beta": (
+        "bert",
+        lambda t: renamed("LayerNorm.bias", "LayerNorm.beta")(
+            renamed("LayerNorm.weight", "LayerNorm.gamma")(t)
+        ),
+    ),
+    "bert with position_ids": ("bert", lambda t: t | {"embeddings.position_ids": torch.arange(40)[None]}),
+    "gpt2 without prefix": ("gpt2", renamed("transformer.", "")),
+    "gpt2 with mask buffers": (
+        "gpt2",
+        lambda t: (
+            t
+            | {
+                "transformer.h.0.attn.bias": torch.ones(1, 1, 4, 4),
+                "transformer.h.1.attn.masked_bias": torch.tensor(-1e4),
+            }
+        ),
+    ),
+    "bart with version and other heads": (
+        "bart",
+        lambda t: (
+            t
+            | {
+                "model.encoder.version": torch.ones(1),
+                "model.decoder.version": torch.ones(1),
+                "classification_head.dense.weight": torch.ones(2, 2),
+            }
+        ),
+    ),
+    "bart without prefix": ("bart", renamed("model.", "")),
+    "bart with every copy": (
+        "bart",
+        lambda t: (
+            t
+            | {
+                name: t["model.shared.weight"].clone()
+                for name in (
+                    "model.encoder.embed_tokens.weight",
+                    "model.decoder.embed_tokens.weight",
+                    "lm_head.weight",
+                )
+            }
+        ),
+    ),
+    "bart without shared": ("bart", renamed("model.shared.weight", "model.encoder.embed_tokens.weight")),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_of_names_give_the_same_weights(variant, copy_of, checkpoint_of):
+    model_type, edit = VARIANTS[variant]
+    plain, changed = Checkpoint(checkpoint_of(model_type)), Checkpoint(copy_of(model_type, edit))
+    ours, theirs = families.resolve(plain), families.resolve(changed)
+    assert ours.spec == theirs.spec
+    for name, weight in ours.weights.items():
+        ours_whole = np.concatenate(list(weight.rows(plain)))
+        assert np.array_equal(ours_whole, np.concatenate(list(theirs.weights[name].rows(changed))))
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "bart"])
+def test_checkpoint_written_by_transformers_4(model_type, tmp_path):
+    """BART's is in three shards."""
+    export(DATA / f"transformers-4.40-{model_type}", tmp_path / "out")
+    assert verify(tmp_path / "out", reference="transformers").ok
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_float_types_become_float32(dtype, tmp_path):
+    numbers = torch.randn(7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": numbers, "scalar": numbers[0, 0].clone()}, tmp_path / "model.safetensors")
+    checkpoint = Checkpoint(tmp_path)
+    assert np.array_equal(checkpoint.read("x"), numbers.float().numpy())
+    assert checkpoint.read("scalar").shape == ()
+    assert checkpoint.read("scalar") == numbers[0, 0].float().item()
+
+
+def test_large_tensor_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 100)
+    numbers = torch.randn(40, 7)
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": numbers}, tmp_path / "model.safetensors")
+    blocks = list(Checkpoint(tmp_path).rows("x"))
+    assert len(blocks) == 14
+    assert np.array_equal(np.concatenate(blocks), numbers.numpy())
+
+
+def test_integer_weights_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"x": torch.ones(3, dtype=torch.int8)}, tmp_path / "model.safetensors")
+    with pytest.raises(UnsupportedError, match="tensor 'x' is stored as I8"):
+        Checkpoint(tmp_path).read("x")
+
+
+def test_labels_of_sequences_need_a_padding_id(copy_of):
+    """Without one the original reads no batch, so a bundle that does would be a claim without a judge."""
+    folder = copy_of("gpt2", architectures=["GPT2ForSequenceClassification"], pad_token_id=None)
+    assert "no pad_token_id" in error(UnsupportedError, folder)
+
+
+def test_stored_sinusoids_are_the_models(copy_of):
+    """Old checkpoints keep their table; it is read, and computed only where there is none."""
+    own = torch.arange(40 * 48.0).reshape(40, 48)
+    folder = copy_of("marian", lambda tensors: tensors | {"model.encoder.embed_positions.weight": own})
+    weights = families.resolve(Checkpoint(folder)).weights
+    encoder, decoder = (weights[f"{side}.embedding.position.weight"] for side in ("encoder", "decoder"))
+    assert np.array_equal(np.concatenate(list(encoder.rows(Checkpoint(folder)))), own.numpy())
+    computed = np.concatenate(list(decoder.rows(Checkpoint(folder))))
+    assert computed[0].tolist() == [0.0] * 24 + [1.0] * 24
+
+
+@pytest.mark.parametrize("model_type", ["falcon", "mpt", "phi3"])
+def test_code_from_before_the_library_had_the_family_is_not_needed(model_type, copy_of):
+    """The published files of these families carry it still; the original that we judge by does not run it."""
+    folder = copy_of(model_type, auto_map={"AutoModelForCausalLM": "modeling.Theirs"})
+    assert resolve(folder).task == "text-generation"
+
+
+def test_sentence_encoder_is_taken_for_its_hidden_states(copy_of):
+    """Some are published under the architecture of their pretraining, whose head is not there."""
+    folder = copy_of("mpnet", architectures=["MPNetForMaskedLM"])
+    (folder / "modules.json").write_text("[]")
+    assert resolve(folder).task == "feature-extraction"
+
+
+def test_layers_of_gpt_neo_may_be_listed(copy_of):
+    """Published files have both; the original obeys the list."""
+    folder = copy_of("gpt_neo", attention_layers=["local", "global", "local"])
+    windows = [block.attention.window for block in resolve(folder).spec.decoder.layers]
+    assert windows == [5, None, 5]
+
+
+def test_a_towers_dict_counts_before_its_config(copy_of):
+    folder = copy_of("clip")
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config_dict"] = config["text_config"] | {"hidden_act": "relu"}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert resolve(folder).spec.text.blocks[0].feed_forward.activation == "relu"

@@ -1,0 +1,133 @@
+"""The command line, as a person or a script meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from helpers.bundle_edits import relist
+from helpers.rows import ROWS
+
+from txexport.cli.main import main
+
+
+def invoke(*arguments) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_export_then_generate(checkpoint_of, tmp_path):
+    code, output, noise = invoke("export", checkpoint_of("gpt2"), tmp_path / "out")
+    assert (code, noise) == (0, "")
+    assert output == f"{tmp_path / 'out'}: gpt2, text-generation, static cache: model.onnx\n"
+    code, output, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4, "--json")
+    assert code == 0
+    assert json.loads(output)["prompt"] == "the cat"
+    code, text, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4)
+    assert text == json.loads(output)["text"] + "\n"
+    (tmp_path / "prompts").write_text("the cat\nthe cat\n")
+    file = "--file", tmp_path / "prompts", "--max-new-tokens", 4, "--json"
+    assert invoke("generate", tmp_path / "out", *file)[1] == 2 * output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "nowhere", "out"],
+        ["verify", "nowhere"],
+        ["embed", "nowhere", "text"],
+        ["generate", "nowhere", "text"],
+        ["inspect", "nowhere"],
+    ],
+)
+def test_error_is_one_line_and_exit_code_2(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, output, noise = invoke(*arguments)
+    assert (code, output) == (2, "")
+    assert noise.startswith("error: nowhere ")
+    assert noise.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_folder_needs_force(checkpoint_of, tmp_path):
+    assert invoke("export", checkpoint_of("bert"), tmp_path / "out")[0] == 0
+    code, _, noise = invoke("export", checkpoint_of("bert"), tmp_path / "out")
+    assert code == 2
+    assert "--force" in noise
+    assert (
+        invoke("export", checkpoint_of("bert"), tmp_path / "out", "--force", "--task", "feature-extraction")[
+            0
+        ]
+        == 0
+    )
+
+
+def test_warnings_are_one_line(bundle_of, tmp_path):
+    import shutil
+
+    shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
+    (tmp_path / "copy" / "generation_config.json").write_text('{"guidance_scale": 4}')
+    relist(tmp_path / "copy")
+    _, _, noise = invoke("generate", tmp_path / "copy", "the cat", "--max-new-tokens", 2)
+    assert noise == "warning: generation leaves out guidance_scale=4\n"
+
+
+def test_families_lists_every_task():
+    _, output, _ = invoke("families", "--json")
+    listed = {(name, task) for task, names in json.loads(output).items() for name in names}
+    assert listed == {(row.model_type, row.task) for row in ROWS}
+    _, table, _ = invoke("families")
+    words = set(table.replace(",", " ").split())
+    assert {word for row in ROWS for word in (row.model_type, row.task)} <= words
+
+
+@pytest.mark.parametrize("text", ["[/]", "[bold]hello", "a [/b] c", "see [red] here"])
+def test_text_is_not_markup(text, bundle_of):
+    code, output, _ = invoke("embed", bundle_of("bert"), text, "the cat", "--pooling", "mean")
+    assert code == 0
+    assert text in output
+
+
+def test_many_texts_come_with_their_nearest(bundle_of):
+    code, output, _ = invoke("embed", bundle_of("bert"), *["the cat", "the dog"] * 6, "--pooling", "mean")
+    assert code == 0
+    assert "nearest" in output
+    assert output.count("1.00") == 12
+    code, output, _ = invoke("embed", bundle_of("bert"), "the cat", "--pooling", "mean")
+    assert "48" in output
+
+
+def test_defect_is_not_the_verdict_not_equal(bundle_of, monkeypatch):
+    monkeypatch.setattr("txexport.verification.verifier.BundleFiles", lambda *_, **__: 1 / 0)
+    code, _, noise = invoke("verify", bundle_of("bert"))
+    assert code == 2
+    assert "ZeroDivisionError" in noise
+    monkeypatch.setattr("txexport.verification.verifier.BundleFiles", interrupt)
+    assert invoke("verify", bundle_of("bert"))[0] == 130
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_module_runs_too():
+    command = [sys.executable, "-m", "txexport", "families", "--json"]
+    assert '"fill-mask": ["albert", "bert"' in subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def test_runs_as_a_program(tmp_path):
+    command = [sys.executable, "-c", "from txexport.cli.main import main; main()", "verify", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"error: {tmp_path} is not a bundle: it has no txexport.json; make one with txexport export\n"
+    )
+
+
+def test_help_says_what_each_command_does():
+    _, output, _ = invoke("--help")
+    for command in ("export", "inspect", "verify", "embed", "generate", "families"):
+        assert command in output
+        assert invoke(command, "--help")[0] == 0

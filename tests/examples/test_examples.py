@@ -1,0 +1,26 @@
+"""The examples do what they say."""
+
+import shutil
+import subprocess
+
+import pytest
+from helpers.project import ROOT
+
+from txexport.runtime import load
+
+EXAMPLES = ROOT / "examples"
+
+
+def node_runtime() -> bool:
+    """Whether Node is there with onnxruntime-node beside the example."""
+    return shutil.which("node") is not None and (EXAMPLES / "node/node_modules/onnxruntime-node").is_dir()
+
+
+@pytest.mark.skipif(not node_runtime(), reason="needs Node and `npm install` in examples/node")
+@pytest.mark.parametrize("cache", ["dynamic"])
+def test_node_generates_the_same_tokens(cache, bundle_of):
+    folder = bundle_of("gpt2", cache)
+    command = ["node", str(EXAMPLES / "node/generate.mjs"), str(folder), "5,6,7", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = load(folder, device="cpu").generate_ids([[5, 6, 7]], max_new_tokens=10, eos_token_id=None)
+    assert [int(token) for token in done.stdout.split(",")] == expected[0]

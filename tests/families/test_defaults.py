@@ -1,0 +1,45 @@
+"""A config.json may leave a key out: then the library's default is meant, and not another."""
+
+import json
+
+import pytest
+import transformers
+from helpers.rows import ROWS
+
+from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.weight_map import names
+from txexport.errors import TxexportError
+from txexport.families._config import Config, Stored
+
+NAMES = {"architectures", "model_type", "transformers_version", "dtype"}
+PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not row.variant}.values())
+
+
+def spec(values: dict, checkpoint: Checkpoint, task: str):
+    """What a family makes of a config, or the error that it raises."""
+    family = families.module(values["model_type"])
+    stored = Stored(checkpoint, names(family.NAMING, checkpoint))
+    try:
+        return family.spec(Config(values, checkpoint.folder / "config.json"), task, stored)
+    except TxexportError as error:
+        return error
+
+
+@pytest.mark.parametrize("row", PLAIN, ids=lambda row: row.id)
+def test_missing_key_means_the_librarys_default(row, checkpoint_of):
+    checkpoint = Checkpoint(checkpoint_of(row))
+    values = json.loads((checkpoint.folder / "config.json").read_text())
+    tried = 0
+    for key in sorted(set(values) - NAMES):
+        less = {other: value for other, value in values.items() if other != key}
+        try:
+            filled = transformers.AutoConfig.for_model(**less).to_dict()
+        except Exception:  # values that do not fit each other without it
+            continue
+        ours = spec(less, checkpoint, row.task)
+        theirs = spec(filled | {"architectures": values["architectures"]}, checkpoint, row.task)
+        if not isinstance(ours, TxexportError):  # to ask for the key is right too
+            assert ours == theirs or isinstance(theirs, TxexportError), key
+            tried += 1
+    assert tried > 3

@@ -1,0 +1,167 @@
+"""The one table of mutations, each of which verify must catch."""
+
+from collections.abc import Callable
+
+import onnx
+
+from helpers import mutations as common
+from helpers import mutations_of_families as family
+
+Mutate = Callable[[onnx.ModelProto], None]
+
+# Family, kind of cache and graph, and what is changed there.
+TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
+    ("bert", None, "model"): (
+        common.ignore_mask,
+        common.shift_positions,
+        common.other_gelu,
+        common.unscaled,
+        common.swap_heads,
+        common.swap_queries_and_keys,
+        common.swap_layers,
+        common.drop_bias,
+        common.transpose_square,
+        common.drop_residual,
+        common.swap_norms,
+        common.drop_positions,
+        common.drop_segments,
+        common.plain_pooler,
+        common.second_token_pooled,
+    ),
+    ("roberta", None, "model"): (
+        common.padding_counted,
+        common.drop_bias,
+    ),
+    ("albert", None, "model"): (
+        common.drop_layer,
+        common.other_gelu,
+        common.ignore_mask,
+    ),
+    ("gpt2", "static", "model"): (
+        common.ignore_causality,
+        common.shift_positions,
+        common.larger_epsilon,
+        common.other_gelu,
+        common.unscaled,
+        common.last_logits_only,
+        common.swap_queries_and_keys,
+        common.swap_layers,
+        common.later_edge,
+        common.late_write,
+        common.other_layer_s_cache,
+        common.drop_final_norm,
+        common.untied_head,
+        common.drop_residual,
+    ),
+    ("gpt2", "dynamic", "model"): (
+        common.ignore_mask,
+        common.swap_heads,
+        common.new_before_past,
+        common.other_layer_s_cache,
+    ),
+    ("llama", "static", "model"): (
+        common.truncated_rotary,
+        common.interleaved_rotary,
+        common.keys_not_turned,
+        common.other_rotary_base,
+        common.other_groups,
+        common.swap_gate_and_up,
+        common.other_activation,
+        common.larger_epsilon,
+        common.scaled_twice,
+        common.late_write,
+        common.swap_norms,
+    ),
+    ("mistral", "static", "model"): (
+        common.wider_window,
+        common.later_mask,
+        common.drop_final_norm,
+    ),
+    ("qwen3", "static", "model"): (
+        common.drop_head_norm,
+        common.drop_layer,
+    ),
+    ("mixtral", "static", "model"): (
+        family.router_before_choice,
+        family.worst_experts,
+        family.swap_experts,
+        common.swap_gate_and_up,
+    ),
+    ("gemma2", "static", "model"): (
+        family.wrong_softcap,
+        family.uncapped_logits,
+        common.unscaled_embedding,
+        family.local_for_global,
+        common.wider_window,
+        family.drop_post_norm,
+    ),
+    ("bloom", "static", "model"): (
+        family.halved_slopes,
+        family.other_slopes,
+        common.later_mask,
+        family.drop_alibi,
+    ),
+    ("t5", "static", "encoder_model"): (
+        family.one_sided_buckets,
+        common.ignore_mask,
+    ),
+    ("t5", "static", "decoder_model"): (
+        family.early_buckets,
+        common.unscaled_logits,
+        common.later_mask,
+        common.stale_cross_cache,
+    ),
+    ("bart", "static", "encoder_model"): (
+        common.ignore_mask,
+        common.shift_positions,
+        common.other_layer_s_cross_weights,
+    ),
+    ("bart", "static", "decoder_model"): (
+        common.ignore_mask,
+        common.ignore_causality,
+        common.shift_positions,
+        common.stale_cross_cache,
+        common.larger_epsilon,
+        common.drop_head_bias,
+        common.swap_cross_keys_and_values,
+        common.late_write,
+    ),
+    ("bart", "dynamic", "decoder_model"): (
+        common.ignore_mask,
+        common.shift_positions,
+    ),
+    ("marian", "dynamic", "encoder_model"): (
+        common.unscaled_embedding,
+        family.halves_of_sinusoids,
+    ),
+    ("marian", "dynamic", "decoder_model"): (
+        common.other_activation,
+        common.new_before_past,
+    ),
+    ("vit", None, "model"): (
+        family.mark_last,
+        family.patches_by_column,
+        family.blue_first,
+        family.drop_patch_places,
+        common.plain_pooler,
+        common.drop_bias,
+    ),
+    ("dinov2", None, "model"): (
+        family.other_bicubic,
+        family.corners_to_corners,
+        family.drop_patch_places,
+    ),
+    ("clip", None, "text_model"): (
+        family.first_token,
+        family.not_of_unit_length,
+        family.other_quick_gelu,
+    ),
+    ("longformer", None, "model"): (
+        family.ignore_global_tokens,
+        family.narrower_window,
+        family.global_as_local,
+    ),
+    ("clip", None, "vision_model"): (family.first_patch,),
+    ("clip", None, "similarity_model"): (family.plain_logit_scale,),
+}
+MUTATIONS = [(*place, mutate) for place, mutates in TABLE.items() for mutate in mutates]

@@ -1,0 +1,285 @@
+"""Graphs that are wrong on purpose: what an export of any family can get wrong."""
+
+from onnx import helper
+
+from helpers.graph_edits import (
+    attribute,
+    become,
+    blocks,
+    constant,
+    function,
+    named,
+    node,
+    replace_input,
+    set_attribute,
+    swap_inputs,
+    through,
+)
+
+
+def ignore_mask(model):
+    """Every key counts as real; where there are two masks, every key of the encoder."""
+    mask = next(f for name in ("padding_mask", "causal_mask") for f in model.functions if f.name == name)
+    cast = node(mask, "Cast")
+    become(cast, "Equal", cast.input[0], cast.input[0])
+
+
+def ignore_causality(model):
+    """A query sees keys after itself."""
+    set_attribute(node(function(model, "cached_attention"), "Attention"), "is_causal", 0)
+
+
+def shift_positions(model):
+    """Every position is one too high, where the table has room."""
+    body = function(model, "positions")
+    through(body, node(body, "Range").output[0], "Add", 1)
+
+
+def larger_epsilon(model):
+    """Ten times the norms' epsilon."""
+    [norm] = function(model, "norm").node
+    set_attribute(norm, "epsilon", 10 * attribute(norm, "epsilon"))
+
+
+def other_gelu(model):
+    """The other of the two forms of GELU."""
+    gelu = next(node(f, "Gelu") for f in model.functions if f.name.startswith("gelu"))
+    set_attribute(gelu, "approximate", "none" if attribute(gelu, "approximate") else "tanh")
+
+
+def other_activation(model):
+    """GELU in place of SiLU."""
+    become(node(function(model, "silu"), "Swish"), "Gelu", "x")
+
+
+def unscaled(model):
+    """Scores without 1/sqrt(head_dim)."""
+    for body in model.functions:
+        for found in body.node:
+            if found.op_type == "Attention":
+                set_attribute(found, "scale", 1.0)
+
+
+def scaled_twice(model):
+    """Scores divided by head_dim, not by its root."""
+    mix = node(function(model, "cached_attention"), "Attention")
+    set_attribute(mix, "scale", attribute(mix, "scale") ** 2)
+
+
+def swap_heads(model):
+    """Heads and their numbers in the wrong order."""
+    set_attribute(node(function(model, "merge"), "Transpose"), "perm", [0, 2, 3, 1])
+
+
+def swap_queries_and_keys(model):
+    """The first layer reads each for the other."""
+    swap_inputs(blocks(model)[0], ".attention.q.weight", ".attention.k.weight")
+
+
+def swap_layers(model):
+    """The first two layers' weights, each for the other."""
+    for block, (old, new) in zip(blocks(model), (("0", "1"), ("1", "0")), strict=False):
+        for i, name in enumerate(block.input):
+            if name.endswith((".weight", ".bias")):
+                block.input[i] = name.replace(f"layers.{old}.", f"layers.{new}.")
+
+
+def drop_layer(model):
+    """One layer less."""
+    first, second = blocks(model)[:2]
+    replace_input(second, first.output[0], first.input[0])
+
+
+def swap_norms(model):
+    """The two norms of a layer, each for the other."""
+    swap_inputs(blocks(model)[0], ".attention_norm.weight", ".feed_forward_norm.weight")
+
+
+def drop_final_norm(model):
+    """The last layer's states as they are."""
+    norm = next(n for n in model.graph.node if n.name.endswith("final_norm"))
+    become(norm, "Identity", norm.input[0])
+
+
+def drop_bias(model):
+    """A linear layer without its bias."""
+    bias = next(name for name in blocks(model)[0].input if name.endswith(".attention.v.bias"))
+    through(model.graph, bias, "Mul", 0.0)
+
+
+def drop_head_bias(model):
+    """Logits without their bias."""
+    through(model.graph, "head.bias", "Mul", 0.0)
+
+
+def transpose_square(model):
+    """A square matrix in the layout of another library."""
+    weight = next(name for name in blocks(model)[1].input if name.endswith(".attention.o.weight"))
+    through(model.graph, weight, "Transpose", perm=[1, 0])
+
+
+def drop_residual(model):
+    """A layer's attention without what it was given."""
+    body = next(f for f in model.functions if f.name.endswith("_block"))
+    become(node(body, "Add"), "Identity", "mixed")
+
+
+def drop_positions(model):
+    """Words without their places."""
+    body = function(model, "embedding")
+    table = next(n for n in body.node if n.op_type == "Gather" and n.input[0] == "position_weight")
+    through(body, table.output[0], "Mul", 0.0)
+
+
+def drop_segments(model):
+    """Words without their segments."""
+    body = function(model, "embedding")
+    table = next(n for n in body.node if n.op_type == "Gather" and n.input[0] == "segment_weight")
+    through(body, table.output[0], "Mul", 0.0)
+
+
+def plain_pooler(model):
+    """A pooler without tanh."""
+    last = node(function(model, "pooler"), "Tanh")
+    become(last, "Identity", last.input[0])
+
+
+def second_token_pooled(model):
+    """The pooler reads the token after the first, where there is one."""
+    body = function(model, "pooler")
+    first = node(body, "Gather")
+    through(body, first.input[1], "Sub", 1)  # the last one
+
+
+def untied_head(model):
+    """The vocabulary projection reads an older copy of the words."""
+    head = named(model, "head")
+    old = helper.make_node("Abs", [head.input[2]], ["older"])
+    model.graph.node.insert(0, old)
+    replace_input(head, head.input[2], "older")
+
+
+def last_logits_only(model):
+    """The vocabulary projection ignores which positions were asked for."""
+    through(function(model, "causal_lm_head"), "picks", "Mul", 0)
+
+
+def swap_gate_and_up(model):
+    """A gated feed-forward with its two matrices in each other's place."""
+    for call in model.graph.node:
+        if any(name.endswith(".gate.weight") for name in call.input):
+            swap_inputs(call, ".gate.weight", ".up.weight")
+
+
+def later_edge(model):
+    """A query sees one key after itself."""
+    through(function(model, "cached_attention"), "filled", "Add", 1)
+
+
+def later_mask(model):
+    """The same where there is a mask."""
+    through(function(model, "cache_mask"), "own_6", "Add", 1)
+
+
+def wider_window(model):
+    """A query sees one key more in the past."""
+    node(function(model, "cache_mask"), "Less").op_type = "LessOrEqual"
+
+
+def late_write(model):
+    """New keys and values one slot too late in the cache."""
+    body = function(model, "cached_attention")
+    through(body, "cache_lengths", "Add", 1)
+    replace_input(node(body, "Add", 1), "cache_lengths.changed", "cache_lengths")
+
+
+def new_before_past(model):
+    """A growing cache with new keys in front."""
+    for place in (0, 1):
+        concat = node(function(model, "cached_attention"), "Concat", place)
+        concat.input[:] = reversed(concat.input)
+
+
+def other_layer_s_cache(model):
+    """The second layer reads the first one's keys."""
+    block = blocks(model)[1]
+    name = next(name for name in block.input if name.startswith("past_key_values.1"))
+    replace_input(block, name, name.replace(".1.", ".0.", 1))
+
+
+def stale_cross_cache(model):
+    """Every layer reads the first one's encoder keys."""
+    for block in blocks(model):
+        for name in [name for name in block.input if name.endswith(".encoder.key")]:
+            replace_input(block, name, "past_key_values.0.encoder.key")
+
+
+def swap_cross_keys_and_values(model):
+    """A layer reads the encoder's values for keys."""
+    swap_inputs(blocks(model)[1], ".encoder.key", ".encoder.value")
+
+
+def other_layer_s_cross_weights(model):
+    """The encoder makes the first layer's keys for the second."""
+    call = named(model, "cross.1")
+    call.input[:] = [name.replace("cross.1.k", "cross.0.k") for name in call.input]
+
+
+def unscaled_embedding(model):
+    """Words that are not multiplied by the root of their width."""
+    scale = node(function(model, "embedding"), "Mul")
+    become(scale, "Identity", scale.input[0])
+
+
+def unscaled_logits(model):
+    """A tied head that does not divide by the root of its width."""
+    scale = node(function(model, "causal_lm_head"), "Mul")
+    become(scale, "Identity", scale.input[0])
+
+
+def truncated_rotary(model):
+    """The last pair of a head is not turned."""
+    frequencies = node(function(model, "rotation"), "Constant")
+    kept = attribute(frequencies, "value_floats")
+    set_attribute(frequencies, "value_floats", [*kept[:-1], 0.0])
+
+
+def interleaved_rotary(model):
+    """Pairs of neighbours are turned, not halves."""
+    for found in function(model, "cached_attention").node:
+        if found.op_type == "RotaryEmbedding":
+            set_attribute(found, "interleaved", 1)
+
+
+def keys_not_turned(model):
+    """Rotary positions for queries only."""
+    turn = node(function(model, "cached_attention"), "RotaryEmbedding", 1)
+    become(turn, "Identity", turn.input[0])
+
+
+def other_rotary_base(model):
+    """The frequencies of half the base's logarithm."""
+    frequencies = node(function(model, "rotation"), "Constant")
+    kept = attribute(frequencies, "value_floats")
+    set_attribute(frequencies, "value_floats", [value**0.5 for value in kept])
+
+
+def other_groups(model):
+    """Query heads share key heads in turn, not in groups."""
+    body = function(model, "cached_attention")
+    mixed = node(body, "Attention").output[0]
+    through(body, node(body, "split").output[0], "Gather", [0, 2, 4, 1, 3, 5], axis=1)
+    through(body, mixed, "Gather", [0, 3, 1, 4, 2, 5], axis=1)
+
+
+def drop_head_norm(model):
+    """Keys that are not normalised."""
+    norm = node(function(model, "cached_attention"), "norm", 1)
+    become(norm, "Identity", norm.input[0])
+
+
+def padding_counted(model):
+    """Padding counts as a position."""
+    body = function(model, "token_positions")
+    assert constant(body, 1)
+    through(body, "real", "Max", 1)

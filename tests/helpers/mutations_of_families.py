@@ -1,0 +1,184 @@
+"""Mutations of what only some families have: experts, caps, slopes, buckets, patches, towers, windows."""
+
+from helpers.graph_edits import (
+    attribute,
+    become,
+    blocks,
+    function,
+    named,
+    node,
+    set_attribute,
+    swap_inputs,
+    through,
+)
+
+
+def router_before_choice(model):
+    """Shares of all experts, which the chosen ones' do not add up to 1."""
+    body = function(model, "router")
+    through(body, "scores", "Softmax", axis=-1)
+    become(node(body, "Softmax", 1), "Identity", "best")
+
+
+def worst_experts(model):
+    """The least likely experts."""
+    set_attribute(node(function(model, "router"), "TopK"), "largest", 0)
+
+
+def swap_experts(model):
+    """The first two experts, each for the other."""
+    calls = [call for call in model.graph.node if call.op_type == "expert"][:2]
+    for call, (old, new) in zip(calls, (("0", "1"), ("1", "0")), strict=True):
+        call.input[:] = [name.replace(f"experts.{old}.", f"experts.{new}.") for name in call.input]
+
+
+def wrong_softcap(model):
+    """Scores capped a tenth higher."""
+    mix = node(function(model, "cached_attention"), "capped_mix")
+    set_attribute(mix, "softcap", 1.1 * attribute(mix, "softcap"))
+
+
+def uncapped_logits(model):
+    """Logits without their cap."""
+    last = node(function(model, "causal_lm_head"), "Tanh")
+    become(last, "Identity", last.input[0])
+
+
+def local_for_global(model):
+    """A layer of full attention looks at a window."""
+    first, second = blocks(model)[:2]
+    assert first.input[1] != second.input[1]
+    second.input[1] = first.input[1]
+
+
+def drop_post_norm(model):
+    """What a layer's attention gives, not normalised."""
+    norm = node(function(model, "decoder_block"), "norm", 1)
+    assert norm.input[1] == "attention_post_norm_weight"
+    become(norm, "Identity", norm.input[0])
+
+
+def _slopes(model):
+    return next(n for n in function(model, "alibi").node if attribute(n, "value_floats"))
+
+
+def halved_slopes(model):
+    """Half of what distance costs."""
+    slopes = _slopes(model)
+    set_attribute(slopes, "value_floats", [value / 2 for value in attribute(slopes, "value_floats")])
+
+
+def other_slopes(model):
+    """Slopes in the order of size, which is not that of the heads where these are no power of two."""
+    slopes = _slopes(model)
+    values = attribute(slopes, "value_floats")
+    assert sorted(values) != list(values)
+    set_attribute(slopes, "value_floats", sorted(values))
+
+
+def drop_alibi(model):
+    """Distance costs nothing."""
+    through(model.graph, "v_alibi.bias", "Mul", 0.0)
+
+
+def one_sided_buckets(model):
+    """What comes after counts as what came before, as in a decoder."""
+    body = function(model, "relative_bias")
+    later = node(body, "Greater")
+    through(body, node(body, "Cast").output[0], "Mul", 0)
+    assert later.input[0] == "ahead"
+
+
+def early_buckets(model):
+    """Distances that share a bucket begin one too early."""
+    table = next(n for n in function(model, "relative_bias").node if len(attribute(n, "value_ints", [])) > 4)
+    values = list(attribute(table, "value_ints"))
+    set_attribute(table, "value_ints", [*values[1:], values[-1]])
+
+
+def halves_of_sinusoids(model):
+    """Cosines before sines."""
+    width = next(t for t in model.graph.initializer if t.name == "encoder.embedding.position.weight").dims[1]
+    order = [*range(width // 2, width), *range(width // 2)]
+    through(model.graph, "encoder.embedding.position.weight", "Gather", order, axis=1)
+
+
+def mark_last(model):
+    """The class token after the patches."""
+    joined = node(function(model, "patch_embedding"), "Concat", 1)
+    joined.input[:] = reversed(joined.input)
+
+
+def patches_by_column(model):
+    """Patches read down, not across."""
+    through(function(model, "patch_embedding"), "grid", "Transpose", perm=[0, 1, 3, 2])
+
+
+def blue_first(model):
+    """Blue, green, red."""
+    through(model.graph, "pixel_values", "Gather", [2, 1, 0], axis=1)
+
+
+def drop_patch_places(model):
+    """Patches without their places."""
+    through(function(model, "patch_embedding"), "position_weight", "Mul", 0.0)
+
+
+def other_bicubic(model):
+    """Places between those of the table by another cubic, that of most image software."""
+    set_attribute(node(function(model, "interpolation"), "Resize"), "cubic_coeff_a", -0.5)
+
+
+def corners_to_corners(model):
+    """Places between those of the table, whose corners keep theirs."""
+    resize = node(function(model, "interpolation"), "Resize")
+    set_attribute(resize, "coordinate_transformation_mode", "align_corners")
+
+
+def first_token(model):
+    """A text's vector from its first token, not from its mark."""
+    through(function(model, "pick"), "place", "Mul", 0)
+
+
+def first_patch(model):
+    """An image's vector from its first patch, not from the class token."""
+    body = function(model, "pick")
+    through(body, node(body, "Gather").input[1], "Add", 1)
+
+
+def not_of_unit_length(model):
+    """A text's vector as long as it came out."""
+    unit = named(model, "text.unit")
+    become(unit, "Identity", unit.input[0])
+
+
+def other_quick_gelu(model):
+    """1.7 for 1.702."""
+    factor = node(function(model, "quick_gelu"), "Constant")
+    set_attribute(factor, "value_float", 1.7)
+
+
+def plain_logit_scale(model):
+    """The scale's logarithm taken for the scale."""
+    body = function(model, "similarity")
+    become(node(body, "Exp"), "Identity", "scale")
+
+
+def ignore_global_tokens(model):
+    """No token is global."""
+    for body in [f for f in model.functions if f.name.startswith("longformer_attention")]:
+        marks = node(body, "Mul")
+        assert list(marks.input) == ["attention_mask", "global_attention_mask"]
+        become(marks, "Sub", "attention_mask", "attention_mask")
+
+
+def narrower_window(model):
+    """A token sees one less on either side."""
+    for body in [f for f in model.functions if f.name.startswith("longformer_near")]:
+        node(body, "LessOrEqual").op_type = "Less"
+
+
+def global_as_local(model):
+    """Global tokens' queries through the matrix of the others."""
+    call = next(n for n in model.graph.node if n.op_type.startswith("longformer_attention"))
+    swap_inputs(call, ".q.weight", ".q_global.weight")

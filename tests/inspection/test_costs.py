@@ -1,0 +1,306 @@
+"""Operations against those that PyTorch counts, memory against the arrays of a run."""
+
+import dataclasses
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from helpers.rows import ROWS, Row
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from txmodels.dual_encoder import DualEncoder
+from txmodels.mask import causal_mask, near_mask
+from txmodels.model import Model
+
+import txexport
+from txexport.families import presets
+from txexport.inspection import flops
+from txexport.inspection.summary import outline
+from txexport.runtime.generation.kv_cache import open_cache
+from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    Cache,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    HeadSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    NormSpec,
+    StridedAttentionSpec,
+    parameters,
+)
+
+
+def row(model_type: str, task: str, variant: str) -> Row:
+    return next(r for r in ROWS if (r.model_type, r.task, r.variant) == (model_type, task, variant))
+
+
+def operations(run) -> tuple[int, int]:
+    """What PyTorch counts: operations with weights, and of attention with keys and values."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        run()
+    counts = Counter({str(name): n for name, n in counter.get_flop_counts()["Global"].items()})
+    attention = counts.pop("aten.bmm", 0)
+    return counts.total(), attention
+
+
+def prompt(model: Model, batch: int, length: int, cache: int = 0):
+    """A pass of a decoder over `length` tokens after `cache` others, all of them scored."""
+    ids, _ = tokens(batch, length)
+    past = model.empty_past(batch, cache)
+    cross = {}
+    if isinstance(model.spec, EncoderDecoderSpec):
+        size = model.spec.decoder.blocks[0].cross_attention
+        kept = torch.zeros(batch, size.num_kv_heads, length + cache, size.head_dim)
+        whole = torch.ones(batch, length + cache, dtype=torch.long)
+        cross = {"encoder_attention_mask": whole, "cross": [(kept, kept)] * len(past)}
+    return lambda: model.decode(ids, past, **cross)
+
+
+def tokens(batch: int, length: int):
+    return torch.zeros(batch, length, dtype=torch.long), torch.ones(batch, length, dtype=torch.long)
+
+
+PLAIN, MASKED = presets.bert_base(), presets.bert_base(masked_lm=True)
+PAIR = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.TANH)
+NARROW = NormSpec(128, 1e-12)
+FACTORED = dataclasses.replace(MASKED.encoder.embedding, factored_size=128, norm=NARROW)
+ENCODERS = {
+    "with narrow words": EncoderSpec(
+        encoder=dataclasses.replace(MASKED.encoder, embedding=FACTORED),
+        head=dataclasses.replace(MASKED.head, norm=NARROW),
+    ),
+    "with a pooler": PLAIN,
+    "with a masked LM": MASKED,
+    "with two heads": dataclasses.replace(MASKED, next_sentence=PAIR),
+    "with labels": dataclasses.replace(PLAIN, pooler=False, head=PAIR),
+    "with labels of tokens": dataclasses.replace(
+        PLAIN, pooler=False, head=HeadSpec(HeadKind.TOKENS, tied=False, labels=5)
+    ),
+    "before a decoder": presets.t5("small"),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
+    with torch.device("meta"):
+        model = Model(ENCODERS[name])
+        ids, mask = tokens(2, 70)
+        counted = operations(lambda: model.encode(ids, mask, torch.zeros_like(ids)))
+    (found,) = flops.prefill(ENCODERS[name], 70, 2).values()
+    assert (found.matrices + found.head, found.attention) == counted
+    assert (found.tokens, found.total) == (140, sum(counted))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "task"),
+    [
+        ("vit", "image-feature-extraction"),
+        ("deit", "image-classification"),
+        ("dinov2", "image-classification"),
+        ("whisper", "automatic-speech-recognition"),
+    ],
+)
+def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
+    variant = {"deit": "with teacher", "dinov2": "5 labels"}.get(model_type, "")
+    found = txexport.inspect(checkpoint_of(row(model_type, task, variant)), batch=2)
+    with torch.device("meta"):
+        model = Model(found.spec)
+        signal = torch.zeros(2, *found.spec.encoder.embedding.shape)
+        counted = operations(lambda: model.encode_signal(signal))
+    work = found.prefill["encoder"]
+    assert (work.matrices + work.head, work.attention) == counted
+    assert work.tokens == 2 * found.spec.encoder.embedding.length
+
+
+def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_counts(checkpoint_of):
+    found = txexport.inspect(
+        checkpoint_of(row("bart", "text-classification", "5 labels")), length=17, batch=2
+    )
+    with torch.device("meta"):
+        model = Model(found.spec)
+        counted = operations(lambda: model.encode(*tokens(2, 17)))
+    passes, decoder = found.prefill.values(), found.spec.decoder
+    own = decoder.blocks[0].attention
+    hidden = decoder.num_layers * 2 * 4 * own.num_heads * own.head_dim * 17 * 16 // 2  # by the causal mask
+    assert sum(work.matrices + work.head for work in passes) == counted[0]
+    assert sum(work.attention for work in passes) == counted[1] - hidden
+    assert (found.step, found.cache) == (None, None)
+
+
+def test_operations_of_two_towers_are_those_that_pytorch_counts(checkpoint_of):
+    found = txexport.inspect(checkpoint_of("clip"), length=17, batch=2)
+    towers = DualEncoder(found.spec)
+    ids, mask = tokens(2, 17)
+    texts = operations(lambda: towers.texts(ids, mask))
+    images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))
+    text, vision = found.prefill["text"], found.prefill["vision"]
+    hidden = 2 * 2 * 4 * 48 * 17 * 16 // 2  # PyTorch counts what the causal mask hides
+    assert (text.matrices + text.head, text.attention) == (texts[0], texts[1] - hidden)
+    assert (vision.matrices + vision.head, vision.attention) == images
+
+
+@pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.llama("8b")], ids=["gpt2", "llama"])
+def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
+    """PyTorch computes the scores of later tokens too, and then masks them: S (S - 1) / 2 pairs a row."""
+    attention, layers = spec.decoder.blocks[0].attention, spec.decoder.num_layers
+    with torch.device("meta"):
+        weights, scores = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 70))
+    found = flops.prefill(spec, 70, 2)["decoder"]
+    hidden = 2 * layers * 4 * attention.num_heads * attention.head_dim * 70 * 69 // 2
+    assert (found.matrices + found.head, found.attention) == (weights, scores - hidden)
+
+
+@pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.t5("small")], ids=["gpt2", "t5"])
+def test_operations_of_a_step_are_those_that_pytorch_counts(spec):
+    with torch.device("meta"):
+        counted = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 1, cache=69))
+    found = flops.step(spec, 70, 2)
+    assert (found.matrices + found.head, found.attention) == counted
+    assert found.per_token == sum(counted) // 2
+
+
+def test_operations_of_a_mixture_are_those_of_the_chosen_experts(checkpoint_of):
+    found = txexport.inspect(checkpoint_of("mixtral"), length=9)
+    weights, _ = operations(prompt(Model(found.spec, Cache.DYNAMIC), 1, 9))
+    work = found.prefill["decoder"]
+    assert work.matrices + work.head == weights
+
+
+@pytest.mark.parametrize("length", [1, 4, 5, 6, 30])
+@pytest.mark.parametrize("window", [1, 2, 5, 31, None])
+@pytest.mark.parametrize("causal", [True, False])
+def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
+    ids, ones = tokens(1, length)
+    order = torch.arange(length)[None]
+    seen = length**2
+    if causal:
+        seen = int(causal_mask(window, ones, ids, order).sum())
+    elif window is not None:
+        seen = int(near_mask(window, ones, ids, order).sum())
+    spec = presets.gpt2("small")
+    attention = AttentionSpec(768, 12, 12, 64, causal, window=window)
+    block = dataclasses.replace(spec.decoder.blocks[0], attention=attention)
+    whole = EncoderSpec(encoder=dataclasses.replace(spec.decoder, blocks=(block,)))
+    found = flops.prefill(whole, length)["encoder"]
+    assert found.attention == 12 * 4 * 12 * 64 * seen
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeUpAttentionSpec:
+    """A kind of attention that nothing knows, though it has all that full attention has."""
+
+    hidden_size: int = 768
+    num_heads: int = 12
+    num_kv_heads: int = 12
+    head_dim: int = 64
+    causal: bool = False
+    window: int | None = None
+    has_position_bias: bool = False
+    bias: bool = True
+    output_bias: bool = True
+    head_norm: None = None
+    token_masks: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda spec: flops.prefill(spec, 70),
+        lambda spec: flops.scores_bytes(spec, 70),
+        lambda spec: outline(spec.encoder),
+        parameters.model,
+    ],
+)
+def test_an_attention_that_nobody_knows_is_refused_and_not_counted_as_full(asked):
+    block = dataclasses.replace(PLAIN.encoder.blocks[0], attention=MadeUpAttentionSpec())
+    spec = dataclasses.replace(PLAIN, encoder=dataclasses.replace(PLAIN.encoder, blocks=(block,)))
+    with pytest.raises(AssertionError, match="MadeUpAttentionSpec"):
+        asked(spec)
+
+
+def test_last_token_of_a_prompt_costs_a_step():
+    for spec, length in (
+        (presets.gpt2("small"), 701),
+        (presets.mistral_7b(), 701),
+        (presets.mistral_7b(), 5000),
+    ):
+        before, after = (flops.prefill(spec, size)["decoder"] for size in (length - 1, length))
+        assert after.total - before.total == flops.step(spec, length).total
+
+
+def test_cache_is_as_large_as_the_arrays_of_a_run(bundle_of):
+    for kind, model_type in (("static", "mistral"), ("dynamic", "llama")):
+        found = txexport.inspect(bundle_of(model_type, kind), length=7, batch=3)
+        model = txexport.load(bundle_of(model_type, kind))
+        cache = open_cache(model.sessions["model"], kind, {}, 3, 7)
+        cache.step(np.ones((3, 7), np.int64), np.full(3, 7))
+        arrays = cache.buffers if kind == "static" else cache.past
+        assert found.cache.total == sum(array.numpy().nbytes for array in arrays.values())
+        assert found.cache.per_token * 21 == found.cache.total
+        assert (found.cache.windowed, found.cache.layers) == (2 * (model_type == "mistral"), 2)
+
+
+def test_cache_of_an_encoder_is_as_large_as_its_arrays(bundle_of):
+    ids = np.ones((3, 7), np.int64)
+    sources = {
+        "bart": (7, {"input_ids": ids, "attention_mask": ids}),
+        "whisper": (21, {"input_features": np.zeros((3, 11, 42), np.float32)}),
+    }
+    for model_type, (size, inputs) in sources.items():
+        found = txexport.inspect(bundle_of(model_type), length=7, batch=3).cache
+        outputs = txexport.load(bundle_of(model_type)).run("encoder_model", **inputs)
+        kept = sum(array.nbytes for name, array in outputs.items() if ".encoder." in name)
+        assert found.cross_total == kept == found.cross_per_token * 3 * size
+
+
+def test_scores_are_those_of_the_layer_that_has_most(checkpoint_of):
+    found = txexport.inspect(checkpoint_of("bart"), length=7, batch=3)
+    assert found.scores_bytes == np.zeros((3, 4, 7, 7), np.float32).nbytes
+    found = txexport.inspect(checkpoint_of("whisper"), length=7, batch=3)
+    assert found.scores_bytes == np.zeros((3, 3, 21, 21), np.float32).nbytes
+
+
+def visible(kind: str, length: int) -> int:
+    """Pairs of query and key that see each other, counted one by one."""
+    seen = 0
+    for query, key in itertools.product(range(length), repeat=2):
+        if kind == "local":
+            seen += abs(query // 5 - key // 5) <= 1
+        elif kind == "causal local":
+            seen += 0 <= query // 5 - key // 5 <= 1 and key <= query
+        elif kind == "longformer":
+            seen += abs(query - key) <= 3
+        elif kind == "linformer":
+            seen += key < 4
+        else:
+            seen += 1
+    return seen
+
+
+SPARSE = {
+    "local": LocalAttentionSpec(24, 2, 12, 5),
+    "causal local": LocalAttentionSpec(24, 2, 12, 5, causal=True),
+    "longformer": LongformerAttentionSpec(24, 2, 12, 6),
+    "linformer": LinformerAttentionSpec(24, 2, 12, 40, 4),
+    "low rank": LowRankAttentionSpec(24, 2, 12, 3),
+}
+
+
+@pytest.mark.parametrize("length", [4, 5, 23, 40])
+@pytest.mark.parametrize("kind", SPARSE)
+def test_sparse_attention_counts_what_it_computes(kind, length):
+    assert flops._pairs(SPARSE[kind], length) == visible(kind, length)
+
+
+@pytest.mark.parametrize("length", [4, 9, 23])
+def test_strided_attention_counts_both_halves(length):
+    near = sum(0 <= q - k <= 4 for q, k in itertools.product(range(length), repeat=2))
+    far = sum(q - k >= 0 and (q - k) % 4 == 0 for q, k in itertools.product(range(length), repeat=2))
+    assert flops._pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2

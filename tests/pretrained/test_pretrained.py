@@ -1,0 +1,89 @@
+"""The checkpoints that are shipped: proved, and as good through ONNX as their cards say."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.project import ROOT
+from txmodels.training import metrics
+
+import txexport
+
+FOLDER = ROOT / "models/pretrained"
+pytestmark = pytest.mark.xdist_group("pretrained")  # which shares bundles
+SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader"]
+
+
+@pytest.fixture(scope="module")
+def bundle_of(tmp_path_factory):
+    """A function from a checkpoint's name to its bundle."""
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp("pretrained") / name
+            txexport.export(FOLDER / name, made[name])
+        return made[name]
+
+    return get
+
+
+def heldout(name: str) -> list[dict]:
+    return [
+        json.loads(line)
+        for line in (FOLDER / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def told(name: str) -> str:
+    """The score on heldout.jsonl that the card tells."""
+    card = (FOLDER / name / "README.md").read_text(encoding="utf-8")
+    return re.search(r"^\|[^|]* on heldout.jsonl[^|]*\| (\S+) \|$", card, re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_proved_equal_to_the_original(name, bundle_of):
+    report = txexport.verify(bundle_of(name))
+    assert report.ok, report.failed
+    assert {case.reference for case in report.cases if case.checks} == {"checkpoint", "twin", "transformers"}
+
+
+def test_together_they_are_small():
+    files = [path for name in SHIPPED for path in (FOLDER / name).iterdir()]
+    assert sum(path.stat().st_size for path in files) < 12.6e6
+
+
+def test_translator_says_what_its_card_says(bundle_of):
+    examples = heldout("number-translator")
+    with txexport.load(bundle_of("number-translator")) as model:
+        said = model.generate([example["english"] for example in examples])
+    exact = metrics.exact_match([example["french"] for example in examples], said)
+    assert f"{exact:.2%}" == told("number-translator")
+    assert exact >= 0.99
+
+
+def test_tagger_finds_what_its_card_says(bundle_of):
+    examples = heldout("code-tagger")
+    with txexport.load(bundle_of("code-tagger")) as model:
+        texts = [example["text"] for example in examples]
+        found = model.tag(texts, aggregation="first", truncate=True)
+    own = {(i, entity["start"], entity["end"]) for i, row in enumerate(found) for entity in row}
+    gold = {(i, start, end) for i, example in enumerate(examples) for start, end in example["code"]}
+    assert f"{2 * len(own & gold) / (len(own) + len(gold)):.2%}" == told("code-tagger")
+
+
+def test_proofreader_tells_what_its_card_says(bundle_of):
+    examples = heldout("proofreader")
+    with txexport.load(bundle_of("proofreader")) as model:
+        found = model.classify([example["text"] for example in examples], top_k=1, truncate=True)
+    right = [row[0]["label"] == example["label"] for row, example in zip(found, examples, strict=True)]
+    assert f"{np.mean(right):.2%}" == told("proofreader")
+
+
+def test_completer_is_as_sure_as_its_card_says(bundle_of):
+    with txexport.load(bundle_of("python-completer")) as model:
+        scores = model.score([example["text"] for example in heldout("python-completer")])
+    found = metrics.perplexity(np.concatenate([score.log_probs for score in scores]))
+    assert found == pytest.approx(float(told("python-completer")), abs=0.0011)

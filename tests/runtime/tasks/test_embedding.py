@@ -1,0 +1,151 @@
+"""Sentence vectors against sentence-transformers: every way of pooling, and dense layers after it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+import tiny_tokenizers
+import torch
+from helpers.bundle_edits import relist
+from safetensors.numpy import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+
+import txexport
+from txexport.errors import BundleError, CheckpointError
+from txexport.runtime.tasks.pooling import METHODS
+
+TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for the dog"]
+
+
+@pytest.fixture(scope="module")
+def sentence_encoder(tmp_path_factory):
+    """A function from a model_type and modules to a folder of sentence-transformers, and its model."""
+
+    def make(model_type: str, architecture: str, *parts) -> tuple:
+        folder = tmp_path_factory.mktemp("sentences")
+        tiny_checkpoint.save(folder / "encoder", model_type, architecture)
+        tiny_tokenizers.wordpiece().save_pretrained(folder / "encoder")
+        torch.manual_seed(0)
+        made = SentenceTransformer(
+            modules=[modules.Transformer(str(folder / "encoder")), *(part() for part in parts)], device="cpu"
+        )
+        made.save(str(folder / "saved"))
+        return folder / "saved", made
+
+    return make
+
+
+def equal(folder, original, out) -> bool:
+    txexport.export(folder, out, task="feature-extraction")
+    found, expected = txexport.load(out, device="cpu").embed(TEXTS), original.encode(TEXTS)
+    return found.shape == expected.shape and np.abs(found - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_way_of_pooling(method, sentence_encoder, tmp_path):
+    folder, original = sentence_encoder("bert", "BertModel", lambda: modules.Pooling(48, method))
+    assert equal(folder, original, tmp_path / "out")
+
+
+def test_last_token_of_a_decoder_whose_tokenizer_pads_on_the_left(tmp_path):
+    """As Qwen3-Embedding, which is published as a language model."""
+    tiny_checkpoint.save(tmp_path / "encoder", "qwen3")
+    tokenizer = tiny_tokenizers.byte_level()
+    tokenizer.padding_side = "left"
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    parts = modules.Transformer(str(tmp_path / "encoder")), modules.Pooling(48, "lasttoken")
+    original = SentenceTransformer(modules=[*parts, modules.Normalize()], device="cpu")
+    original.save(str(tmp_path / "saved"))
+    assert equal(tmp_path / "saved", original, tmp_path / "out")
+
+
+LAYERS = {
+    "tanh": lambda: modules.Dense(48, 31),
+    "plain": lambda: modules.Dense(48, 31, bias=False, activation_function=torch.nn.Identity()),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("family", [("bert", "BertModel"), ("t5", "T5EncoderModel")], ids=lambda row: row[0])
+def test_dense_layers(family, kind, sentence_encoder, tmp_path):
+    parts = lambda: modules.Pooling(48, "mean"), LAYERS[kind], modules.Normalize
+    folder, original = sentence_encoder(*family, *parts)
+    assert equal(folder, original, tmp_path / "out")
+    vectors = txexport.load(tmp_path / "out", device="cpu").embed(TEXTS, normalize=False)
+    assert abs(np.linalg.norm(vectors, axis=1) - 1).max() > 0.01
+    assert txexport.verify(tmp_path / "out", cases="quick").ok
+
+
+@pytest.fixture(scope="module")
+def with_dense(sentence_encoder):
+    """A folder whose third module is a dense layer."""
+    return sentence_encoder("bert", "BertModel", lambda: modules.Pooling(48, "mean"), LAYERS["tanh"])[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"activation_function": "torch.nn.modules.activation.ReLU"}, "ReLU' is not supported"),
+        ({"use_residual": True}, "use_residual=True is not supported"),
+        ({"module_output_name": "other"}, "module_output_name='other' is not supported"),
+        ({"dropout": 0.1}, "dropout=0.1 is not supported"),
+    ],
+    ids=str,
+)
+def test_dense_layers_that_do_more_are_refused(setting, said, with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/config.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | setting))
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match=said):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+
+
+def test_dense_layers_without_weights_are_not_exported(with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/model.safetensors")
+    file.rename(file.with_name("pytorch_model.bin"))
+    with pytest.raises(CheckpointError, match=r"_Dense has no safetensors weights \(found pytorch_model.bin"):
+        txexport.export(folder, tmp_path / "out")
+    save_file({"weight": np.zeros((2, 3), np.float32)}, file)
+    with pytest.raises(CheckpointError, match=r"_Dense has no tensor linear\.weight"):
+        txexport.export(folder, tmp_path / "out")
+
+
+def test_dense_layers_of_another_width(with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    [file] = folder.glob("*_Dense/model.safetensors")
+    save_file({"linear.weight": np.zeros((31, 47), np.float32)}, file)
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match="a dense layer takes vectors of 47 numbers, and gets 48"):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+    (tmp_path / "out" / file.parent.name / "dense.npz").write_bytes(b"damaged")
+    with pytest.raises(BundleError, match=r"dense\.npz cannot be read as \.npz of arrays"):
+        txexport.load(tmp_path / "out", device="cpu", check=False).embed(TEXTS)
+
+
+def test_a_dense_layer_of_other_numbers_is_no_export(with_dense, tmp_path):
+    """The checkpoint has it in another form, so verify makes it again."""
+    out = tmp_path / "out"
+    txexport.export(with_dense, out)
+    assert txexport.verify(out, reference="twin", cases=["manifest and copied files"]).ok
+    [file] = out.glob("*_Dense/dense.npz")
+    arrays = dict(np.load(file))
+    np.savez(file, **arrays | {"bias": arrays["bias"] + 1})
+    [case] = txexport.verify(relist(out), reference="twin", cases=["manifest and copied files"]).failed
+    name = file.relative_to(out).as_posix()
+    assert case.exception.endswith(f"{name} is not the file that export makes of the checkpoint")
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 3, 2)], ids=["before pooling", "after normalising"])
+def test_modules_in_another_order_are_refused(order, with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    named = json.loads((folder / "modules.json").read_text())
+    named.append({"type": "sentence_transformers.models.Normalize", "path": ""})
+    (folder / "modules.json").write_text(json.dumps([named[place] for place in order]))
+    txexport.export(folder, tmp_path / "out")
+    with pytest.raises(BundleError, match=r"module Dense is not supported; expected .* in this order"):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)

@@ -1,0 +1,127 @@
+"""What an installation without an extra meets: a line that says which extra to install."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from txexport.errors import EXTRAS
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ENCODER = ROOT / "models/pretrained/code-tagger"
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def answer(missing: set[str], code: str, *arguments: object) -> subprocess.CompletedProcess:
+    """What Python says to `code` where the packages `missing` are not installed."""
+    command = [sys.executable, "-c", WITHOUT.format(names=missing) + code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+CAUGHT = "import txexport\ntry:\n    {}\nexcept txexport.TxexportError as error:\n    print(error)"
+
+
+@pytest.mark.parametrize(
+    ("missing", "statement", "said"),
+    [
+        (
+            "onnxruntime",
+            "txexport.load('out')",
+            "running a bundle needs onnxruntime, which is not installed; pip install 'txexport[cpu]'"
+            " (or 'txexport[gpu]')",
+        ),
+        (
+            "onnxruntime",
+            "import txexport.runtime.session",
+            "running a bundle needs onnxruntime, which is not installed; pip install 'txexport[cpu]'"
+            " (or 'txexport[gpu]')",
+        ),
+        (
+            "onnx",
+            "txexport.export('checkpoint', 'out')",
+            "export needs onnx, which is not installed; pip install 'txexport[export]'",
+        ),
+        (
+            "onnx_ir",
+            "txexport.export('checkpoint', 'out')",
+            "export needs onnx_ir, which is not installed; pip install 'txexport[export]'",
+        ),
+        (
+            "onnxscript",
+            "txexport.export('checkpoint', 'out')",
+            "export needs onnxscript, which is not installed; pip install 'txexport[export]'",
+        ),
+        (
+            "onnx",
+            "txexport.inspect('out')",
+            "inspect needs onnx, which is not installed; pip install 'txexport[export]'",
+        ),
+        (
+            "onnx",
+            "txexport.verify('out')",
+            "verify needs onnx, which is not installed; pip install 'txexport[export]'",
+        ),
+    ],
+)
+def test_function_says_which_extra_it_lacks(missing, statement, said):
+    result = answer({missing}, CAUGHT.format(statement))
+    assert (result.stdout, result.stderr) == (f"{said}\n", "")
+
+
+def test_verify_without_pytorch_says_which_extra_it_lacks(tmp_path):
+    code = CAUGHT.format("txexport.export(*sys.argv[1:]); txexport.verify(sys.argv[2])")
+    result = answer({"torch", "transformers"}, code, ENCODER, tmp_path / "out")
+    assert result.stdout == "verify needs torch, which is not installed; pip install 'txexport[verify]'\n"
+
+
+def test_missing_library_is_an_import_error():
+    code = "try:\n    import txexport.runtime\nexcept ImportError:\n    print('none')"
+    assert answer({"onnxruntime"}, code).stdout == "none\n"
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_command_says_which_extra_it_lacks(missing):
+    result = answer({missing}, "from txexport.__main__ import main\nmain()")
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"error: the command txexport needs {missing}, which is not installed; pip install 'txexport[cli]'\n"
+    )
+
+
+def test_command_runs_without_what_it_does_not_use():
+    result = answer(
+        {"onnx", "onnxruntime", "torch"}, "from txexport.__main__ import main\nmain()", "families"
+    )
+    assert result.returncode == 0
+    assert "text-generation" in result.stdout
+    result = answer({"onnxruntime"}, "from txexport.__main__ import main\nmain()", "embed", "out", "text")
+    assert result.returncode == 2
+    assert re.fullmatch(r"error: .*pip install 'txexport\[cpu\]'.*\n", result.stderr)
+
+
+def test_an_application_needs_two_libraries():
+    assert [re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]] == ["numpy", "tokenizers"]
+
+
+def test_no_extra_brings_two_of_onnxruntime():
+    """They are two distributions of one package: the second one breaks the first."""
+    extras = PROJECT["optional-dependencies"]
+    assert set(EXTRAS.values()) <= set(extras)
+    own = {name for name, lines in extras.items() if any(line.startswith("onnxruntime") for line in lines)}
+    assert own == {"cpu", "gpu"}
+    chosen = [line for lines in extras.values() for line in lines if line.startswith("txexport[")]
+    assert not any({"cpu", "gpu"} & set(re.findall(r"\w+", line)) for line in chosen)

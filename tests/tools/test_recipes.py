@@ -1,0 +1,233 @@
+"""The recipes of the shipped checkpoints: what they learn from, what is held out, and that they run."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+
+import _documentation
+import _library
+import _loop
+import _notices
+import completer
+import numpy as np
+import proofreader
+import pytest
+import reader
+import tagger
+import translator
+from _documentation import Sentence
+from helpers.project import ROOT
+from num2words import num2words
+
+import txexport
+
+RECIPES = ROOT / "tools/train"
+PRETRAINED = ROOT / "models/pretrained"
+
+
+def test_numbers_held_out_are_none_of_those_learned():
+    lines = (PRETRAINED / "number-translator/heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    drawn = translator.numbers(np.random.default_rng(5), 20_000)
+    learned = {num2words(number) for number in drawn if not translator.held_out(number)}
+    assert not learned & {json.loads(line)["english"] for line in lines}
+    assert len(learned) > 5000
+    assert 0.03 < np.mean([translator.held_out(number) for number in drawn if number >= 1000]) < 0.07
+    assert {number % 10 for number in drawn if translator.held_out(number)} == set(range(10))
+
+
+def test_every_number_of_digits_is_as_frequent():
+    digits = [len(str(number)) for number in translator.numbers(np.random.default_rng(5), 9000)]
+    assert max(abs(np.bincount(digits)[1:] - 1000)) < 5 * 1000**0.5
+
+
+def test_library_is_split_by_file():
+    names = list(_library.sources())
+    assert len(names) > 200
+    assert all(not name.startswith(("test/", "site-packages/")) for name in names)
+    share = np.mean([_loop.held_out(name) for name in names])
+    assert 0.02 < share < 0.09
+
+
+def test_trigram_knows_what_it_has_seen():
+    train = np.array([1, 2, 3, 4] * 50 + [7, 2, 3, 5])
+    windows = np.array([[1, 2, 3, 4], [1, 2, 3, 9]])
+    seen, unseen = np.exp(completer.trigram(train, windows))
+    assert seen[2] > 0.95
+    assert 0 < unseen[2] < 0.01
+    every = np.array([[1, 2, word] for word in range(completer.VOCAB)])
+    assert np.exp(completer.trigram(train, every)[:, 1]).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "code"),
+    [
+        ("If ``axis`` is None, see :func:`~numpy.sum`.", "If axis is None, see sum.", ["axis", "sum"]),
+        (
+            "Returns [`~utils.ModelOutput`] or `tuple`.",
+            "Returns ModelOutput or tuple.",
+            ["ModelOutput", "tuple"],
+        ),
+        ("See `the guide <https://a.b/c>`_ and [this](https://d.e).", "See the guide and this.", []),
+        ("An *optional* :term:`estimator`, **not** copied.", "An optional estimator, not copied.", []),
+        (
+            "Calls :meth:`the method <Model.fit>` of x * y * z.",
+            "Calls the method of x * y * z.",
+            ["the method"],
+        ),
+    ],
+)
+def test_markup_is_taken_out_and_code_kept_beside(said, text, code):
+    sentence = _documentation.unmark(said)
+    assert sentence.text == text
+    assert [text[start:end] for start, end in sentence.code] == code
+
+
+@pytest.mark.parametrize(
+    "said", ["The sum :math:`x + y`.", "A loose ` is here.", "Costs $n$ steps.", "See |this|_."]
+)
+def test_what_does_not_read_as_prose_is_left_out(said):
+    assert _documentation.unmark(said) is None
+
+
+DOCSTRING = """Fit the model to what was seen.
+
+Parameters
+----------
+alpha : float, default=1.0
+    How strong the penalty is. Must be positive.
+
+    More on this.
+names : list of str
+
+Example
+-------
+>>> Model(alpha=2).fit(seen)
+
+Args:
+    labels (`torch.LongTensor`, *optional*):
+        Which class each of the texts is of.
+    rate (int): how often `labels` are
+        looked at.
+"""
+
+
+def test_sentences_are_those_of_prose():
+    assert [sentence.text for sentence in _documentation.sentences(DOCSTRING)] == [
+        "Fit the model to what was seen.",
+        "How strong the penalty is.",
+        "Which class each of the texts is of.",
+    ]
+
+
+def test_documentation_held_out_is_nowhere_else(monkeypatch):
+    monkeypatch.setattr(_documentation, "LIBRARIES", ["networkx"])
+    kept, out = ([s.text for s in part] for part in _documentation.split())
+    assert len(kept) == len(set(kept)) > 3000
+    assert len(out) == len(set(out)) > 100
+    assert not set(kept) & set(out)
+
+
+def test_tags_say_which_words_are_code():
+    sentence = Sentence("Set n_jobs to a or b + 1.", ((4, 10), (14, 15), (19, 24)))
+    places = [match.span() for match in re.finditer(reader.WORD, sentence.text)]
+    found = tagger.tags(places, sentence.code)
+    assert found == [0, 1, 0, 1, 0, 1, 2, 2, 0]
+    assert tagger.spans(places, found) == sentence.code
+    assert tagger.f1([sentence], [((4, 10), (14, 18))]) == pytest.approx(
+        {"accuracy": 1 / 4, "precision": 1 / 2, "recall": 1 / 3, "f1": 2 / 5}
+    )
+
+
+def test_reader_s_words_are_numbered_by_the_alphabet():
+    """The trainer numbers them as a hash table of its own has it, another way in each run."""
+    texts = ["Where the axis is None, every_axis of x is summed.", "Sums are of the given dtype."]
+    tokenizer = reader.make_tokenizer(texts)
+    words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    assert words == reader.SPECIAL + sorted(words[len(reader.SPECIAL) :])
+    assert tokenizer.encode("every_axis of q").tokens[-2] == "[UNK]"
+
+
+def test_swapped_words_are_the_same_words():
+    text = "The first of the axes is left out."
+    for seed in range(20):
+        other = proofreader.swapped(text, np.random.default_rng(seed))
+        apart = [
+            i for i, pair in enumerate(zip(text.split(), other.split(), strict=True)) if len(set(pair)) > 1
+        ]
+        assert sorted(text.split()) == sorted(other.split())
+        assert len(apart) == 2
+        assert apart[1] == apart[0] + 1 < 7
+    assert proofreader.swapped("So it is.", np.random.default_rng(0)) == "So it is."
+
+
+def card(name: str) -> str:
+    return (PRETRAINED / name / "README.md").read_text(encoding="utf-8")
+
+
+def notice(name: str) -> str:
+    return (PRETRAINED / name / "NOTICE.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["code-tagger", "proofreader"])
+def test_sentences_go_along_with_the_licences_of_their_libraries(name):
+    lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    assert notice(name) == _notices.of_documentation(json.loads(line)["text"] for line in lines)
+    assert "Copyright (c) 2004-2025, NetworkX Developers" in notice(name)
+
+
+def test_passages_go_along_with_the_licence_of_python():
+    assert "Copyright (c) 2015-2021 MagicStack Inc." in notice("python-completer")
+    if f"with Python {platform.python_version()} " not in card("python-completer"):
+        pytest.skip("another Python than the recipe's, whose licence names other years")
+    assert notice("python-completer") == _notices.of_library()
+
+
+@pytest.mark.parametrize(
+    ("name", "examples"),
+    [
+        ("code-tagger", _loop.NOTICE),
+        ("proofreader", _loop.NOTICE),
+        ("python-completer", _loop.NOTICE),
+        ("number-translator", translator.EXAMPLES),
+    ],
+)
+def test_cards_say_what_the_licence_is(name, examples):
+    assert f"\n\n{_loop.licence(examples)}\n\n" in card(name)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A reader that the two fine-tunings may start from."""
+    folder = tmp_path_factory.mktemp("base") / "reader"
+    subprocess.run([sys.executable, str(RECIPES / "reader.py"), str(folder), "--steps", "5"], check=True)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader"])
+def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
+    """Whole, from a clean folder: a checkpoint that the library loads, and the same one after a kill."""
+    more = ["--steps", "40"]
+    if recipe in ("tagger", "proofreader"):
+        more += ["--base", str(request.getfixturevalue("base"))]
+
+    def command(folder):
+        return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), *more]
+
+    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
+    hurried = dict(os.environ, PYTHONPATH=str(RECIPES))
+    code = f"import _loop, {recipe}; _loop.SAVE_SECONDS = 0; {recipe}.main()"
+    killed = [sys.executable, "-c", code, str(tmp_path / "killed"), *more]
+    with subprocess.Popen(killed, stdout=subprocess.PIPE, env=hurried, text=True) as process:
+        while not (tmp_path / "killed.part/training.pt").exists():
+            assert process.poll() is None
+        process.kill()
+    assert not (tmp_path / "killed").exists()
+    subprocess.run(command(tmp_path / "killed"), check=True, capture_output=True)
+    one, two = (tmp_path / name / "model.safetensors" for name in ("whole", "killed"))
+    assert one.read_bytes() == two.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+    txexport.export(tmp_path / "whole", tmp_path / "bundle")

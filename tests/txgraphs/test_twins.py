@@ -1,0 +1,526 @@
+"""Each component alone: the graph function in ONNX Runtime against the PyTorch module, over every switch."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import txgraphs.activation
+import txgraphs.attention
+import txgraphs.block
+import txgraphs.dual_encoder
+import txgraphs.embedding
+import txgraphs.experts
+import txgraphs.feedforward
+import txgraphs.heads
+import txgraphs.linear
+import txgraphs.mask
+import txgraphs.norm
+import txgraphs.position
+import txgraphs.signal
+import txmodels.activation
+import txmodels.attention
+import txmodels.block
+import txmodels.dual_encoder
+import txmodels.embedding
+import txmodels.experts
+import txmodels.feedforward
+import txmodels.heads
+import txmodels.linear
+import txmodels.mask
+import txmodels.norm
+import txmodels.position
+import txmodels.signal
+from helpers.twins import ABSENT, check, integers, random, seeded
+
+from txexport.spec import (
+    Activation,
+    AlibiSpec,
+    AttentionSpec,
+    BlockSpec,
+    Cache,
+    EmbeddingSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    LogMelSpec,
+    NormKind,
+    NormPlacement,
+    NormSpec,
+    PatchSpec,
+    Pick,
+    PositionKind,
+    PositionSpec,
+    RelativeSpec,
+    RotarySpec,
+    parameters,
+)
+
+B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
+
+
+NORM = NormSpec(W, 1e-3)
+
+
+ROTARY = {
+    "whole": RotarySpec((1.0, 0.3, 0.01)),
+    "partial": RotarySpec((1.0, 0.3), scale=1.2),
+    "interleaved": RotarySpec((1.0, 0.3, 0.01), interleaved=True),
+}
+
+HEAD_NORM = NormSpec(H, 1e-3, NormKind.RMS)
+
+
+def attention_spec(heads: int = N, **switches) -> AttentionSpec:
+    return AttentionSpec(W, N, heads, H, **{"causal": True} | switches)
+
+
+ATTENTIONS = {
+    "plain": attention_spec(),
+    "grouped queries": attention_spec(2),
+    "one key head": attention_spec(1, scale=0.7),
+    "no bias": attention_spec(2, bias=False, output_bias=False),
+    "no output bias": attention_spec(output_bias=False),
+    "no input bias": attention_spec(bias=False, scale=1.0),
+    "rotary": attention_spec(2, rotary=ROTARY["whole"]),
+    "partly rotary": attention_spec(rotary=ROTARY["partial"]),
+    "interleaved rotary": attention_spec(rotary=ROTARY["interleaved"]),
+    "head norm": attention_spec(2, head_norm=HEAD_NORM),
+    "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
+    "window": attention_spec(2, window=3),
+    "whole": attention_spec(2, causal=False, unmasked=True),
+    "softcap": attention_spec(2, softcap=1.5),
+    "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
+    "biased": attention_spec(scale=1.0, has_position_bias=True, bias=False, output_bias=False),
+}
+CROSSING = ["whole", "plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
+
+
+def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
+    """`mask` in the form that `spec` takes it."""
+    if not spec.has_position_bias:
+        return mask
+    return txmodels.mask.biased_mask(random(B, N, *mask.shape[2:]), mask)
+
+
+def turns(spec: AttentionSpec):
+    """Cosines and sines for `spec`, or their absence."""
+    if spec.rotary is None:
+        return ABSENT, ABSENT
+    return txmodels.position.rotation(spec.rotary, integers(9, B, S))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(bias):
+    check(txmodels.linear.Linear(W, F, bias), txgraphs.linear.linear(bias), random(B, S, W))
+
+
+@pytest.mark.parametrize("kind", Activation)
+def test_activation(kind):
+    check(txmodels.activation.activation(kind), txgraphs.activation.activation(kind), 3 * random(B, S, W))
+
+
+@pytest.mark.parametrize(("kind", "bias"), [("layer", True), ("layer", False), ("rms", True)])
+@pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.5])
+def test_norm(eps, kind, bias):
+    spec = NormSpec(W, eps, NormKind(kind), bias)
+    check(txmodels.norm.Norm(spec), txgraphs.norm.norm(spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("start", [[0], [3], [0, 4, 2]])
+def test_positions(start):
+    found = check(
+        txmodels.position.positions, txgraphs.position.positions, integers(V, B, S), torch.tensor(start)
+    )
+    assert found[0].tolist() == [list(range(first, first + S)) for first in start]
+
+
+MASK = torch.tensor([[1] * 9, [0] * 4 + [1] * 5, [1, 0, 1, 1, 1, 1, 1, 0, 0]])
+
+
+@pytest.mark.parametrize("padding", [0, 7])
+def test_token_positions(padding):
+    ids = torch.tensor([[5, padding, 6, 9, padding], [padding, padding, 3, 4, 8]])
+    module = partial(txmodels.position.token_positions, padding)
+    found = check(module, txgraphs.position.token_positions(padding), ids)
+    assert found[0].tolist() == [[1, 0, 2, 3, 0], [0, 0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("length", [1, 5, 9])
+def test_padding_mask(length):
+    check(txmodels.mask.padding_mask, txgraphs.mask.padding_mask, MASK, integers(V, B, length))
+
+
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_near_mask(window):
+    module = partial(txmodels.mask.near_mask, window)
+    order = torch.arange(9)[None]
+    found = check(module, txgraphs.mask.near_mask(window), MASK, integers(V, 3, 9), order)[0]
+    assert found[0, 0].sum(axis=1).tolist() == [
+        min(i, window - 1) + min(8 - i, window - 1) + 1 for i in range(9)
+    ]
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 20])
+@pytest.mark.parametrize("length", [1, 5, 9])
+def test_causal_mask(length, window):
+    module = partial(txmodels.mask.causal_mask, window)
+    check(module, txgraphs.mask.causal_mask(window), MASK, integers(V, B, length), MASK.cumsum(1))
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 20])
+def test_cache_mask(window):
+    module = partial(txmodels.mask.cache_mask, window)
+    arguments = torch.tensor([2, 0, 7]), random(B, 2, C, H), integers(V, B, S)
+    found = check(module, txgraphs.mask.cache_mask(window), *arguments)[0]
+    assert found.sum(axis=3)[:, 0].tolist() == [
+        [min(window or C, n + s + 1) for s in range(S)] for n in (2, 0, 7)
+    ]
+
+
+def test_biased_mask():
+    check(txmodels.mask.biased_mask, txgraphs.mask.biased_mask, random(B, N, S, S), random(B, 1, S, S) > 0)
+
+
+RELATIVE = [RelativeSpec(8, 20, False), RelativeSpec(8, 20, True), RelativeSpec(32, 128, True)]
+
+
+@pytest.mark.parametrize("spec", RELATIVE, ids=str)
+def test_relative_bias(spec):
+    module = txmodels.position.RelativeBias(spec, N)
+    for rows in (B, 1):
+        arguments = integers(200, B, S), integers(200, rows, 9)
+        check(module, txgraphs.position.relative_bias(spec), *arguments)
+
+
+def test_alibi():
+    spec = AlibiSpec((0.5, 0.25, 0.06, 0.01))
+    for rows in (B, 1):
+        arguments = integers(200, B, S), integers(200, rows, 9)
+        check(partial(txmodels.position.alibi, spec), txgraphs.position.alibi(spec), *arguments)
+
+
+@pytest.mark.parametrize("kind", ROTARY)
+def test_rotation(kind):
+    module = partial(txmodels.position.rotation, ROTARY[kind])
+    check(module, txgraphs.position.rotation(ROTARY[kind]), integers(1000, B, S))
+
+
+@pytest.mark.parametrize("factored", [None, 10])
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 3.5])
+@pytest.mark.parametrize("segments", [0, 1, 2])
+@pytest.mark.parametrize(
+    "position",
+    [
+        PositionSpec(PositionKind.LEARNED, 20, 2),
+        PositionSpec(PositionKind.LEARNED, 20),
+        PositionSpec(PositionKind.NONE),
+    ],
+)
+def test_embedding(position, segments, scale, normed, factored):
+    norm = NormSpec(factored or W, 1e-3) if normed else None
+    spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored)
+    ids, places = integers(V, B, S), torch.arange(S)[None]
+    types = integers(2, B, S) if segments > 1 else ABSENT
+    module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    check(module, function, ids, places, types, ABSENT)
+
+
+@pytest.mark.parametrize(("dropped", "masked"), [(9, False), (9, True), (None, True)])
+def test_token_dropout(dropped, masked):
+    spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=dropped, masked=masked)
+    ids = torch.tensor([[9, 4, 5, 9, 7], [1, 2, 3, 4, 5], [8, 9, 9, 1, 2]])
+    mask = torch.tensor([[1, 1, 1, 1, 0], [1] * 5, [0, 0, 1, 1, 1]])
+    module, function = txmodels.embedding.Embedding(spec), txgraphs.embedding.embedding(spec)
+    check(module, function, ids, torch.arange(S)[None], ABSENT, mask)
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention(name):
+    spec = ATTENTIONS[name]
+    mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
+    mask[1, 0, 2] = False  # a query that sees nothing
+    mask = ABSENT if spec.unmasked else mask
+    module, function = txmodels.attention.Attention(spec), txgraphs.attention.attention(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
+    check(module, function, random(B, S, W), carried(spec, mask), *turns(spec))
+
+
+CACHED = [name for name, spec in ATTENTIONS.items() if spec.causal]
+
+
+@pytest.mark.parametrize("past", [0, P])
+@pytest.mark.parametrize("name", CACHED)
+def test_dynamic_attention(name, past):
+    spec = ATTENTIONS[name]
+    shape = (B, spec.num_kv_heads, past, H)
+    mask = torch.rand(B, 1, S, past + S, generator=torch.Generator().manual_seed(3)) < 0.6
+    mask = carried(spec, mask)
+    arguments = (random(B, S, W), mask, *turns(spec), ABSENT, random(*shape), random(*shape) + 1)
+    module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC)
+    check(module, txgraphs.attention.cached_attention(spec, Cache.DYNAMIC), *arguments)
+
+
+@pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
+@pytest.mark.parametrize("name", CACHED)
+def test_static_attention(name, lengths):
+    spec = ATTENTIONS[name]
+    shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
+    caches = random(*shape) + 3, random(*shape) + 4
+    mask = ABSENT
+    if not spec.maskless_static:
+        mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
+    arguments = (random(B, S, W), mask, *turns(spec), filled, *caches)
+    module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
+    check(module, txgraphs.attention.cached_attention(spec, Cache.STATIC), *arguments)
+
+
+def test_static_and_dynamic_attention_agree():
+    spec = attention_spec(2)
+    static = seeded(txmodels.attention.CachedAttention(spec, Cache.STATIC))
+    dynamic = seeded(txmodels.attention.CachedAttention(spec, Cache.DYNAMIC))
+    x, k, v = random(B, S, W), random(B, 2, P, H), random(B, 2, P, H) + 1
+    buffers = [torch.cat([past, random(B, 2, C - P, H) + 5], dim=2) for past in (k, v)]
+    causal = torch.arange(P + S) <= torch.arange(P, P + S)[:, None]
+    with torch.no_grad():
+        y, _, _ = static(x, None, None, None, torch.full((B,), P), *buffers)
+        expected, _, _ = dynamic(x, causal.expand(B, 1, S, P + S), None, None, None, k, v)
+    assert (y - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_cross_attention(name):
+    spec = ATTENTIONS[name]
+    encoded = random(B, E, W)
+    keys = txmodels.attention.CrossKeyValue(spec)
+    k, v = check(keys, txgraphs.attention.cross_key_value(spec), encoded)
+    mask = (
+        ABSENT
+        if spec.unmasked
+        else (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
+    )
+    arguments = (random(B, S, W), mask, torch.from_numpy(k), torch.from_numpy(v))
+    check(txmodels.attention.CrossAttention(spec), txgraphs.attention.cross_attention(spec), *arguments)
+
+
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.SILU])
+def test_feed_forward(kind, bias, gated):
+    spec = FeedForwardSpec(W, F, kind, bias, gated)
+    check(txmodels.feedforward.FeedForward(spec), txgraphs.feedforward.feed_forward(spec), random(B, S, W))
+
+
+def block_spec(attention: str, placement: NormPlacement, cross: bool = False, **switches) -> BlockSpec:
+    spec = ATTENTIONS[attention]
+    gated = spec.rotary is not None
+    return BlockSpec(
+        spec,
+        FeedForwardSpec(W, F, Activation.GELU, spec.bias, gated),
+        NormSpec(W, 1e-3, NormKind.RMS if gated else NormKind.LAYER),
+        placement,
+        attention_spec(N, causal=False) if cross else None,
+        **switches,
+    )
+
+
+BLOCKS = ["plain", "no bias", "rotary after head norm"]
+
+
+SWITCHES = [(kind, {}) for kind in NormPlacement] + [
+    ("pre", {"skip_attention_norm": True}),
+    ("pre", {"layer_scale": True}),
+    ("sandwich", {"layer_scale": True}),
+]
+
+
+@pytest.mark.parametrize("attention", BLOCKS)
+@pytest.mark.parametrize(("placement", "switches"), SWITCHES)
+def test_encoder_block(placement, switches, attention):
+    spec = block_spec(attention, NormPlacement(placement), **switches)
+    module, function = txmodels.block.EncoderBlock(spec), txgraphs.block.encoder_block(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
+    mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
+    check(module, function, random(B, S, W), mask, *turns(spec.attention))
+
+
+CROSSABLE = [
+    (kind, cross)
+    for kind in NormPlacement
+    for cross in (False, True)
+    if kind not in ("parallel", "sandwich") or not cross
+]
+
+
+@pytest.mark.parametrize("cache", Cache)
+@pytest.mark.parametrize("attention", BLOCKS)
+@pytest.mark.parametrize(("placement", "cross"), CROSSABLE)
+def test_decoder_block(placement, attention, cache, cross):
+    spec = block_spec(attention, placement, cross)
+    module, function = txmodels.block.DecoderBlock(spec, cache), txgraphs.block.decoder_block(spec, cache)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
+    static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
+    size = C if static else P
+    past = random(B, heads, size, H), random(B, heads, size, H) + 1
+    mask = ABSENT if static else torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
+    lengths = torch.tensor([2, 0, 7]) if static else ABSENT
+    crossed = (torch.ones(B, 1, S, E, dtype=torch.bool), random(B, N, E, H), random(B, N, E, H) + 1)
+    arguments = (random(B, S, W), mask, *turns(spec.attention), lengths, *past)
+    check(module, function, *arguments, *(crossed if cross else (ABSENT,) * 3))
+
+
+EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=True), 5, 2)
+
+
+def test_router():
+    module = txmodels.experts.Router(EXPERTS)
+    check(module, txgraphs.experts.router(EXPERTS), random(B, S, W))
+
+
+@pytest.mark.parametrize("chosen", ["some", "none", "all"])
+def test_expert(chosen):
+    """An expert that no token takes must not fail either."""
+    others = {"some": [0, 1, 2, 3, 4], "none": [0, 1, 2, 4], "all": [3]}[chosen]
+    choice = torch.tensor(others)[integers(len(others), B * S, 2)]
+    choice[:, 1] = (choice[:, 0] + 1) % 3 if chosen != "all" else 0
+    arguments = random(B * S, W), random(B, S, W), random(B * S, 2), choice, torch.tensor([3])
+    found = check(txmodels.experts.Expert(EXPERTS), txgraphs.experts.expert(EXPERTS), *arguments)
+    same = np.isclose(found[0], arguments[0].numpy()).all(axis=1)
+    assert same.tolist() == [3 not in row for row in choice.tolist()]
+
+
+def test_pooler():
+    check(txmodels.heads.Pooler(W), txgraphs.heads.pooler(), random(B, S, W))
+
+
+@pytest.mark.parametrize("size", [W, 10])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_masked_lm_head(tied, bias, size):
+    spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
+    module = txmodels.heads.MaskedLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.masked_lm_head(spec), random(B, S, W), random(V, size))
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_causal_lm_head(tied, bias, indexed):
+    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3 if bias else 1.0, softcap=None if tied else 2.0)
+    picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
+    module = txmodels.heads.CausalLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.causal_lm_head(spec, indexed), random(B, S, W), picks, random(V, W))
+
+
+ZERO = torch.tensor([0])
+PATCHES = [
+    PatchSpec(W, (12, 19), 4, tokens=tokens, bias=bias, norm=NORM if bias else None)
+    for tokens, bias in ((0, True), (1, False), (2, True))
+]
+
+
+@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens")
+def test_patch_embedding(spec):
+    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    found = check(module, function, random(B, *spec.shape))
+    assert found[0].shape == (B, spec.length, W)
+
+
+@pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
+def test_patch_embedding_of_any_size(size):
+    spec = PatchSpec(W, (12, 19), 4, any_size=True)
+    module, function = txmodels.signal.PatchEmbedding(spec), txgraphs.signal.patch_embedding(spec)
+    found = check(module, function, random(B, spec.channels, *size))
+    assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
+
+
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
+def test_sound_embedding(kind):
+    spec = LogMelSpec(W, 7, 11, kind)
+    module, function = txmodels.signal.SoundEmbedding(spec), txgraphs.signal.sound_embedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    found = check(module, function, random(B, *spec.shape))
+    assert found[0].shape == (B, 11, W)
+
+
+PICKS = {
+    "first": (None, [0, 0, 0]),
+    "last": (9, [2, 0, 4]),
+    "last_eos": (9, [4, 4, 2]),
+    "first_eos": (5, [2, 0, 0]),
+    "argmax_id": (None, [0, 0, 0]),
+    "mean": (None, None),
+    "first_and_mean": (None, None),
+}
+
+
+@pytest.mark.parametrize("kind", PICKS)
+def test_pick(kind):
+    token, places = PICKS[kind]
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    x, mask = random(B, S, W), (ids != 9).long().index_fill(1, ZERO, 1)
+    module = partial(txmodels.heads.pick, Pick(kind), token)
+    found = check(module, txgraphs.heads.pick(Pick(kind), token), x, ids, mask)[0]
+    if places is not None:
+        assert np.array_equal(found, x[torch.arange(B), torch.tensor(places)].numpy())
+
+
+def test_unit():
+    found = check(txmodels.dual_encoder.unit, txgraphs.dual_encoder.unit, random(B, W))
+    assert np.allclose(np.linalg.norm(found[0], axis=1), 1)
+
+
+def test_similarity():
+    check(txmodels.dual_encoder.Similarity(), txgraphs.dual_encoder.similarity, random(B, W), random(5, W))
+
+
+LABELS = {"tied": False, "labels": 7}
+
+
+TRANSFORMS: list[dict] = [
+    {},
+    {"activation": Activation.TANH},
+    {"activation": Activation.RELU, "dense_bias": False, "norm": NormSpec(W, 1e-3, bias=False)},
+]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize(("pick", "padding"), [("first", None), ("mean", None), ("last", None), ("last", 9)])
+def test_sequence_head(pick, padding, transform, bias):
+    spec = HeadSpec(
+        HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), pad_token_id=padding, **transform, **LABELS
+    )
+    module = txmodels.heads.SequenceHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    check(
+        module,
+        txgraphs.heads.sequence_head(spec),
+        random(B, S, W),
+        ids,
+        (ids != 9).long().index_fill(1, ZERO, 1),
+    )
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_token_head(transform, bias):
+    spec = HeadSpec(HeadKind.TOKENS, bias=bias, **transform, **LABELS)
+    module = txmodels.heads.TokenHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.token_head(spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_span_head(bias):
+    spec = HeadSpec(HeadKind.SPANS, tied=False, bias=bias, labels=2)
+    module = txmodels.heads.SpanHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    check(module, txgraphs.heads.span_head(spec), random(B, S, W))

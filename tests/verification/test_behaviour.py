@@ -1,0 +1,146 @@
+"""What verify says beside the tensors: labels, ranks, directions, tokens of greedy search and of beams."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from helpers.bundle_edits import tamper
+from helpers.reports import SCHEMA, valid
+from safetensors.numpy import load_file, save_file
+
+from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
+from txexport.exporter import export
+from txexport.runtime.generation import kv_cache
+from txexport.runtime.loaded_bundle import open_bundle
+from txexport.verification import CaseReport, TensorCheck, verify
+from txexport.verification.agreement import Behaviour, behaviour
+from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.cases.graph_runner import runner_of
+from txexport.verification.cases.seeded import greedy_cases
+from txexport.verification.judgement import judge
+from txexport.verification.references.originals import Twin
+
+BEAMS = "beams, two rows"
+
+
+def test_choices_are_counted_and_ties_told_apart():
+    truth = np.array([[1.0, 3.0, 2.0], [0.5, 0.500004, 0.1], [4.0, 1.0, 0.0]])
+    found = np.array([[1.0, 3.0, 2.0], [0.500001, 0.5, 0.1], [0.9, 1.0, 0.0]])
+    said = behaviour("logits", [(found, truth)], 1e-5)
+    assert said == Behaviour(chosen=3, equal=1, ties=1, ranked=9, places=5)
+    assert said.summary == "1 of 3 choices equal and 1 ties, 5 of 9 best ranks"
+    assert not said.ok
+    assert behaviour("logits", [(found[:2], truth[:2])], 1e-5).ok
+    assert not behaviour("logits", [(found[:2], truth[:2])], 1e-6).ok
+
+
+def test_only_the_best_ten_are_ranked():
+    truth = np.arange(50.0)[None]
+    found = truth.copy()
+    found[0, :40] = found[0, 39::-1]
+    said = behaviour("start_logits", [(found, truth)], 1e-5)
+    assert (said.ranked, said.places) == (10, 10)
+
+
+def test_smallest_cosine_counts():
+    truth = np.array([[[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
+    found = np.array([[[5.0, 0.0], [2.0, 2.0], [0.0, 0.0]]])
+    said = behaviour("last_hidden_state", [(truth, truth), (found, truth)], 1e-5)
+    assert said.cosine == pytest.approx(2**-0.5)
+    assert (said.chosen, said.ok) == (0, True)
+    assert behaviour("text_embeds", [(np.full((1, 2), np.nan), truth[0, :1])], 1e-5).cosine == -1
+
+
+def test_caches_and_single_scores_say_nothing():
+    array = np.ones((2, 3, 4, 5))
+    assert behaviour("present.0.key", [(array, array)], 1e-5) is None
+    assert behaviour("logits", [(np.ones((3, 1)), np.ones((3, 1)))], 1e-5) is None
+    assert behaviour("logits", [(np.ones((3, 2)), np.ones((2, 2)))], 1e-5) is None
+
+
+def test_another_choice_is_a_failure_though_the_numbers_are_near():
+    check = TensorCheck("logits", 3, 1e-6, 1e-5, behaviour=Behaviour(chosen=2, equal=1))
+    case = CaseReport("c", "twin", [TensorCheck("y", 3, 5e-6, 1e-5), check])
+    assert not case.ok
+    assert case.summary == "logits: 1 of 2 choices equal"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kind"), [("gpt2", "static"), ("llama", "dynamic"), ("bart", "static")]
+)
+def test_beams_are_equal_to_both_originals(model_type, kind, bundle_of):
+    report = verify(bundle_of(model_type, kind), cases=[BEAMS])
+    assert report.ok
+    assert report.references == ["twin", "transformers"]
+    for case in report.cases:
+        tokens = case.checks[1]
+        assert (tokens.output, tokens.elements, tokens.error) == ("beam tokens", 8, 0.0)
+        assert tokens.behaviour == Behaviour(chosen=8, equal=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner"), [("static", kv_cache.StaticCache), ("dynamic", kv_cache.DynamicCache)]
+)
+def test_beams_over_caches_that_do_not_follow_them_are_caught(kind, owner, bundle_of, monkeypatch):
+    monkeypatch.setattr(owner, "reorder", lambda self, rows: None)
+    report = verify(bundle_of("gpt2", kind), reference="twin", cases=[BEAMS])
+    assert not report.ok
+    assert [check.output for check in report.failed[0].checks if not check.ok][:1] == ["beam scores"]
+
+
+def test_beams_of_another_model_are_caught(bundle_of, tmp_path):
+    folder = shutil.copytree(bundle_of("gpt2", "static"), tmp_path / "bundle")
+    tamper(folder, "decoder.layers.1.feed_forward.up.weight", lambda numbers: numbers * 1.05)
+    [case] = verify(folder, reference="twin", cases=[BEAMS]).failed
+    assert {check.output for check in case.checks if not check.ok} >= {"beam scores"}
+
+
+class Noisy:
+    """A reference with rounding of its own."""
+
+    def __init__(self, twin: Twin, size: float):
+        self.twin, self.size, self.random = twin, size, np.random.default_rng(0)
+
+    def decode(self, tokens, source):
+        found = self.twin.decode(tokens, source)
+        noise = self.random.normal(size=found["logits"].shape)
+        return found | {"logits": found["logits"] + self.size * noise}
+
+
+def test_beams_through_a_tie_are_no_failure(checkpoint_of, tmp_path):
+    """Words that the model cannot tell apart: which of two goes on is a matter of rounding."""
+    shutil.copytree(checkpoint_of("gpt2"), tmp_path / "twins")
+    weights = load_file(tmp_path / "twins" / "model.safetensors")
+    words = weights["transformer.wte.weight"]
+    words[1:310:2] = words[0:309:2]
+    save_file(weights, tmp_path / "twins" / "model.safetensors", {"format": "pt"})
+    export(tmp_path / "twins", tmp_path / "out")
+    runner, checkpoint = runner_of(open_bundle(tmp_path / "out")), Checkpoint(tmp_path / "twins")
+    twin = Twin(checkpoint, families.resolve(checkpoint, None))
+    [case] = greedy_cases(311, 40, None)
+    _, check = judge(run_beams, runner, Noisy(twin, 1e-7), case, 1e-5)
+    assert check.ok
+    assert check.behaviour.ties > 0
+    _, check = judge(run_beams, runner, twin, case, 1e-5)
+    assert check.ok
+
+
+def test_reports_show_it(bundle_of, tmp_path):
+    files = [tmp_path / f"report{suffix}" for suffix in (".json", ".md", ".html")]
+    arguments = ["verify", str(bundle_of("gpt2")), "--reference", "twin", "--case", BEAMS]
+    arguments += ["--case", "one token, then steps", "--case", "greedy, three ragged rows"]
+    result = CliRunner().invoke(main, arguments + [x for f in files for x in ("--report", str(f))])
+    assert result.exit_code == 0
+    lines = ["logits: 4 of 4 choices equal, 40 of 40 best ranks", "tokens: 36 of 36 choices equal"]
+    lines.append("beam tokens: 8 of 8 choices equal")
+    values = json.loads(files[0].read_text())
+    valid(values, SCHEMA)
+    assert values["cases"][0]["checks"][0]["behaviour"]["equal"] == 4
+    for line in lines:
+        assert line in result.output
+        assert line in files[1].read_text()
+        assert line.split(": ")[1] in files[2].read_text()

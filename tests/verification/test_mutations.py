@@ -1,0 +1,106 @@
+"""verify catches what an export can get wrong: graphs changed on purpose, in several families."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from helpers.mutation_table import MUTATIONS
+
+from txexport import bundle, verify
+from txexport.spec import ModelSpec
+from txexport.spec.serialization import from_dict
+from txexport.verification.cases.plan import QUICK, plan, select
+
+pytestmark = pytest.mark.usefixtures("short_cases")
+IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
+
+
+@pytest.fixture(scope="module")
+def copies(bundle_of, tmp_path_factory):
+    """A function from a family, a kind of cache and a graph to a copy of its bundle, and the true graph."""
+    made: dict[tuple, tuple[Path, bytes]] = {}
+
+    def get(family: str, cache: str | None, file: str) -> tuple[Path, bytes]:
+        key = (family, cache, file)
+        if key not in made:
+            folder = tmp_path_factory.mktemp("copy") / family
+            shutil.copytree(bundle_of(family, cache), folder)
+            made[key] = folder, (folder / file).read_bytes()
+        return made[key]
+
+    return get
+
+
+def missed(folder: Path, cases: str) -> list[str]:
+    """The references by which a changed graph is not seen to run, and to run wrongly.
+
+    That it is not the exported one would be enough, so that is left out: cases must catch it by themselves.
+    """
+    failed = [
+        case
+        for case in verify(folder, cases=cases, allow_edited=True).failed
+        if case.reference != "checkpoint"
+    ]
+    wrong = {case.reference for case in failed if case.exception is None}
+    return [reference for reference in ("twin", "transformers") if reference not in wrong]
+
+
+@pytest.mark.parametrize(("family", "cache", "role", "mutate"), MUTATIONS, ids=IDS)
+def test_changed_mathematics_is_caught(family, cache, role, mutate, copies):
+    file = f"{role}.onnx"
+    folder, good = copies(family, cache, file)
+    model = onnx.load_model_from_string(good)
+    mutate(model)
+    assert model.SerializeToString() != good
+    try:
+        onnx.save(model, folder / file)
+        assert missed(folder, "quick") == []
+    finally:
+        (folder / file).write_bytes(good)
+
+
+def test_mutations_are_many(capsys):
+    assert len(set(IDS)) == len(IDS)
+    kinds, families = {mutate for *_, mutate in MUTATIONS}, {family for family, *_ in MUTATIONS}
+    with capsys.disabled():
+        print(f"\n{len(MUTATIONS)} mutations, {len(kinds)} kinds, {len(families)} families")
+    assert len(kinds) >= 40
+    assert len(MUTATIONS) >= 80
+
+
+def flat(value) -> list:
+    """A case's arrays, lists and numbers, to be compared."""
+    if isinstance(value, np.ndarray):
+        return [value.shape, value.dtype.name, value.tobytes()]
+    if hasattr(value, "__dict__"):
+        return flat([*vars(value).values()])
+    return [flat(part) for part in value] if isinstance(value, list | tuple) else [value]
+
+
+@pytest.mark.parametrize(("family", "cache"), sorted({row[:2] for row in MUTATIONS}, key=str))
+def test_full_holds_every_quick_case_as_it_is(family, cache, bundle_of):
+    """So what the quick cases catch, the full ones do."""
+    manifest = bundle.read(bundle_of(family, cache))
+    spec = from_dict(ModelSpec, manifest.spec)
+    quick, full = (plan(spec, static=manifest.cache == "static") for _ in range(2))
+    chosen = select(quick, "quick")
+    assert chosen <= select(full, "full")
+    assert chosen <= QUICK
+    for one, other in zip(quick, full, strict=True):
+        assert (one.name, one.run, flat(one.case)) == (other.name, other.run, flat(other.case))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", pytest.param("bart", marks=pytest.mark.slow)])
+def test_full_cases_catch_it_too(family, copies):
+    _, cache, role, mutate = next(row for row in MUTATIONS if row[0] == family)
+    folder, good = copies(family, cache, f"{role}.onnx")
+    model = onnx.load_model_from_string(good)
+    mutate(model)
+    try:
+        onnx.save(model, folder / f"{role}.onnx")
+        assert missed(folder, "full") == []
+    finally:
+        (folder / f"{role}.onnx").write_bytes(good)
+    assert verify(folder).ok

@@ -1,0 +1,48 @@
+"""What the files of a bundle say beside its graphs, each read when it is first asked for."""
+
+from functools import cached_property
+from pathlib import Path
+
+from txexport.bundle import read_json
+from txexport.runtime.generation.config import GenerationConfig, read_generation_config
+from txexport.runtime.preprocessing.audio import Audio
+from txexport.runtime.preprocessing.images import Images
+from txexport.runtime.preprocessing.text import Text
+from txexport.runtime.tasks.pooling import Pooling, read_pooling
+
+
+class BundleFiles:
+    """The tokenizer, preprocessing and settings in a bundle's folder. Raises BundleError for damaged ones."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @cached_property
+    def text(self) -> Text:
+        """The tokenizer. Raises BundleError where the bundle has none."""
+        return Text(self.folder)
+
+    @cached_property
+    def images(self) -> Images:
+        """What makes pixel values of images, as the checkpoint's preprocessor file says."""
+        return Images(self.folder)
+
+    @cached_property
+    def audio(self) -> Audio:
+        """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
+        return Audio(self.folder)
+
+    @cached_property
+    def config(self) -> dict:
+        """The checkpoint's config.json."""
+        return read_json(self.folder / "config.json")
+
+    @cached_property
+    def generation_config(self) -> GenerationConfig:
+        """What the checkpoint's files say of generation."""
+        return read_generation_config(self.folder)
+
+    @cached_property
+    def pooling(self) -> Pooling | None:
+        """What the checkpoint's sentence-transformers files say; None where it has none."""
+        return read_pooling(self.folder)

@@ -1,0 +1,1 @@
+"""What computes graphs: a file an engine."""

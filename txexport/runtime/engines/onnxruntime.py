@@ -1,0 +1,145 @@
+"""ONNX Runtime as what computes a graph, on the devices that it has here."""
+
+import contextlib
+import ctypes
+import io
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from txexport.bundle import Port
+from txexport.errors import BundleError, InputError, first_line, shown
+from txexport.runtime.session import Bound, Session
+
+FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
+
+THREADS = 1024  # at most, of one operator
+CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
+
+
+class OnnxRuntime:
+    """A session of ONNX Runtime as an Engine."""
+
+    def __init__(self, session: ort.InferenceSession):
+        self.session = session
+        self.inputs = [_port(argument) for argument in session.get_inputs()]
+        self.outputs = [_port(argument) for argument in session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See Engine."""
+        return dict(zip((port.name for port in self.outputs), self.session.run(None, feeds), strict=True))
+
+    def bind(
+        self,
+        inputs: Mapping[str, ort.OrtValue],
+        outputs: Mapping[str, ort.OrtValue],
+        wanted: Sequence[str],
+        memory: str,
+    ) -> Bound:
+        """See Engine."""
+        binding = self.session.io_binding()
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in outputs.items():
+            binding.bind_ortvalue_output(name, value)
+
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
+            for name, array in feeds.items():
+                binding.bind_cpu_input(name, array)
+            for name in wanted:
+                binding.bind_output(name, memory)
+            self.session.run_with_iobinding(binding)
+            return dict(zip(wanted, binding.get_outputs()[len(outputs) :], strict=True))
+
+        return run
+
+
+def _port(argument: ort.NodeArg) -> Port:
+    """An input or output as a manifest lists it."""
+    kind = argument.type.removeprefix("tensor(").removesuffix(")")
+    return Port(argument.name, kind, ["" if dim is None else dim for dim in argument.shape])
+
+
+def open_session(path: Path, device: str, threads: int | None, *, optimize: bool = True) -> Session:
+    """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
+
+    Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    if threads is not None:
+        if not 0 <= threads <= THREADS:
+            raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
+        options.intra_op_num_threads = int(threads)
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    device = _known(device)
+    provider = devices()[device]
+    # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
+    wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
+    try:
+        session = ort.InferenceSession(path, options, providers=wanted if provider == CPU else [*wanted, CPU])
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+    if provider not in session.get_providers():
+        needs = f"{provider} here"
+        if device == "cuda":
+            needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
+        raise InputError(f"ONNX Runtime cannot start {needs}")
+    return Session(OnnxRuntime(session), device)
+
+
+def cuda_present() -> bool:
+    """Tell whether ONNX Runtime was built for CUDA and a driver with a device answers."""
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        return False
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        count = ctypes.c_int(0)
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except OSError:
+        return False
+
+
+def devices() -> dict[str, str]:
+    """The execution providers of this ONNX Runtime, by name: "cpu", "cuda", "openvino" and so on."""
+    return {name.removesuffix(SUFFIX).lower(): name for name in reversed(ort.get_available_providers())}
+
+
+def _known(device: str) -> str:
+    """The device as `devices` names it. Raises InputError for one that is not there."""
+    name = device.lower().removesuffix(SUFFIX.lower())
+    if name not in devices():
+        raise InputError(f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}")
+    return name
+
+
+def open_sessions(
+    files: Mapping[str, Path], device: str | None, threads: int | None, *, optimize: bool = True
+) -> tuple[str, dict[str, Session]]:
+    """The device, and a session a file by role, as `open_session` makes them.
+
+    `device` is one of `devices()`, which may be spelt as ONNX Runtime spells it; None is "cuda" where a
+    driver answers and ONNX Runtime can start it, and else "cpu"; a driver without libraries is a warning.
+    """
+    name = None if device is None else _known(device)
+
+    def opened(device: str) -> tuple[str, dict[str, Session]]:
+        return device, {
+            role: open_session(path, device, threads, optimize=optimize) for role, path in files.items()
+        }
+
+    if name in ("cuda", "tensorrt") or (name is None and cuda_present()):
+        # Loads the libraries that PyTorch's or NVIDIA's wheels bring; what it misses, it prints.
+        with contextlib.redirect_stdout(io.StringIO()):
+            ort.preload_dlls()
+    if name is None and cuda_present():
+        try:
+            return opened("cuda")
+        except InputError as error:
+            warnings.warn(f"running on the CPU: {error}", stacklevel=5)
+    return opened(name or "cpu")

@@ -1,0 +1,39 @@
+"""Prompts as what a model reads: token ids of texts, spectrograms of sounds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing import chat
+from txexport.runtime.preprocessing.chat import Messages
+from txexport.runtime.preprocessing.languages import in_language, language_token
+from txexport.runtime.preprocessing.text import as_texts, tokenizing
+
+Prompts: TypeAlias = str | Path | np.ndarray | Sequence
+
+
+def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
+    """Rows of ids for texts in `language`, or spectrograms for sounds; and whether there was one alone."""
+    if bundle.is_speech:
+        single = isinstance(prompts, str | Path | np.ndarray)
+        return list(bundle.files.audio.features(prompts)), single
+    text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
+    encodings, single = text.encode(texts), isinstance(prompts, str)
+    if language is not None:
+        return in_language(text, encodings, language), single
+    return [encoding.ids for encoding in encodings], single
+
+
+def chat_input_ids(bundle: LoadedBundle, messages: Messages) -> list[list[int]]:
+    """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
+    text = chat.prompt(bundle.folder, messages)
+    with tokenizing():
+        return [bundle.files.text.tokenizer.encode(text, add_special_tokens=False).ids]
+
+
+def target_option(bundle: LoadedBundle, language: str | None) -> dict[str, int]:
+    """The option that makes a translator write a language."""
+    return {} if language is None else {"forced_bos_token_id": language_token(bundle.files.text, language)}

@@ -1,0 +1,76 @@
+"""Requests in batches under a budget of tokens, answered in the order of their rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from txexport.progress import Progress
+from txexport.runtime.batches import together
+from txexport.runtime.generation import generation
+from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
+from txexport.runtime.generation.search import Generated
+
+CACHE_TOKENS = 8192  # of a batch; on a CPU more rows at once are hardly faster, and its cache takes memory
+
+
+def run(
+    request: GenerationRequest, batch_tokens: int = CACHE_TOKENS, progress: Progress | None = None
+) -> tuple[list[Generated], Iterator[list[tuple[int, int]]]]:
+    """The results, `num_return_sequences` a row, and what fills them batch by batch: iterate it to its end.
+
+    It yields after every step the places of results that got a token, and the tokens; of beams, all at once.
+    Every result draws numbers of its own, by the seed and its place, whatever the batches are. Raises
+    InputError for rows or a budget that cannot be.
+    """
+    request = checked(request)
+    results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
+    return results, _steps(request, results, _batches(request, batch_tokens), progress)
+
+
+def finished(
+    request: GenerationRequest, batch_tokens: int = CACHE_TOKENS, progress: Progress | None = None
+) -> list[Generated]:
+    """The results of `run` when all its steps are done."""
+    results, steps = run(request, batch_tokens, progress)
+    for _ in steps:
+        pass
+    return results
+
+
+def _steps(
+    request: GenerationRequest,
+    results: Sequence[Generated],
+    batches: Sequence[Sequence[int]],
+    progress: Progress | None,
+) -> Iterator[list[tuple[int, int]]]:
+    config, copies, done = request.config, request.config.num_return_sequences, 0
+    entropy = np.random.SeedSequence(config.seed).entropy
+    for batch in batches:
+        places = [row * copies + copy for row in batch for copy in range(copies)]
+        mine = encoded(replace(request, inputs=[request.inputs[row] for row in batch]))
+        rngs: list[np.random.Generator] = []
+        if config.do_sample:
+            drawing = batch if config.num_beams > 1 else places
+            rngs = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in drawing]
+        for step in generation.run(mine, [results[place] for place in places], rngs):
+            yield [(places[place], token) for place, token in step]
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(request.inputs))
+
+
+def _batches(request: GenerationRequest, batch_tokens: int) -> list[list[int]]:
+    """Which rows run together: each costs the tokens that its caches may hold, with those of the encoder."""
+    bundle, config = request.bundle, request.config
+    copies = max(config.num_beams, config.num_return_sequences)
+    if bundle.is_speech:
+        lengths = [bundle.manifest.spec["encoder"]["embedding"]["length"]] * len(request.inputs)
+    else:
+        lengths = [len(row) for row in request.inputs]
+    costs = []
+    for length in lengths:
+        prompt = 1 if bundle.has_encoder else length
+        new = generation.new_tokens(prompt, config, request.limit, request.strict)
+        costs.append((length + new) * copies)
+    return list(together(lengths, costs, batch_tokens))

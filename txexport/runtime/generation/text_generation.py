@@ -1,0 +1,67 @@
+"""New text for prompts: what Model's methods of these names do."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from txexport.progress import Progress
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
+from txexport.runtime.generation.requests import LogitsProcessor, request_of
+from txexport.runtime.generation.scheduler import CACHE_TOKENS
+from txexport.runtime.generation.search import Generated
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.chat import Messages
+from txexport.runtime.preprocessing.languages import refuse_languages
+from txexport.runtime.tasks import speech_recognition
+
+
+def generate(
+    bundle: LoadedBundle,
+    prompts: Prompts,
+    *,
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    **options: Any,
+) -> str | list[str] | list[list[str]]:
+    """The new text for a prompt, or for each of several; `options` are those of `generate_with_scores`."""
+    if bundle.is_speech:
+        refuse_languages(src_lang, tgt_lang)
+        return speech_recognition.transcribe(bundle, prompts, **options)
+    inputs, single = inputs_of(bundle, prompts, src_lang)
+    options |= target_option(bundle, tgt_lang)
+    texts = bundle.files.text.decode(generate_ids(bundle, inputs, **options))
+    copies = len(texts) // max(1, len(inputs))
+    if copies > 1:
+        grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
+        return grouped[0] if single else grouped
+    return texts[0] if single else texts
+
+
+def generate_ids(
+    bundle: LoadedBundle, input_ids: Sequence[Sequence[int] | np.ndarray], **options: Any
+) -> list[list[int]]:
+    """The new token ids for rows of ids; `options` are those of `generate_with_scores`."""
+    return [result.tokens for result in generate_with_scores(bundle, input_ids, **options)]
+
+
+def generate_with_scores(
+    bundle: LoadedBundle,
+    input_ids: Sequence[Sequence[int] | np.ndarray],
+    *,
+    logits_processor: LogitsProcessor | None = None,
+    log_probs: bool = False,
+    batch_tokens: int = CACHE_TOKENS,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Generated]:
+    """The new token ids for rows of ids, with the scores of beams, or the tokens' log-probabilities."""
+    request = replace(request_of(bundle, input_ids, logits_processor, options), log_probs=log_probs)
+    return scheduler.finished(request, batch_tokens, progress)
+
+
+def chat(bundle: LoadedBundle, messages: Messages, **options: Any) -> str:
+    """The answer to a conversation; `options` are those of `generate_with_scores`."""
+    return bundle.files.text.decode(generate_ids(bundle, chat_input_ids(bundle, messages), **options))[0]

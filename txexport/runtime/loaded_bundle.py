@@ -1,0 +1,90 @@
+"""A bundle whose graphs are open: what tasks, generation and verification run."""
+
+from pathlib import Path
+
+import numpy as np
+
+from txexport import bundle
+from txexport.errors import InputError, shown
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.engines.onnxruntime import open_sessions
+from txexport.runtime.session import Session
+
+
+class LoadedBundle:
+    """The graphs of a bundle by role on one device, and its `files`."""
+
+    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
+        self.folder, self.manifest, self.device = folder, manifest, device
+        self.files = BundleFiles(folder)
+        self._sessions: dict[str, Session] | None = sessions
+
+    def __repr__(self) -> str:
+        return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
+
+    def close(self) -> None:
+        """Give back the memory of graphs and weights."""
+        self._sessions = None
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The graphs by role. Raises InputError once the bundle is closed."""
+        if self._sessions is None:
+            raise InputError(f"{self} is closed; load it again")
+        return self._sessions
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether generation begins with an encoder."""
+        return "encoder_model" in self.sessions
+
+    @property
+    def is_speech(self) -> bool:
+        """Whether generation begins with sounds."""
+        return self.has_encoder and "input_features" in self.sessions["encoder_model"].inputs
+
+    @property
+    def decoder(self) -> Session:
+        """The graph that gives the logits of new tokens."""
+        return self.sessions["decoder_model" if self.has_encoder else "model"]
+
+    def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Outputs by name of the graph of a role for inputs by name. Errors as `Model.run`."""
+        if graph is None and len(self.sessions) > 1:
+            raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
+        role = next(iter(self.sessions)) if graph is None else graph
+        if not isinstance(role, str) or role not in self.sessions:
+            raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
+        session = self.sessions[role]
+        fitted = session.fit(inputs)
+        ids = fitted.get("input_ids")
+        limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
+        if ids is not None and role != "decoder_model" and ids.ndim == 2:
+            check_length(ids.shape[1], limit)
+        if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocab_size(role)):
+            raise InputError(f"input 'input_ids' has {most}, expected 0 to {words - 1}")
+        return session.run_fitted(fitted)
+
+    def vocab_size(self, role: str) -> int:
+        """The number of token ids that a graph knows."""
+        spec = self.manifest.spec
+        alone = "encoder" if "encoder" in spec else "decoder"
+        stack = alone if role == "model" else role.removesuffix("_model")
+        return spec[stack]["embedding"]["vocab_size"]
+
+
+def open_bundle(
+    folder: Path, *, device: str | None = None, threads: int | None = None, check: bool = True
+) -> LoadedBundle:
+    """The bundle in `folder` with its graphs open. Arguments and errors as `load`."""
+    manifest = bundle.read(folder)
+    if check:
+        bundle.check(folder, manifest)
+    files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
+    return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
+
+
+def check_length(length: int, limit: int | None) -> None:
+    """Raise InputError for an input of more tokens than `limit`."""
+    if limit is not None and length > limit:
+        raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
