@@ -4,13 +4,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
+from helpers.project import ROOT
 
 from txexport.errors import EXTRAS
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ENCODER = ROOT / "models/pretrained/code-tagger"
 

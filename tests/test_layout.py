@@ -36,22 +36,25 @@ ALLOWED = {
     "txexport/progress.py": "",
     "txexport/swap.py": "",
     "txexport/arguments.py": "numpy paths",
-    "txexport/bundle.py": "arguments paths spec swap",
+    "txexport/bundle.py": "arguments contracts paths spec swap",
+    "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/spec": "",
+    "txexport/contracts": "spec",
     "txexport/checkpoints": "numpy tokenizers transformers paths spec",
-    "txexport/families": "numpy checkpoints spec",
-    "models/txmodels": "torch spec",
+    "txexport/families": "numpy checkpoints spec tasks",
+    "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoints families spec",
-    "graphs/txgraphs": "onnxscript onnx_ir spec",
+    "graphs/txgraphs": "onnxscript onnx_ir contracts spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints families progress spec swap"
+        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints contracts families progress spec swap tasks"
     ),
-    "txexport/inspection": "onnx rich arguments bundle checkpoints families spec",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle paths progress",
+    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families spec",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts paths progress tasks",
     "txexport/verification": (
         "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints exporter families inspection paths printable runtime spec"
+        "arguments bundle checkpoints contracts exporter families inspection paths printable runtime spec "
+        "tasks"
     ),
     "txexport/cli": "click numpy rich bundle exporter families inspection printable runtime verification",
 }
@@ -95,6 +98,25 @@ def test_imports_follow_the_design(area):
     assert files(area)
     for path in files(area):
         assert imports(path) <= set(ALLOWED[area].split()), path
+
+
+def spelt(path: Path) -> set[str]:
+    """Every text that a file's code spells; its docstrings are none."""
+    tree = ast.parse(path.read_text())
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
+    return {node.value for node in constants if isinstance(node.value, str)}
+
+
+def test_contracts_alone_spell_the_names_of_keys_and_values_and_of_graphs_files():
+    roots = ("txexport", "models", "graphs", "examples", "tools/train", "tools/bench")
+    for path in (path for root in roots for path in (ROOT / root).rglob("*.py")):
+        if path.is_relative_to(ROOT / "txexport/contracts"):
+            continue
+        for text in spelt(path):
+            assert not re.match(r"(past_key_values|present)\.", text), (path, text)
+            assert not re.fullmatch(r"\w*model(_merged)?\.onnx", text), (path, text)
+            assert text not in {"cache_lengths", "logits_indices", "encoder_hidden_states"}, (path, text)
 
 
 def test_every_file_is_in_an_area():

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from txexport.arguments import check_fields
+from txexport.contracts import Port, roles
+from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, stays_inside
-from txexport.spec import DualEncoderSpec, EncoderDecoderSpec, ModelSpec
+from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
 
@@ -29,15 +31,6 @@ MODULE = re.compile(r"[0-9]+_\w+")  # a folder of sentence-transformers' modules
 # What model hubs and systems put beside, and nothing reads.
 UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
 DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or output of a graph; a string in `shape` is a symbolic dimension, "" one without a name."""
-
-    name: str
-    dtype: str
-    shape: list[int | str]
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,7 @@ class Manifest:
 
 def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
     """Whether a graph takes token ids."""
-    return any(port.name == "input_ids" for graph in graphs.values() for port in graph.inputs)
+    return any(port.name == INPUT_IDS for graph in graphs.values() for port in graph.inputs)
 
 
 def read_json(path: Path, missing: dict | list | None = None):
@@ -251,7 +244,7 @@ def read_manifest(folder: Path) -> Manifest:
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
         for key, names, expected in (
-            ("graphs", graphs, _roles(spec)),
+            ("graphs", graphs, roles.of(spec)),
             ("limits", manifest.limits, limits(spec)),
         ):
             if set(names) != set(expected):
@@ -260,15 +253,6 @@ def read_manifest(folder: Path) -> Manifest:
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
-
-
-def _roles(spec: ModelSpec) -> set[str]:
-    """The graphs that a model has."""
-    if isinstance(spec, DualEncoderSpec):
-        return {"text_model", "vision_model", "similarity_model"}
-    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        return {"encoder_model", "decoder_model"}
-    return {"model"}
 
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:

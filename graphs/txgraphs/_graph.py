@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
+from txexport.contracts import Port, Signature
 from txgraphs import DOMAIN, OPSET
 from txgraphs._lowering import IR_VERSIONS, lower
 
@@ -20,6 +21,7 @@ class Graph:
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[OnnxFunction, str] = {}
         self._labels: Counter[str] = Counter()
+        self._promised: dict[str, Port] = {}
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """A graph input; a string in `shape` is a symbolic dimension."""
@@ -32,6 +34,17 @@ class Graph:
         value.name, value.type, value.shape = name, ir.TensorType(dtype), ir.Shape(shape)
         self.graph.outputs.append(value)
         return value
+
+    def declare(self, signature: Signature) -> dict[str, ir.Value]:
+        """Make the inputs that a contract says, by name; its outputs are then promised."""
+        self._promised = {port.name: port for port in signature.outputs}
+        return {port.name: self.input(port.name, _dtype(port), port.shape) for port in signature.inputs}
+
+    def add_outputs(self, values: Mapping[str, ir.Value]) -> None:
+        """Make each value the output of its name that the contract says."""
+        for name, value in values.items():
+            port = self._promised.pop(name)
+            self.output(value, name, _dtype(port), port.shape)
 
     def constant(self, name: str, numbers: list[int]) -> ir.Value:
         """A vector of int64."""
@@ -101,6 +114,7 @@ class Graph:
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
         """The finished model in operators of `opset`, each function in it once."""
+        assert not self._promised, f"no output {', '.join(self._promised)}"
         self.graph.opset_imports[""] = opset
         return ir.Model(
             self.graph,
@@ -109,6 +123,10 @@ class Graph:
             producer_version=producer_version,
             functions=lower(map(_copy, self.functions.values()), opset),
         )
+
+
+def _dtype(port: Port) -> ir.DataType:
+    return ir.DataType[port.dtype.upper()]
 
 
 def _text(function: ir.Function) -> bytes:

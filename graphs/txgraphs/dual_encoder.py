@@ -1,17 +1,14 @@
 """Two encoders whose vectors of texts and images are compared."""
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 from onnxscript import script
 
+from txexport.contracts import Signature, names
 from txexport.spec import DualEncoderSpec, Pick
 from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.heads import pick
 from txgraphs.linear import linear
-
-Tensors = Mapping[str, ir.TensorProtocol]
 
 
 @script(domain, default_opset=op)
@@ -47,12 +44,10 @@ def image_vectors(graph: Graph, x: ir.Value) -> ir.Value:
     return graph.call(unit, graph.call(linear(False), picked, under="vision_projection"), name="vision.unit")
 
 
-def similarity_model(spec: DualEncoderSpec, tensors: Tensors) -> Graph:
+def similarity_model(graph: Graph, signature: Signature) -> None:
     """text_embeds (T,size), image_embeds (I,size) -> logits_per_text (T,I), logits_per_image (I,T)."""
-    graph, number = Graph("similarity_model", tensors), ir.DataType.FLOAT
-    texts = graph.input("text_embeds", number, ("text_batch_size", spec.size))
-    images = graph.input("image_embeds", number, ("image_batch_size", spec.size))
-    per_text, per_image = graph.call(similarity, texts, images, under="similarity")
-    graph.output(per_text, "logits_per_text", number, ("text_batch_size", "image_batch_size"))
-    graph.output(per_image, "logits_per_image", number, ("image_batch_size", "text_batch_size"))
-    return graph
+    vectors = graph.declare(signature)
+    per_text, per_image = graph.call(
+        similarity, vectors[names.TEXT_EMBEDS], vectors[names.IMAGE_EMBEDS], under="similarity"
+    )
+    graph.add_outputs({names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image})

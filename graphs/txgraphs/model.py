@@ -5,6 +5,7 @@ from typing import assert_never
 
 import onnx_ir as ir
 
+from txexport.contracts import ONE_PASS, Signature, cache_names, names, of_cache, roles
 from txexport.spec import (
     AttentionSpec,
     Cache,
@@ -14,7 +15,6 @@ from txexport.spec import (
     EncoderSpec,
     HeadKind,
     ModelSpec,
-    PatchSpec,
     SignalStackSpec,
 )
 from txexport.spec.parameters import word_matrix
@@ -24,77 +24,69 @@ from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.stack import decoder, encoder, signal_encoder
 
-INT, FLOAT = ir.DataType.INT64, ir.DataType.FLOAT
-TOKENS = ("batch_size", "sequence_length")
-SOURCE = ("batch_size", "encoder_sequence_length")
-
 Tensors = Mapping[str, ir.TensorProtocol]
+Signatures = Mapping[str, Signature]
+Values = dict[str, ir.Value]
 
 
 def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     """The graphs of a model by role, with weights taken from `tensors` by parameter name."""
+    contract = of_cache(cache) if spec.generates else ONE_PASS
+    signatures = contract.graphs(spec)
     match spec:
         case EncoderSpec():
-            return {"model": encoder_model(spec, tensors)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
         case DecoderSpec():
-            return {"model": decoder_model(spec, cache, tensors)}
+            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, tensors)}
         case EncoderDecoderSpec() if not spec.generates:
-            return {"model": encoder_model(spec, tensors)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
         case EncoderDecoderSpec():
             return {
-                "encoder_model": encoder_model(spec, tensors),
-                "decoder_model": decoder_model(spec, cache, tensors),
+                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, tensors),
+                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, tensors),
             }
         case DualEncoderSpec():
-            return dual_encoder_models(spec, tensors)
+            return dual_encoder_models(spec, signatures, tensors)
         case _:
             assert_never(spec)
 
 
-def dual_encoder_models(spec: DualEncoderSpec, tensors: Tensors) -> dict[str, Graph]:
+def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, tensors: Tensors) -> dict[str, Graph]:
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
-    text, vision = Graph("text_model", tensors), Graph("vision_model", tensors)
-    inputs = {name: text.input(name, INT, TOKENS) for name in ("input_ids", "attention_mask")}
+    text, vision, both = (Graph(role, tensors) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
+    inputs = text.declare(signatures[roles.TEXT])
     x = encoder(spec.text, text, inputs, "text.embedding.word.weight", "text")
-    vectors = text_vectors(spec, text, x, (inputs["input_ids"], inputs["attention_mask"]))
-    text.output(vectors, "text_embeds", FLOAT, ("batch_size", spec.size))
-    name, sizes = spec.vision.embedding.input
-    x = signal_encoder(spec.vision, vision, vision.input(name, FLOAT, ("batch_size", *sizes)), "vision")
-    vision.output(image_vectors(vision, x), "image_embeds", FLOAT, ("batch_size", spec.size))
-    return {
-        "text_model": text,
-        "vision_model": vision,
-        "similarity_model": similarity_model(spec, tensors),
-    }
+    vectors = text_vectors(spec, text, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
+    text.add_outputs({names.TEXT_EMBEDS: vectors})
+    (pixels,) = vision.declare(signatures[roles.VISION]).values()
+    x = signal_encoder(spec.vision, vision, pixels, "vision")
+    vision.add_outputs({names.IMAGE_EMBEDS: image_vectors(vision, x)})
+    similarity_model(both, signatures[roles.SIMILARITY])
+    return {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: both}
 
 
-def encoder_model(spec: EncoderSpec | EncoderDecoderSpec, tensors: Tensors) -> Graph:
+def encoder_model(
+    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, tensors: Tensors
+) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
-    graph = Graph("encoder_model" if spec.generates else "model", tensors)
+    graph = Graph(role, tensors)
+    inputs = graph.declare(signatures[role])
     if isinstance(spec.encoder, SignalStackSpec):
-        name, sizes = spec.encoder.embedding.input
-        x = signal_encoder(spec.encoder, graph, graph.input(name, FLOAT, ("batch_size", *sizes)))
-        free = isinstance(spec.encoder.embedding, PatchSpec) and spec.encoder.embedding.any_size
-        length = "sequence_length" if free else spec.encoder.embedding.length
-        _head_outputs(spec, graph, x, "", ("batch_size", length), {}, None)
+        (signal,) = inputs.values()
+        x = signal_encoder(spec.encoder, graph, signal)
+        _head_outputs(spec, graph, x, "", {}, None)
     else:
-        names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (
-            spec.encoder.embedding.type_vocab_size > 1
-        )
-        names += ["global_attention_mask"] * spec.encoder.global_tokens
-        shape, word = SOURCE if spec.generates else TOKENS, word_matrix(spec, "encoder")
+        word, choices = word_matrix(spec, "encoder"), None
         if spec.head.kind == HeadKind.CHOICES:
-            inputs, choices = _choices(graph, names)
-        else:
-            inputs, choices = {name: graph.input(name, INT, shape) for name in names}, None
+            inputs, choices = _choices(graph, inputs)
         x = encoder(spec.encoder, graph, inputs, word)
         match spec:
             case EncoderDecoderSpec(decoder_start_token_id=int(start)):
                 x = _read_again(spec, start, graph, x, inputs)
-        _head_outputs(spec, graph, x, word, shape, inputs, choices)
+        _head_outputs(spec, graph, x, word, inputs, choices)
     if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        for layer, (crossed, pair) in enumerate(_cross(spec, graph, x)):
-            _cache_outputs(graph, crossed, pair, f"present.{layer}.encoder", _source_length(spec))
+        for layer, (_, pair) in enumerate(_cross(spec, graph, x)):
+            graph.add_outputs(dict(zip(cache_names.present(layer, cache_names.ENCODER), pair, strict=True)))
     return graph
 
 
@@ -113,13 +105,13 @@ def _read_again(
     spec: EncoderDecoderSpec, start: int, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
-    op, input_ids = graph.builder.op, inputs["input_ids"]
+    op, input_ids = graph.builder.op, inputs[names.INPUT_IDS]
     batch = op.Shape(input_ids, start=0, end=1)
     first = op.Expand(graph.constant("first", [start]), op.Concat(batch, [1], axis=0))  # (B, 1)
     before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
     again = {
-        "input_ids": op.Concat(first, before, axis=1),
-        "encoder_attention_mask": inputs["attention_mask"],
+        names.INPUT_IDS: op.Concat(first, before, axis=1),
+        names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
     }
     past = []
     for block in spec.decoder.layers:
@@ -130,21 +122,13 @@ def _read_again(
     return x
 
 
-def _source_length(spec: EncoderDecoderSpec) -> str | int:
-    """How many vectors an encoder gives its decoder: of a sound always as many."""
-    encoder = spec.encoder
-    return encoder.embedding.length if isinstance(encoder, SignalStackSpec) else "encoder_sequence_length"
-
-
-def _choices(graph: Graph, names: list[str]) -> tuple[dict[str, ir.Value], ir.Value]:
-    """Inputs (B,C,S), each as rows (B*C,S), and the shape (B,C) of their scores."""
-    op, inputs = graph.builder.op, {}
-    shape = ("batch_size", "num_choices", "sequence_length")
-    for name in names:
-        given = graph.input(name, INT, shape)
+def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
+    """Inputs (B,C,S) as rows (B*C,S), and the shape (B,C) of their scores."""
+    op, rows = graph.builder.op, {}
+    for name, given in inputs.items():
         length = op.Shape(given, start=2, end=3)
-        inputs[name] = op.Reshape(given, op.Concat([-1], length, axis=0))  # (B*C, S)
-    return inputs, op.Shape(graph.graph.inputs[0], start=0, end=2)
+        rows[name] = op.Reshape(given, op.Concat([-1], length, axis=0))  # (B*C, S)
+    return rows, op.Shape(inputs[names.INPUT_IDS], start=0, end=2)
 
 
 def _head_outputs(
@@ -152,101 +136,70 @@ def _head_outputs(
     graph: Graph,
     x: ir.Value,
     word: str,
-    shape: tuple[str, str | int],
-    inputs: dict[str, ir.Value],
+    inputs: Values,
     choices: ir.Value | None,
 ) -> None:
-    """What an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
-    head, batch, op = spec.head, shape[0], graph.builder.op
-    tokens = inputs.get("input_ids"), inputs.get("attention_mask")
+    """Give what an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
+    head, op = spec.head, graph.builder.op
+    tokens = inputs.get(names.INPUT_IDS), inputs.get(names.ATTENTION_MASK)
     match head.kind:
         case HeadKind.MASKED_LM:
             logits = graph.call(masked_lm_head(head), x, graph.weight(word), under="head")
             second = spec.next_sentence if isinstance(spec, EncoderSpec) else None
-            name = "logits" if second is None else "prediction_logits"
-            graph.output(logits, name, FLOAT, (*shape, spec.vocab_size))
+            graph.add_outputs({names.LOGITS if second is None else names.PREDICTION_LOGITS: logits})
             if second is not None:
                 pair = graph.call(sequence_head(second), x, *tokens, under="next_sentence")
-                graph.output(pair, "seq_relationship_logits", FLOAT, (batch, second.labels))
+                graph.add_outputs({names.SEQ_RELATIONSHIP_LOGITS: pair})
         case HeadKind.SEQUENCE:
             logits = graph.call(sequence_head(head), x, *tokens, under="head")
-            if isinstance(spec, EncoderSpec) and spec.distilled:
-                logits = _distilled(spec, graph, x, logits)
-            graph.output(logits, "logits", FLOAT, (batch, head.labels))
+            distilled = isinstance(spec, EncoderSpec) and spec.distilled
+            graph.add_outputs(_distilled(spec, graph, x, logits) if distilled else {names.LOGITS: logits})
         case HeadKind.CHOICES:
             scores = graph.call(sequence_head(head), x, *tokens, under="head")  # (B*C, 1)
-            graph.output(op.Reshape(scores, choices), "logits", FLOAT, (batch, "num_choices"))
+            graph.add_outputs({names.LOGITS: op.Reshape(scores, choices)})
         case HeadKind.TOKENS:
-            logits = graph.call(token_head(head), x, under="head")
-            graph.output(logits, "logits", FLOAT, (*shape, head.labels))
+            graph.add_outputs({names.LOGITS: graph.call(token_head(head), x, under="head")})
         case HeadKind.SPANS:
             start_logits, end_logits = graph.call(span_head(head), x, under="head")
-            graph.output(start_logits, "start_logits", FLOAT, shape)
-            graph.output(end_logits, "end_logits", FLOAT, shape)
+            graph.add_outputs({names.START_LOGITS: start_logits, names.END_LOGITS: end_logits})
         case HeadKind.NONE | HeadKind.CAUSAL_LM:  # the latter is the decoder's
-            width = spec.encoder.hidden_size
-            graph.output(x, "last_hidden_state", FLOAT, (*shape, width))
+            graph.add_outputs({names.LAST_HIDDEN_STATE: x})
             if isinstance(spec, EncoderSpec) and spec.pooler:
-                pooled = graph.call(pooler(), x, under="pooler")
-                graph.output(pooled, "pooler_output", FLOAT, (batch, width))
+                graph.add_outputs({names.POOLER_OUTPUT: graph.call(pooler(), x, under="pooler")})
         case _:
             assert_never(head.kind)
 
 
-def _distilled(spec: EncoderSpec, graph: Graph, x: ir.Value, first: ir.Value) -> ir.Value:
-    """The average of the first token's scores (B,labels) and the second's, both of which come out too."""
-    op, shape = graph.builder.op, ("batch_size", spec.head.labels)
+def _distilled(spec: EncoderSpec | EncoderDecoderSpec, graph: Graph, x: ir.Value, first: ir.Value) -> Values:
+    """The average of the first token's scores (B,labels) and the second's, and both of them."""
+    op = graph.builder.op
     rest = op.Slice(x, [1], op.Shape(x, start=1, end=2), [1])  # (B, S - 1, W)
     second = graph.call(sequence_head(spec.head), rest, None, None, under="distilled")
     logits = op.Div(op.Add(first, second), op.CastLike(graph.constant("two", [2]), first))
-    graph.output(first, "cls_logits", FLOAT, shape)
-    graph.output(second, "distillation_logits", FLOAT, shape)
-    return logits
+    return {names.CLS_LOGITS: first, names.DISTILLATION_LOGITS: second, names.LOGITS: logits}
 
 
-def decoder_model(spec: DecoderSpec | EncoderDecoderSpec, cache: Cache, tensors: Tensors) -> Graph:
+def decoder_model(
+    spec: DecoderSpec | EncoderDecoderSpec, cache: Cache, role: str, signatures: Signatures, tensors: Tensors
+) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
-    static, crossed = cache == Cache.STATIC, isinstance(spec, EncoderDecoderSpec)
-    graph = Graph("decoder_model" if crossed else "model", tensors)
-    inputs = {"input_ids": graph.input("input_ids", INT, TOKENS)}
-    if static:
-        inputs["cache_lengths"] = graph.input("cache_lengths", INT, TOKENS[:1])
-        inputs["logits_indices"] = graph.input("logits_indices", INT, ("batch_size", "logits_length"))
-    elif not crossed:
-        inputs["attention_mask"] = graph.input("attention_mask", INT, ("batch_size", "total_sequence_length"))
-        inputs["position_ids"] = graph.input("position_ids", INT, TOKENS)
-    source = _source_length(spec) if isinstance(spec, EncoderDecoderSpec) else 0
-    if isinstance(source, str):  # a sound has no padding
-        inputs["encoder_attention_mask"] = graph.input("encoder_attention_mask", INT, SOURCE)
-    own = ".decoder" if crossed else ""
-    before, after = ("capacity",) * 2 if static else ("past_sequence_length", "total_sequence_length")
+    graph = Graph(role, tensors)
+    inputs = graph.declare(signatures[role])
+    part = cache_names.DECODER if isinstance(spec, EncoderDecoderSpec) else None
     past, cross = [], []
     for layer, block in enumerate(spec.decoder.layers):
-        past.append(_cache_inputs(graph, block.dense, f"past_key_values.{layer}{own}", before))
+        past.append(_pair(inputs, cache_names.past(layer, part)))
         if block.cross_attention is not None:
-            name = f"past_key_values.{layer}.encoder"
-            cross.append(_cache_inputs(graph, block.cross_attention, name, source))
+            cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
     word = word_matrix(spec, "decoder")
     x, present = decoder(spec.decoder, cache, graph, inputs, word, past, cross or None)
-    head = causal_lm_head(spec.head, static)
-    logits = graph.call(head, x, inputs.get("logits_indices"), graph.weight(word), under="head")
-    length = "logits_length" if static else "sequence_length"
-    graph.output(logits, "logits", FLOAT, ("batch_size", length, spec.vocab_size))
-    for layer, (block, pair) in enumerate(zip(spec.decoder.layers, present, strict=True)):
-        _cache_outputs(graph, block.dense, pair, f"present.{layer}{own}", after)
+    head, picked = causal_lm_head(spec.head, cache == Cache.STATIC), inputs.get(names.LOGITS_INDICES)
+    graph.add_outputs({names.LOGITS: graph.call(head, x, picked, graph.weight(word), under="head")})
+    for layer, pair in enumerate(present):
+        graph.add_outputs(dict(zip(cache_names.present(layer, part), pair, strict=True)))
     return graph
 
 
-def _cache_inputs(
-    graph: Graph, spec: AttentionSpec, name: str, length: str | int
-) -> tuple[ir.Value, ir.Value]:
-    shape = ("batch_size", spec.num_kv_heads, length, spec.head_dim)
-    return graph.input(f"{name}.key", FLOAT, shape), graph.input(f"{name}.value", FLOAT, shape)
-
-
-def _cache_outputs(
-    graph: Graph, spec: AttentionSpec, pair: tuple[ir.Value, ir.Value], name: str, length: str | int
-) -> None:
-    shape = ("batch_size", spec.num_kv_heads, length, spec.head_dim)
-    for value, kind in zip(pair, ("key", "value"), strict=True):
-        graph.output(value, f"{name}.{kind}", FLOAT, shape)
+def _pair(inputs: Values, pair: tuple[str, str]) -> tuple[ir.Value, ir.Value]:
+    key, value = pair
+    return inputs[key], inputs[value]

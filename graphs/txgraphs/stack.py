@@ -4,6 +4,7 @@ from typing import assert_never
 
 import onnx_ir as ir
 
+from txexport.contracts import names
 from txexport.spec import (
     AlibiSpec,
     BlockSpec,
@@ -33,7 +34,7 @@ def encoder(
     spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], word: str, stack: str = "encoder"
 ) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
-    input_ids, attention_mask = inputs["input_ids"], inputs["attention_mask"]
+    input_ids, attention_mask = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
     op, padding = graph.builder.op, spec.embedding.position.pad_token_id
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
@@ -91,11 +92,11 @@ def decoder(
     cross: KeyValues | None,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
-    input_ids, cache_lengths = inputs["input_ids"], inputs.get("cache_lengths")
+    input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs.get(names.CACHE_LENGTHS)
     places, masks = _over_cache(spec, cache, graph, inputs, past)
     cross_mask = None
-    if "encoder_attention_mask" in inputs:
-        source = inputs["encoder_attention_mask"]
+    if names.ENCODER_ATTENTION_MASK in inputs:
+        source = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, source, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places)
     x = _embed(spec, graph, "decoder", word, places, inputs)
@@ -122,10 +123,10 @@ def _over_cache(
     spec: TextStackSpec, cache: Cache, graph: Graph, inputs: dict[str, ir.Value], past: KeyValues
 ) -> tuple[ir.Value, dict[int | None, ir.Value]]:
     """Positions of new tokens (B,S), and by window, where a layer needs one, the mask over the cache."""
-    input_ids, op = inputs["input_ids"], graph.builder.op
+    input_ids, op = inputs[names.INPUT_IDS], graph.builder.op
     masks: dict[int | None, ir.Value] = {}
     if cache == Cache.STATIC:
-        cache_lengths, buffer = inputs["cache_lengths"], past[0][0]
+        cache_lengths, buffer = inputs[names.CACHE_LENGTHS], past[0][0]
         places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
         slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(buffer, start=2, end=3)), 1), [0])  # (1, C)
         for window in _windows(spec, masked=True):
@@ -134,7 +135,7 @@ def _over_cache(
             )  # (B, 1, S, C)
             masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
         return places, masks
-    attention_mask, given = inputs.get("attention_mask"), inputs.get("position_ids")
+    attention_mask, given = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
     length = op.Shape(past[0][0], start=2, end=3)  # P
     if attention_mask is None:
         attention_mask = _ones(graph, input_ids, length)
@@ -166,10 +167,10 @@ def _embed(
     spec: TextStackSpec, graph: Graph, stack: str, word: str, places: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
     """The embedding call; its word matrix may be another stack's."""
-    segments = inputs.get("token_type_ids")
+    segments = inputs.get(names.TOKEN_TYPE_IDS)
     masked = spec.embedding.masked or spec.embedding.dropped is not None
-    mask = inputs.get("attention_mask") if masked else None
-    tokens = inputs["input_ids"], places, segments, mask
+    mask = inputs.get(names.ATTENTION_MASK) if masked else None
+    tokens = inputs[names.INPUT_IDS], places, segments, mask
     return graph.call(embedding(spec.embedding), *tokens, graph.weight(word), under=f"{stack}.embedding")
 
 

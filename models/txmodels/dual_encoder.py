@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.spec import DualEncoderSpec, Pick
 from txmodels.heads import pick
 from txmodels.linear import Linear
@@ -57,8 +58,8 @@ class DualEncoder(nn.Module):
         text_embeds, image_embeds = self.texts(input_ids, attention_mask), self.images(pixel_values)
         logits_per_text, logits_per_image = self.similarity(text_embeds, image_embeds)
         return {
-            "text_embeds": text_embeds,
-            "image_embeds": image_embeds,
-            "logits_per_text": logits_per_text,
-            "logits_per_image": logits_per_image,
+            names.TEXT_EMBEDS: text_embeds,
+            names.IMAGE_EMBEDS: image_embeds,
+            names.LOGITS_PER_TEXT: logits_per_text,
+            names.LOGITS_PER_IMAGE: logits_per_image,
         }

@@ -5,6 +5,7 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import cache_names, names
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -71,7 +72,9 @@ class Model(nn.Module):
             choices, token_type_ids = input_ids.shape[1], _flat(token_type_ids)
             input_ids, attention_mask = input_ids.flatten(0, 1), attention_mask.flatten(0, 1)
             x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
-            return {"logits": self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)}
+            return {
+                names.LOGITS: self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)
+            }
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
         match self.spec:
             case EncoderDecoderSpec(decoder_start_token_id=int(start)):
@@ -92,7 +95,11 @@ class Model(nn.Module):
         if not (isinstance(self.spec, EncoderSpec) and self.spec.distilled):
             return self._outputs(x, None, None)
         first, second = self.head(x, None, None), self.distilled(x[:, 1:], None, None)  # (B, labels)
-        return {"logits": (first + second) / 2, "cls_logits": first, "distillation_logits": second}
+        return {
+            names.LOGITS: (first + second) / 2,
+            names.CLS_LOGITS: first,
+            names.DISTILLATION_LOGITS: second,
+        }
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -101,16 +108,16 @@ class Model(nn.Module):
             case HeadKind.MASKED_LM:
                 logits = self.head(x, self.encoder.token_embedding)
                 if not (isinstance(self.spec, EncoderSpec) and self.spec.next_sentence):
-                    return {"logits": logits}
+                    return {names.LOGITS: logits}
                 pair = self.next_sentence(x, input_ids, attention_mask)
-                return {"prediction_logits": logits, "seq_relationship_logits": pair}
+                return {names.PREDICTION_LOGITS: logits, names.SEQ_RELATIONSHIP_LOGITS: pair}
             case HeadKind.SEQUENCE | HeadKind.CHOICES:
-                return {"logits": self.head(x, input_ids, attention_mask)}
+                return {names.LOGITS: self.head(x, input_ids, attention_mask)}
             case HeadKind.TOKENS:
-                return {"logits": self.head(x)}
+                return {names.LOGITS: self.head(x)}
             case HeadKind.SPANS:
                 start_logits, end_logits = self.head(x)
-                return {"start_logits": start_logits, "end_logits": end_logits}
+                return {names.START_LOGITS: start_logits, names.END_LOGITS: end_logits}
             case HeadKind.NONE | HeadKind.CAUSAL_LM:  # the latter is the decoder's
                 return self._hidden_states(x)
             case kind:
@@ -118,13 +125,12 @@ class Model(nn.Module):
 
     def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
         """An encoder's x (B,S,W), what a pooler makes of it, and keys and values for a decoder."""
-        outputs = {"last_hidden_state": x}
+        outputs = {names.LAST_HIDDEN_STATE: x}
         if isinstance(self.spec, EncoderSpec) and self.spec.pooler:
-            outputs["pooler_output"] = self.pooler(x)
+            outputs[names.POOLER_OUTPUT] = self.pooler(x)
         if self.spec.generates:
             for i, cross in enumerate(self.cross):
-                k, v = cross(x)
-                outputs |= {f"present.{i}.encoder.key": k, f"present.{i}.encoder.value": v}
+                outputs |= zip(cache_names.present(i, cache_names.ENCODER), cross(x), strict=True)
         return outputs
 
     def decode(

@@ -13,7 +13,7 @@ from fuzzing.arguments import METHODS
 from fuzzing.case import ASKED
 from helpers.project import ROOT
 
-from txexport.runtime.tasks.text_tasks import SERVES
+from txexport.tasks import ROWS
 
 pytestmark = pytest.mark.xdist_group("fuzz")  # which shares the faults
 
@@ -112,8 +112,8 @@ def test_what_a_dead_process_was_at_is_known(results):
 
 
 def test_every_task_and_method_is_tried():
-    assert set(ASKED) == {task for tasks in SERVES.values() for task in tasks}
-    assert set(METHODS) >= set(SERVES)
+    assert set(ASKED) == {task.methods[0] for task in ROWS}
+    assert set(METHODS) >= {method for task in ROWS for method in task.methods}
 
 
 @pytest.mark.parametrize("change", [json_values.change, raw_bytes.change])

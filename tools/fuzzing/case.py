@@ -13,6 +13,7 @@ import numpy as np
 import txexport
 from fuzzing.seeds import CANARY
 from txexport.errors import LONGEST_MESSAGE
+from txexport.tasks import TASKS
 
 LONGEST = LONGEST_MESSAGE + 100  # characters of a line that a person may be told
 Change = Callable[[Random, bytes], tuple[bytes, str]]
@@ -109,29 +110,27 @@ PIXELS = np.arange(20 * 25 * 3, dtype=np.uint8).reshape(20, 25, 3)
 SOUND = np.sin(np.arange(3000) / 7) / 2
 
 
-# What a bundle of each task is asked: something plain.
+# What a bundle is asked by its task's own method: something plain.
 ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
-    "text-generation": lambda model: model.generate(TEXTS, max_new_tokens=4),
-    "text2text-generation": lambda model: model.generate(TEXTS, max_new_tokens=4),
-    "automatic-speech-recognition": lambda model: model.transcribe(SOUND, max_new_tokens=4),
-    "feature-extraction": lambda model: model.embed(TEXTS, pooling=None if model.pooling else "mean"),
-    "text-classification": lambda model: model.classify(TEXTS),
-    "token-classification": lambda model: model.tag(TEXTS),
-    "question-answering": lambda model: model.answer("who sat on the mat", TEXTS[0]),
-    "multiple-choice": lambda model: model.choose("who", TEXTS),
-    "fill-mask": lambda model: model.fill_mask("the [MASK] sat"),
-    "pretraining": lambda model: model.fill_mask("the [MASK] sat"),
-    "next-sentence-prediction": lambda model: model.next_sentence(*TEXTS),
-    "image-classification": lambda model: model.classify_image(PIXELS),
-    "image-feature-extraction": lambda model: model.embed_image(PIXELS),
-    "zero-shot-image-classification": lambda model: model.match(PIXELS, TEXTS),
+    "generate": lambda model: model.generate(TEXTS, max_new_tokens=4),
+    "transcribe": lambda model: model.transcribe(SOUND, max_new_tokens=4),
+    "embed": lambda model: model.embed(TEXTS, pooling=None if model.pooling else "mean"),
+    "classify": lambda model: model.classify(TEXTS),
+    "tag": lambda model: model.tag(TEXTS),
+    "answer": lambda model: model.answer("who sat on the mat", TEXTS[0]),
+    "choose": lambda model: model.choose("who", TEXTS),
+    "fill_mask": lambda model: model.fill_mask("the [MASK] sat"),
+    "next_sentence": lambda model: model.next_sentence(*TEXTS),
+    "classify_image": lambda model: model.classify_image(PIXELS),
+    "embed_image": lambda model: model.embed_image(PIXELS),
+    "match": lambda model: model.match(PIXELS, TEXTS),
 }
 
 
 def ask(model: "txexport.Model") -> Any:
     """What the model answers; None where a spoiled manifest says a task that there is not."""
-    asked = ASKED.get(model.manifest.task) if isinstance(model.manifest.task, str) else None
-    return asked and asked(model)
+    task = TASKS.get(model.manifest.task) if isinstance(model.manifest.task, str) else None
+    return task and ASKED[task.methods[0]](model)
 
 
 def _numbers(value: Any) -> Iterator[float]:

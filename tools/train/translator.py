@@ -21,6 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 from txmodels.model import Model
 from txmodels.training import checkpoints, initialisation, metrics, objectives, optimisation
 
+from txexport.contracts import cache_names
+
 FOLDER = Path(__file__).parents[2] / "models/pretrained/number-translator"
 DIGITS, BATCH, WIDTH, LONGEST, VOCAB = 9, 96, 128, 96, 256
 LAYERS = {"encoder": 3, "decoder": 2}
@@ -100,7 +102,7 @@ def scores(model: Model, sources: Tensor, read: Tensor) -> Tensor:
     mask = sources.ne(PAD).long()
     encoded = model.encode(sources, mask)
     cross = [
-        (encoded[f"present.{i}.encoder.key"], encoded[f"present.{i}.encoder.value"])
+        tuple(encoded[name] for name in cache_names.present(i, cache_names.ENCODER))
         for i in range(len(model.cross))
     ]
     past = model.empty_past(len(sources))

@@ -19,16 +19,18 @@ from txgraphs.model import models
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import GraphFile, Manifest, Port, Source, limits
+from txexport.bundle import GraphFile, Manifest, Source, limits
 from txexport.checkpoints.checkpoint import Checkpoint, sha256
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
+from txexport.contracts import Contract, Port, roles
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import WeightFile
 from txexport.progress import Progress
 from txexport.spec import Cache, ModelSpec
 from txexport.spec.serialization import to_dict
+from txexport.tasks import TASKS, Task
 
 # What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
 LIBRARIES = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "tokenizers", "transformers")
@@ -57,27 +59,23 @@ def export(
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
-    if cache is not None and not resolved.spec.generates:
-        raise UnsupportedError(f"task '{resolved.task}' has no cache to choose")
-    if cache is not None and cache not in list(Cache):
-        raise InputError(f"cache '{cache}' is not known; expected {' or '.join(Cache)}")
+    contract = _contract(TASKS[resolved.task], cache)
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
-    kind = Cache(cache or Cache.STATIC)
     with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
         weights = WeightFile(checkpoint, resolved.weights)
         digest = weights.write(folder, progress or _silent)
         graphs = {
-            role: _write_graph(folder, f"{role}.onnx", model)
+            role: _write_graph(folder, roles.file(role), model)
             for role, model in graph_models(
-                resolved.spec, kind, weights.tensors(folder), opset, inline
+                resolved.spec, contract.cache or Cache.STATIC, weights.tensors(folder), opset, inline
             ).items()
         }
         companions = _copy_companions(checkpoint, folder, bundle.reads_tokens(graphs))
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
-            cache=str(kind) if resolved.spec.generates else None,
+            cache=contract.cache and contract.cache.value,
             opset=opset,
             inline=inline,
             graphs=graphs,
@@ -91,6 +89,18 @@ def export(
         )
         manifest.write(folder / bundle.MANIFEST)
     return manifest
+
+
+def _contract(task: Task, cache: str | None) -> Contract:
+    """The task's contract with the cache that was asked for, or its first."""
+    if cache is None:
+        return task.contracts[0]
+    if not task.caches:
+        raise UnsupportedError(f"task '{task.name}' has no cache to choose")
+    known = {str(contract.cache): contract for contract in task.contracts}
+    if cache not in known:
+        raise InputError(f"cache '{cache}' is not known; expected {' or '.join(known)}")
+    return known[cache]
 
 
 def versions() -> dict[str, str]:

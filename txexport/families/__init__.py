@@ -19,6 +19,7 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config, Room, Stored
 from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
 from txexport.spec.parameters import model as parameters
+from txexport.tasks import served_by
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
-    if task is None and "feature-extraction" in family.TASKS and _is_sentence_encoder(checkpoint.folder):
-        task = "feature-extraction"  # a sentence encoder, whatever it was trained as
+    vectors = served_by("embed")[0]
+    if task is None and vectors in family.TASKS and _is_sentence_encoder(checkpoint.folder):
+        task = vectors  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
     found = weight_map.names(family.NAMING, checkpoint)
     spec = _spec(family, config, task, Stored(checkpoint, found))

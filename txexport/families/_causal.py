@@ -4,6 +4,7 @@ from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config
 from txexport.spec import DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
+from txexport.tasks import TASKS
 
 
 def tasks(name: str) -> dict[str, tuple[str, ...]]:
@@ -26,20 +27,19 @@ def model(
 ) -> EncoderSpec | DecoderSpec:
     """`stack` under the head of `task`; `tied` is what config.json means where it does not say."""
     config.expect(is_causal=True)
-    if task == "feature-extraction":
+    kind = TASKS[task].head
+    if kind == HeadKind.NONE:
         return EncoderSpec(encoder=stack)
-    if task == "text-classification":
+    if kind == HeadKind.SEQUENCE:
         if config.values.get("pad_token_id") is None:
             raise UnsupportedError(
                 f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told"
             )
         padding = config.integer("pad_token_id")
-        head = HeadSpec(
-            HeadKind.SEQUENCE, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding
-        )
+        head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
         return EncoderSpec(encoder=stack, head=head)
     tied = config.flag("tie_word_embeddings", tied)
-    return DecoderSpec(stack, HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias=bias, softcap=softcap))
+    return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap))
 
 
 def stack_name(spec: EncoderSpec | DecoderSpec) -> str:

@@ -5,6 +5,7 @@ Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no o
 
 from collections.abc import Set
 
+from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families._config import Config
@@ -12,24 +13,15 @@ from txexport.spec import (
     DecoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
-    HeadKind,
     ModelSpec,
     TextStackSpec,
     parameters,
     serialization,
 )
 
-HEADS = {
-    HeadKind.NONE: "feature-extraction",
-    HeadKind.MASKED_LM: "fill-mask",
-    HeadKind.SEQUENCE: "text-classification",
-    HeadKind.TOKENS: "token-classification",
-    HeadKind.SPANS: "question-answering",
-    HeadKind.CHOICES: "multiple-choice",
-    HeadKind.CAUSAL_LM: "text-generation",
-}
-OTHERS = ("text2text-generation",)
-TASKS = {task: (task,) for task in (*HEADS.values(), *OTHERS)}
+PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
+TRANSLATION = "text2text-generation"  # of an encoder and a decoder, under the head of a decoder alone
+TASKS = {task: (task,) for task in (*PLAIN, TRANSLATION)}
 
 NAMING = Naming()
 
@@ -38,9 +30,9 @@ def task_of(spec: ModelSpec) -> str:
     """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
     match spec:
         case EncoderSpec(encoder=TextStackSpec(), next_sentence=None, distilled=False) | DecoderSpec():
-            return HEADS[spec.head.kind]
+            return tasks.of_head(spec.head.kind).name
         case EncoderDecoderSpec():
-            return OTHERS[0]
+            return TRANSLATION
         case _:
             raise UnsupportedError(
                 "a Transformer put together by hand reads text, under one head; "

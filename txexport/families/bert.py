@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 
+from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families._config import Config
 from txexport.spec import (
@@ -91,14 +92,13 @@ def encoder_spec(
 
 def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
     """The head of a task with labels; `activation` is of its dense layer, where it has one."""
-    if task == "token-classification":
-        return HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=config.labels())
-    if task == "question-answering":
-        return HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=config.labels())
-    if task == "multiple-choice":
-        return HeadSpec(HeadKind.CHOICES, tied=False, bias=True, activation=activation, labels=1)
+    kind = tasks.TASKS[task].head
+    if kind in (HeadKind.TOKENS, HeadKind.SPANS):
+        return HeadSpec(kind, tied=False, bias=True, labels=config.labels())
+    if kind == HeadKind.CHOICES:
+        return HeadSpec(kind, tied=False, bias=True, activation=activation, labels=1)
     labels = 2 if task == "next-sentence-prediction" else config.labels()
-    return HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, activation=activation, labels=labels)
+    return HeadSpec(kind, tied=False, bias=True, activation=activation, labels=labels)
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -3,6 +3,7 @@
 from collections.abc import Set
 from typing import Any
 
+from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import rotary
@@ -82,23 +83,22 @@ def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
 
 
 def _head(config: Config, task: str, norm: NormSpec) -> HeadSpec:
-    if task == "feature-extraction":
+    kind = tasks.TASKS[task].head
+    if kind == HeadKind.NONE:
         return HeadSpec()
     shape: dict[str, Any] = {
         "activation": config.activation("classifier_activation", "gelu"),
         "norm": norm,
         "dense_bias": config.flag("classifier_bias", False),
     }
-    if task == "fill-mask":
+    if kind == HeadKind.MASKED_LM:
         tied, bias = config.flag("tie_word_embeddings", True), config.flag("decoder_bias", True)
-        return HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=bias, **shape)
-    if task == "text-classification":
+        return HeadSpec(kind, tied=tied, bias=bias, **shape)
+    if kind == HeadKind.SEQUENCE:
         pooling = config.text("classifier_pooling", "cls")
         if pooling not in PICKS:
             config.expect(classifier_pooling="cls")
         shape["pick"] = PICKS[pooling]
-    kinds = {"token-classification": HeadKind.TOKENS, "question-answering": HeadKind.SPANS}
-    kind = kinds.get(task, HeadKind.SEQUENCE)
     return HeadSpec(kind, tied=False, bias=True, labels=config.labels(), **shape)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from txexport.bundle import Port
+from txexport.contracts import Port
 from txexport.errors import BundleError
 
 

@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from txexport.bundle import Port
+from txexport.contracts import Port
 from txexport.inspection.graph_stats import GraphFacts
 from txexport.inspection.inspection import BundleFacts, Inspection
 

@@ -8,6 +8,15 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.bundle import Manifest
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    BATCH_SIZE,
+    GLOBAL_ATTENTION_MASK,
+    INPUT_IDS,
+    NUM_CHOICES,
+    TOKEN_TYPE_IDS,
+)
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime import memory
@@ -16,6 +25,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
+from txexport.tasks import TASKS, GlobalTokens
 
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
@@ -62,7 +72,7 @@ def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
 
 def text_limit(manifest: Manifest) -> int | None:
     """The most tokens that the model reads at once."""
-    return manifest.limits.get("text" if "text_model" in manifest.graphs else "encoder")
+    return manifest.limits.get("text" if roles.TEXT in manifest.graphs else "encoder")
 
 
 def run(
@@ -72,7 +82,7 @@ def run(
 
     `progress` is told how many are done, and of how many. Errors as `together`.
     """
-    role = "text_model" if "text_model" in bundle.sessions else "model"
+    role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths, done = [len(encoding) for encoding in encodings], 0
     for places in together(lengths, lengths, batch_tokens):
@@ -80,7 +90,7 @@ def run(
         _check_room(session, len(places), max(lengths[i] for i in places))
         feeds = _feeds(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
-        yield places, outputs, feeds["attention_mask"]
+        yield places, outputs, feeds[ATTENTION_MASK]
         done += len(places)
         if progress is not None:
             progress(done, len(encodings))
@@ -91,7 +101,7 @@ def _check_room(session: Session, rows: int, longest: int) -> None:
     size = 0
     for port in session.outputs.values():
         dims = [
-            dim if isinstance(dim, int) else {"batch_size": rows, "num_choices": 1}.get(dim, longest)
+            dim if isinstance(dim, int) else {BATCH_SIZE: rows, NUM_CHOICES: 1}.get(dim, longest)
             for dim in port.shape
         ]
         size += 4 * math.prod(dims)
@@ -126,7 +136,7 @@ def gather(
     progress: Progress | None,
 ) -> np.ndarray:
     """The scores `output` (N,K) of every encoding, in their order."""
-    width = bundle.sessions["model"].outputs[output].shape[-1]
+    width = bundle.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
     for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
         scores[places] = outputs[output]
@@ -141,17 +151,17 @@ def _feeds(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> di
     if not isinstance(padding, int) or not 0 <= padding < bundle.vocab_size(role):
         padding = 0
     ids, mask = pad(rows, padding)
-    feeds = {"input_ids": ids, "attention_mask": mask}
-    if "token_type_ids" in wanted:
-        feeds["token_type_ids"] = np.zeros_like(ids)
+    feeds = {INPUT_IDS: ids, ATTENTION_MASK: mask}
+    if TOKEN_TYPE_IDS in wanted:
+        feeds[TOKEN_TYPE_IDS] = np.zeros_like(ids)
         if gives_types(bundle.files.text.settings, bundle.files.config):
-            feeds["token_type_ids"], _ = pad([encoding.type_ids for encoding in encodings], 0)
-    if "global_attention_mask" in wanted:
+            feeds[TOKEN_TYPE_IDS], _ = pad([encoding.type_ids for encoding in encodings], 0)
+    if GLOBAL_ATTENTION_MASK in wanted:
         separator = bundle.files.config.get("sep_token_id", 2)
-        feeds["global_attention_mask"], _ = pad(
+        feeds[GLOBAL_ATTENTION_MASK], _ = pad(
             [global_tokens(bundle.manifest.task, row, separator) for row in rows], 0
         )
-    if len(wanted["input_ids"].shape) == 3:
+    if len(wanted[INPUT_IDS].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}
     return feeds
 
@@ -159,10 +169,11 @@ def _feeds(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> di
 def global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
     """Which tokens see all others (Beltagy et al. 2020, 3.1): as transformers chooses by default."""
     end = row.index(separator) if separator in row else len(row)
-    if task == "text-classification":
+    chosen = TASKS[task].global_tokens if task in TASKS else GlobalTokens.NONE
+    if chosen == GlobalTokens.FIRST:
         return [int(i == 0) for i in range(len(row))]
-    if task == "question-answering":
+    if chosen == GlobalTokens.QUESTION:
         return [int(i < end) for i in range(len(row))]
-    if task == "multiple-choice":
+    if chosen == GlobalTokens.CHOICE:
         return [int(i > end + 1) for i in range(len(row))]
     return [0] * len(row)

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from txexport import bundle
+from txexport.contracts import roles
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
 from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines.onnxruntime import open_sessions
@@ -36,17 +38,17 @@ class LoadedBundle:
     @property
     def has_encoder(self) -> bool:
         """Whether generation begins with an encoder."""
-        return "encoder_model" in self.sessions
+        return roles.ENCODER in self.sessions
 
     @property
     def is_speech(self) -> bool:
         """Whether generation begins with sounds."""
-        return self.has_encoder and "input_features" in self.sessions["encoder_model"].inputs
+        return self.has_encoder and INPUT_FEATURES in self.sessions[roles.ENCODER].inputs
 
     @property
     def decoder(self) -> Session:
         """The graph that gives the logits of new tokens."""
-        return self.sessions["decoder_model" if self.has_encoder else "model"]
+        return self.sessions[roles.DECODER if self.has_encoder else roles.MODEL]
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs by name of the graph of a role for inputs by name. Errors as `Model.run`."""
@@ -57,19 +59,19 @@ class LoadedBundle:
             raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
         session = self.sessions[role]
         fitted = session.fit(inputs)
-        ids = fitted.get("input_ids")
-        limit = self.manifest.limits.get("text" if role == "text_model" else "encoder")
-        if ids is not None and role != "decoder_model" and ids.ndim == 2:
+        ids = fitted.get(INPUT_IDS)
+        limit = self.manifest.limits.get("text" if role == roles.TEXT else "encoder")
+        if ids is not None and role != roles.DECODER and ids.ndim == 2:
             check_length(ids.shape[1], limit)
         if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocab_size(role)):
-            raise InputError(f"input 'input_ids' has {most}, expected 0 to {words - 1}")
+            raise InputError(f"input '{INPUT_IDS}' has {most}, expected 0 to {words - 1}")
         return session.run_fitted(fitted)
 
     def vocab_size(self, role: str) -> int:
         """The number of token ids that a graph knows."""
         spec = self.manifest.spec
         alone = "encoder" if "encoder" in spec else "decoder"
-        stack = alone if role == "model" else role.removesuffix("_model")
+        stack = alone if role == roles.MODEL else role.removesuffix("_model")
         return spec[stack]["embedding"]["vocab_size"]
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import onnxruntime as ort
 
-from txexport.bundle import Port
+from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line
 
 TYPES = {"int64": np.int64, "float": np.float32}

@@ -170,11 +170,6 @@ class PatchSpec:
         """Channels, height and width of an image of `image_size`."""
         return self.channels, *self.image_size
 
-    @property
-    def input(self) -> tuple[str, tuple[int | str, ...]]:
-        """Name and shape, without the batch, of what a graph takes."""
-        return "pixel_values", (self.channels, "height", "width") if self.any_size else self.shape
-
 
 @dataclass(frozen=True)
 class LogMelSpec:
@@ -195,8 +190,3 @@ class LogMelSpec:
     def shape(self) -> tuple[int, ...]:
         """Bands and frames of a spectrogram."""
         return self.num_mel_bins, 2 * self.length
-
-    @property
-    def input(self) -> tuple[str, tuple[int, ...]]:
-        """Name and shape, without the batch, of what a graph takes."""
-        return "input_features", self.shape

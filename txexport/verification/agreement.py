@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from txexport.contracts.names import LOGITS, POOLER_OUTPUT
 from txexport.verification.bounds import size
 
 RANKED = 10  # of the best scores, compared place by place
-VECTORS = ("hidden_state", "pooler_output", "embeds")  # outputs whose last axis is a vector with a direction
+VECTORS = ("hidden_state", POOLER_OUTPUT, "embeds")  # outputs whose last axis is a vector with a direction
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Behaviour:
 
 def behaviour(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> Behaviour | None:
     """What an output of that name says over pairs of (found, expected); None for caches, and other shapes."""
-    scores, vectors = "logits" in output, any(name in output for name in VECTORS)
+    scores, vectors = LOGITS in output, any(name in output for name in VECTORS)
     if not (scores or vectors):
         return None
     total = Behaviour()

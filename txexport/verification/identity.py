@@ -16,6 +16,7 @@ from onnx.helper import get_attribute_value
 
 from txexport.bundle import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, sha256
+from txexport.contracts import roles
 from txexport.exporter.exporter import graph_models, versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
@@ -40,7 +41,7 @@ def check_graphs(
     weights = WeightFile(checkpoint, resolved.weights).tensors(folder)
     kind = Cache(manifest.cache or Cache.STATIC)
     written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
-    files = {role: f"{role}.onnx" for role in written}
+    files = {role: roles.file(role) for role in written}
     said = {role: graph.file for role, graph in manifest.graphs.items()}
     if said != files:
         raise AssertionError(f"txexport.json: graphs are {said}, expected {files}")

@@ -16,14 +16,15 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
 from txexport.spec import DecoderSpec, EncoderSpec, RotarySpec
+from txexport.tasks import TASKS
 from txexport.verification import verify
-from txexport.verification.references.originals import AUTO_CLASSES, Double, in_double
+from txexport.verification.references.originals import Double, in_double
 
 
 def double(checkpoint) -> tuple[Double, torch.nn.Module]:
     """The twin in float64, and the original in float64."""
     resolved = families.resolve(Checkpoint(checkpoint), None)
-    auto = getattr(transformers, AUTO_CLASSES[resolved.task])
+    auto = getattr(transformers, TASKS[resolved.task].judge(resolved.model_type))
     return Double(Checkpoint(checkpoint), resolved), auto.from_pretrained(checkpoint).double().eval()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from txexport.bundle import Port
+from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line, shown
 from txexport.runtime.session import Bound, Session
 

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.config import GenerationConfig
@@ -158,7 +159,7 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
         last = cache.step(ids[:, start : start + CHUNK], here)
         logits = np.where((here > 0)[:, None], last, logits)
     if not request.config.remove_invalid_values:
-        finite({"logits": logits})
+        finite({LOGITS: logits})
     return cache, logits
 
 
@@ -209,7 +210,7 @@ class _Finite:
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See search.Decoder."""
         logits = self.cache.step(input_ids, counts)
-        finite({"logits": logits})
+        finite({LOGITS: logits})
         return logits
 
     def select(self, rows: np.ndarray) -> None:
@@ -262,5 +263,5 @@ def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.
         log_probs[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
     scores = [log_probs[row, : count - 1] for row, count in enumerate(counts)]
     for row in scores:
-        finite({"logits": row})
+        finite({LOGITS: row})
     return scores

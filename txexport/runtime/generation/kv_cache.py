@@ -10,10 +10,17 @@ from collections.abc import Mapping
 import numpy as np
 import onnxruntime as ort
 
+from txexport.contracts.cache_names import own_past, to_present
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    CACHE_LENGTHS,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
 from txexport.runtime import memory
 from txexport.runtime.session import Session
-
-CROSS = ".encoder."
 
 
 def open_cache(
@@ -31,12 +38,8 @@ def open_cache(
 
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
     """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
-    token = sum(math.prod(_per_token(session, name)) for name in _own_inputs(session)) * 4
+    token = sum(math.prod(_per_token(session, name)) for name in own_past(session.inputs)) * 4
     memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
-
-
-def _own_inputs(session: Session) -> list[str]:
-    return [name for name in session.inputs if name.startswith("past_key_values.") and CROSS not in name]
 
 
 def _per_token(session: Session, name: str) -> tuple[int, int]:
@@ -45,10 +48,6 @@ def _per_token(session: Session, name: str) -> tuple[int, int]:
     assert isinstance(heads, int)
     assert isinstance(size, int)
     return heads, size
-
-
-def _present(name: str) -> str:
-    return name.replace("past_key_values", "present", 1)
 
 
 class StaticCache:
@@ -62,7 +61,8 @@ class StaticCache:
         self.cross = dict(cross)
         self.lengths = np.zeros(batch, np.int64)
         self.arrays = {
-            name: np.zeros(self._shape(name, batch, capacity), np.float32) for name in _own_inputs(session)
+            name: np.zeros(self._shape(name, batch, capacity), np.float32)
+            for name in own_past(session.inputs)
         }
         self._bind()
 
@@ -73,8 +73,8 @@ class StaticCache:
     def _bind(self) -> None:
         """Bind what stays the same from step to step."""
         self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
-        presents = {_present(name): buffer for name, buffer in self.buffers.items()}
-        self.bound = self.session.bind({**self.cross, **self.buffers}, presents, ["logits"], "cpu")
+        presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
+        self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
@@ -87,10 +87,10 @@ class StaticCache:
 
     def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
-        feeds = {"input_ids": input_ids, "cache_lengths": self.lengths, "logits_indices": picks}
+        feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
         logits = self.bound({name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()})
         self.lengths = self.lengths + counts
-        return logits["logits"].numpy()  # (B, L, V)
+        return logits[LOGITS].numpy()  # (B, L, V)
 
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
@@ -148,7 +148,7 @@ class DynamicCache:
         self.lengths = np.zeros(batch, np.int64)
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
-        for name in _own_inputs(session):
+        for name in own_past(session.inputs):
             heads, size = _per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), np.float32))
 
@@ -162,16 +162,16 @@ class DynamicCache:
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {"input_ids": input_ids}
-        if "attention_mask" in self.session.inputs:
-            feeds["attention_mask"] = self.mask
-            feeds["position_ids"] = (self.lengths[:, None] + steps) * real
+        feeds = {INPUT_IDS: input_ids}
+        if ATTENTION_MASK in self.session.inputs:
+            feeds[ATTENTION_MASK] = self.mask
+            feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        wanted = ["logits", *map(_present, self.past)]
+        wanted = [LOGITS, *map(to_present, self.past)]
         outputs = self.session.run_values({**values, **self.cross, **self.past}, wanted)
-        self.past = {name: outputs[_present(name)] for name in self.past}
+        self.past = {name: outputs[to_present(name)] for name in self.past}
         self.lengths = self.lengths + counts
-        return outputs["logits"].numpy()  # (B, S, V)
+        return outputs[LOGITS].numpy()  # (B, S, V)
 
     def reorder(self, rows: np.ndarray) -> None:
         """See StaticCache."""

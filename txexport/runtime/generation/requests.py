@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnxruntime as ort
 
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import BundleError, InputError
 from txexport.runtime.generation.config import GenerationConfig
-from txexport.runtime.generation.kv_cache import CROSS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
 
@@ -41,7 +42,7 @@ class GenerationRequest:
     @property
     def vocab_size(self) -> int:
         """How many tokens the decoder tells apart."""
-        return self.bundle.decoder.width("logits")
+        return self.bundle.decoder.width(LOGITS)
 
     @property
     def limit(self) -> int | None:
@@ -122,18 +123,18 @@ def _decoder_start(request: GenerationRequest) -> int:
 
 def _encode(request: GenerationRequest) -> dict[str, ort.OrtValue]:
     """Run the encoder: what it leaves for the decoder's steps, by name."""
-    encoder, rest, padding = request.bundle.sessions["encoder_model"], {}, request.config.pad
+    encoder, rest, padding = request.bundle.sessions[roles.ENCODER], {}, request.config.pad
     port = next(iter(encoder.inputs.values()))
-    if port.name == "input_ids":
-        words = request.bundle.vocab_size("encoder_model")
+    if port.name == INPUT_IDS:
+        words = request.bundle.vocab_size(roles.ENCODER)
         ids, mask = pad(list(request.inputs), padding if padding < words else 0)
-        values = {"input_ids": encoder.value(ids), "attention_mask": encoder.value(mask)}
-        rest = {"encoder_attention_mask": values["attention_mask"]}
+        values = {INPUT_IDS: encoder.value(ids), ATTENTION_MASK: encoder.value(mask)}
+        rest = {ENCODER_ATTENTION_MASK: values[ATTENTION_MASK]}
     else:
         values = {port.name: encoder.value(_stacked(request.inputs, port.shape))}
-    wanted = [name for name in encoder.outputs if CROSS in name]
+    wanted = [name for name in encoder.outputs if cache_names.is_cross(name)]
     outputs = encoder.run_values(values, wanted)
-    return rest | {name.replace("present", "past_key_values", 1): value for name, value in outputs.items()}
+    return rest | {cache_names.to_past(name): value for name, value in outputs.items()}
 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:

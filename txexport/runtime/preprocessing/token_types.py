@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from txexport.contracts.names import TOKEN_TYPE_IDS
 from txexport.errors import BundleError
 
-TYPES = "token_type_ids"
 # Tokenizers of transformers 5 that give them where tokenizer_config.json does not say; most of BERT's make.
 GIVING = {
     "BertTokenizer",
@@ -33,7 +33,7 @@ def gives_types(settings: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
             raise BundleError(
                 f"tokenizer_config.json: model_input_names is a {type(names).__name__}, expected a list"
             )
-        return TYPES in names
+        return TOKEN_TYPE_IDS in names
     kind = settings.get("tokenizer_class") or config.get("tokenizer_class")
     if isinstance(kind, str):
         return kind.removesuffix("Fast") in GIVING

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from txexport.contracts import roles
+from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
 from txexport.errors import InputError
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
@@ -12,6 +14,7 @@ from txexport.runtime.generation.options import check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method
+from txexport.tasks import served_by
 
 
 def embed(
@@ -25,23 +28,24 @@ def embed(
     progress: Progress | None = None,
 ) -> np.ndarray:
     """See Model.embed."""
-    if "text_model" in bundle.sessions:
+    if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
         return _of_tower(bundle, texts, truncate, batch_tokens, progress)
-    session = bundle.sessions.get("model")
-    if session is None or "last_hidden_state" not in session.outputs:
+    session = bundle.sessions.get(roles.MODEL)
+    if session is None or LAST_HIDDEN_STATE not in session.outputs:
         raise InputError(
-            f"task '{bundle.manifest.task}' gives no hidden states; export with --task feature-extraction"
+            f"task '{bundle.manifest.task}' gives no hidden states; "
+            f"export with --task {served_by('embed')[0]}"
         )
     check_flag("normalize", normalize)
     how = _how_to_pool(bundle.files.pooling, pooling, normalize)
     rows = as_texts(texts)
     encodings = encode(bundle, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    width = len(how.dense[-1].weight) if how.dense else session.width("last_hidden_state")
+    width = len(how.dense[-1].weight) if how.dense else session.width(LAST_HIDDEN_STATE)
     vectors = np.empty((len(rows), width), np.float32)
     for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
-        vectors[places] = how.apply(outputs["last_hidden_state"], mask)
+        vectors[places] = how.apply(outputs[LAST_HIDDEN_STATE], mask)
     return vectors[0] if isinstance(texts, str) else vectors
 
 
@@ -54,10 +58,10 @@ def _of_tower(
 ) -> np.ndarray:
     """The vectors of texts that a model compares with those of images."""
     encodings = encode(bundle, as_texts(texts), truncate)
-    width = bundle.sessions["text_model"].width("text_embeds")
+    width = bundle.sessions[roles.TEXT].width(TEXT_EMBEDS)
     vectors = np.empty((len(encodings), width), np.float32)
     for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
-        vectors[places] = outputs["text_embeds"]
+        vectors[places] = outputs[TEXT_EMBEDS]
     return vectors[0] if isinstance(texts, str) else vectors
 
 

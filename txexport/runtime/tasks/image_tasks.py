@@ -4,6 +4,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    IMAGE_EMBEDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    LOGITS_PER_IMAGE,
+    PIXEL_VALUES,
+    POOLER_OUTPUT,
+    TEXT_EMBEDS,
+)
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
@@ -30,8 +40,8 @@ def classify_image(
 ) -> list[Label] | list[list[Label]]:
     """See Model.classify_image."""
     check_task(bundle, "classify_image")
-    sources, width = as_sources(images), bundle.sessions["model"].width("logits")
-    batches = [outputs["logits"] for outputs in _run(bundle, "model", sources, batch_size, progress)]
+    sources, width = as_sources(images), bundle.sessions[roles.MODEL].width(LOGITS)
+    batches = [outputs[LOGITS] for outputs in _run(bundle, roles.MODEL, sources, batch_size, progress)]
     labels = labelled(
         bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k
     )
@@ -50,13 +60,13 @@ def embed_image(
     """See Model.embed_image."""
     check_task(bundle, "embed_image")
     check_flag("normalize", normalize)
-    sources, towers = as_sources(images), "vision_model" in bundle.sessions
-    role = "vision_model" if towers else "model"
+    sources, towers = as_sources(images), roles.VISION in bundle.sessions
+    role = roles.VISION if towers else roles.MODEL
     ways = {} if towers else _ways(bundle)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
-    way = (lambda outputs: outputs["image_embeds"]) if towers else ways[pooling or "cls"]
-    width = bundle.sessions[role].width("image_embeds" if towers else "last_hidden_state")
+    way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling or "cls"]
+    width = bundle.sessions[role].width(IMAGE_EMBEDS if towers else LAST_HIDDEN_STATE)
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
@@ -67,11 +77,11 @@ def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]]
     """How an encoder's outputs become one vector (W) an image."""
     learned = bundle.manifest.spec["encoder"]["embedding"]["tokens"]
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
-        "cls": lambda outputs: outputs["last_hidden_state"][:, 0],
-        "mean": lambda outputs: outputs["last_hidden_state"][:, learned:].mean(axis=1),
+        "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
+        "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, learned:].mean(axis=1),
     }
-    if "pooler_output" in bundle.sessions["model"].outputs:
-        ways["pooler"] = lambda outputs: outputs["pooler_output"]
+    if POOLER_OUTPUT in bundle.sessions[roles.MODEL].outputs:
+        ways["pooler"] = lambda outputs: outputs[POOLER_OUTPUT]
     return ways
 
 
@@ -94,9 +104,9 @@ def match(
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
     results: list[list[Label]] = []
-    for outputs in _run(bundle, "vision_model", sources, batch_size, progress):
-        pair = {"text_embeds": vectors, "image_embeds": outputs["image_embeds"]}
-        logits = finite(bundle.sessions["similarity_model"].run(pair))["logits_per_image"]  # (I, T)
+    for outputs in _run(bundle, roles.VISION, sources, batch_size, progress):
+        pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}
+        logits = finite(bundle.sessions[roles.SIMILARITY].run(pair))[LOGITS_PER_IMAGE]  # (I, T)
         results += [ranked(labels, row, None) for row in softmax(logits)]
     return results if _several(images) else results[0]
 
@@ -108,7 +118,7 @@ def _run(
     check_count("batch_size", batch_size)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        yield finite(bundle.sessions[role].run({"pixel_values": bundle.files.images.pixels(batch)}))
+        yield finite(bundle.sessions[role].run({PIXEL_VALUES: bundle.files.images.pixels(batch)}))
         if progress is not None:
             progress(first + len(batch), len(sources))
 

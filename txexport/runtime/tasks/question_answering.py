@@ -11,6 +11,7 @@ from typing import TypedDict
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, run, text_limit
@@ -61,7 +62,7 @@ def answer(
     count = 2 * top_k + 10 if align_to_words else top_k
     spans: list[tuple[list[Answer], float]] = [([], 0.0)] * len(windows)
     for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
-        for place, start, end in zip(places, outputs["start_logits"], outputs["end_logits"], strict=True):
+        for place, start, end in zip(places, outputs[START_LOGITS], outputs[END_LOGITS], strict=True):
             i, window = windows[place]
             logits = start[: len(window)], end[: len(window)]
             spans[place] = _spans(pairs[i][1], window, *logits, count, max_answer_len, align_to_words)

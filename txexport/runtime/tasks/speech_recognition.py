@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.contracts.names import LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.generation import generation, scheduler
@@ -114,7 +115,7 @@ def request(
         start = batch.decoder_input_ids[0][0]
         return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
 
-    speech.check(bundle.decoder.width("logits"))
+    speech.check(bundle.decoder.width(LOGITS))
     strict, read = "max_new_tokens" in options, bundle.files.audio.features
     return GenerationRequest(bundle, sounds, config, strict, logits_processor, read=read, begin=begin)
 

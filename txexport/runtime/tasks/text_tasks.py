@@ -9,6 +9,8 @@ from typing import Any, TypedDict
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
@@ -16,22 +18,7 @@ from txexport.runtime.generation.options import check_count, check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
-
-# Each method and the tasks of the bundles that it takes; the first is the one to export for.
-SERVES = {
-    "answer": ("question-answering",),
-    "choose": ("multiple-choice",),
-    "classify": ("text-classification",),
-    "classify_image": ("image-classification",),
-    "embed": ("feature-extraction",),
-    "fill_mask": ("fill-mask", "pretraining"),
-    "generate": ("text-generation", "text2text-generation", "automatic-speech-recognition"),
-    "match": ("zero-shot-image-classification",),
-    "next_sentence": ("next-sentence-prediction", "pretraining"),
-    "tag": ("token-classification",),
-    "zero_shot": ("text-classification",),
-    "embed_image": ("image-feature-extraction", "zero-shot-image-classification"),
-}
+from txexport.tasks import TASKS, served_by
 
 
 class Word(TypedDict):
@@ -45,13 +32,10 @@ class Word(TypedDict):
 
 def check_task(bundle: LoadedBundle, method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task = bundle.manifest.task
-    if task not in SERVES[method]:
-        other = next((name for name, served in SERVES.items() if task in served), None)
-        hint = f" (use {other})" if other else ""
-        raise InputError(
-            f"the bundle is for {task}{hint}; {method} needs an export with --task {SERVES[method][0]}"
-        )
+    task, served = bundle.manifest.task, served_by(method)
+    if task not in served:
+        hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
+        raise InputError(f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}")
 
 
 def classify(
@@ -66,7 +50,7 @@ def classify(
     """See Model.classify."""
     check_task(bundle, "classify")
     encodings = encode(bundle, as_items(texts), truncate)
-    logits = gather(bundle, encodings, "logits", batch_tokens, progress)
+    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress)
     labels = labelled(_scoring(bundle), logits, top_k)
     return labels[0] if isinstance(texts, str) else labels
 
@@ -99,7 +83,7 @@ def zero_shot(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
         )
-    count = bundle.sessions["model"].width("logits")
+    count = bundle.sessions[roles.MODEL].width(LOGITS)
     known = names(bundle.files.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:
@@ -113,7 +97,7 @@ def zero_shot(
             )
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(bundle, pairs, truncate, strategy="only_first")
-    logits = gather(bundle, encodings, "logits", batch_tokens, progress)
+    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress)
     logits = logits.reshape(len(rows), len(labels), count)
     if multi_label or len(labels) == 1:
         contradicted = count - 1 if entailed == 0 else 0
@@ -143,7 +127,7 @@ def fill_mask(
     for row, encoding in zip(rows, encodings, strict=True):
         if mask[1] not in encoding.ids:
             raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
-    output = "logits" if "logits" in bundle.sessions["model"].outputs else "prediction_logits"
+    output = LOGITS if LOGITS in bundle.sessions[roles.MODEL].outputs else PREDICTION_LOGITS
     words = bundle.manifest.spec["encoder"]["embedding"]["vocab_size"]
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
@@ -186,7 +170,7 @@ def next_sentence(
 ) -> float | list[float]:
     """See Model.next_sentence."""
     check_task(bundle, "next_sentence")
-    output = "logits" if "logits" in bundle.sessions["model"].outputs else "seq_relationship_logits"
+    output = LOGITS if LOGITS in bundle.sessions[roles.MODEL].outputs else SEQ_RELATIONSHIP_LOGITS
     pairs = as_pairs(first, second)
     logits = gather(bundle, encode(bundle, pairs, truncate), output, batch_tokens, progress)
     shares = softmax(logits)[:, 0].tolist()
@@ -222,7 +206,7 @@ def choose(
     if len(sets) != len(questions) or not all(sets):
         raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
-    logits = gather(bundle, encode(bundle, pairs, truncate), "logits", batch_tokens, progress)[:, 0]
+    logits = gather(bundle, encode(bundle, pairs, truncate), LOGITS, batch_tokens, progress)[:, 0]
     ends = np.cumsum([len(group) for group in sets])[:-1]
     shares = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
     return shares[0] if isinstance(question, str) else shares

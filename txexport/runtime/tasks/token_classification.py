@@ -11,6 +11,8 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run, text_limit
@@ -65,10 +67,10 @@ def tag(
     else:
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
-    labels = names(bundle.files.config, bundle.sessions["model"].width("logits"))
+    labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS))
     by_window: list[list[Entity]] = [[] for _ in windows]
     for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
-        for place, logits in zip(places, outputs["logits"], strict=True):
+        for place, logits in zip(places, outputs[LOGITS], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))
             by_window[place] = _entities(bundle.files.text, tokens, labels, aggregation)

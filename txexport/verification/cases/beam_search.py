@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from txexport.contracts.names import LOGITS
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour
@@ -75,7 +76,7 @@ class _Search:
 
     def _logits(self, tokens: list[int]) -> np.ndarray:
         """Of the prompt's last token and of those after it (1 + tokens, V), in float64."""
-        logits = self.reference.decode(self.prompt + tokens, self.source)["logits"]
+        logits = self.reference.decode(self.prompt + tokens, self.source)[LOGITS]
         return logits[len(self.prompt) - 1 :].astype(np.float64)
 
 

@@ -6,6 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    CACHE_LENGTHS,
+    ENCODER_ATTENTION_MASK,
+    GLOBAL_ATTENTION_MASK,
+    IMAGE_EMBEDS,
+    INPUT_IDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    LOGITS_INDICES,
+    LOGITS_PER_IMAGE,
+    LOGITS_PER_TEXT,
+    PIXEL_VALUES,
+    POSITION_IDS,
+    SEQUENCE_LENGTH,
+    TEXT_EMBEDS,
+    TOKEN_TYPE_IDS,
+)
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.requests import GenerationRequest
@@ -41,10 +60,10 @@ class Outcome:
 
 def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """Every output of an encoder-only graph over a padded batch."""
-    graph, inputs = runner.manifest.graphs["model"], _inputs(runner, case)
+    graph, inputs = runner.manifest.graphs[roles.MODEL], _inputs(runner, case)
     found = runner.run(**inputs)
     _check_declared(runner, found)
-    by_token = {port.name for port in graph.outputs if port.shape[1:2] == ["sequence_length"]}
+    by_token = {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
         """One row's numbers, without those of padding where an output has a number of its own a token."""
@@ -67,20 +86,20 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
 def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
     inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(runner, case).items()}
-    found = runner.run(**inputs)["logits"]  # (2, B)
+    found = runner.run(**inputs)[LOGITS]  # (2, B)
     if not case.alone:
-        return [Outcome("logits", [(found, reference.encode(inputs)["logits"])])]
+        return [Outcome(LOGITS, [(found, reference.encode(inputs)[LOGITS])])]
     expected = np.zeros(found.shape)
     for item, choice in np.ndindex(found.shape):
-        mask = inputs["attention_mask"][item, choice].astype(bool)
+        mask = inputs[ATTENTION_MASK][item, choice].astype(bool)
         alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
-        expected[item, choice] = reference.encode(alone)["logits"].item()
-    return [Outcome("logits", [(found, expected)])]
+        expected[item, choice] = reference.encode(alone)[LOGITS].item()
+    return [Outcome(LOGITS, [(found, expected)])]
 
 
 def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> list[Outcome]:
     """Every output of an encoder of images or sounds."""
-    name = runner.manifest.graphs["model"].inputs[0].name
+    name = runner.manifest.graphs[roles.MODEL].inputs[0].name
     found, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
     _check_owed(found, expected)
     _check_declared(runner, found)
@@ -89,20 +108,20 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
-    texts = {"input_ids": case.input_ids, "attention_mask": case.attention_mask}
-    found = runner.run("text_model", **texts) | runner.run("vision_model", pixel_values=case.pixel_values)
-    found |= runner.run("similarity_model", **found)
+    texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
+    found = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **{PIXEL_VALUES: case.pixel_values})
+    found |= runner.run(roles.SIMILARITY, **found)
     pairs: dict[str, Pairs] = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
-        expected = reference.encode(alone | {"pixel_values": case.pixel_values})
+        expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
         own = {
-            "text_embeds": found["text_embeds"][row : row + 1],
-            "image_embeds": found["image_embeds"],
-            "logits_per_text": found["logits_per_text"][row : row + 1],
-            "logits_per_image": found["logits_per_image"][:, row : row + 1].T,  # one vector, of all images
+            TEXT_EMBEDS: found[TEXT_EMBEDS][row : row + 1],
+            IMAGE_EMBEDS: found[IMAGE_EMBEDS],
+            LOGITS_PER_TEXT: found[LOGITS_PER_TEXT][row : row + 1],
+            LOGITS_PER_IMAGE: found[LOGITS_PER_IMAGE][:, row : row + 1].T,  # one vector, of all images
         }
-        expected["logits_per_image"] = expected["logits_per_image"].T
+        expected[LOGITS_PER_IMAGE] = expected[LOGITS_PER_IMAGE].T
         for name, array in own.items():
             pairs.setdefault(name, []).append((array, expected[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
@@ -111,12 +130,12 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
 def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
     """What the graph takes of the case."""
     inputs = {
-        "input_ids": case.input_ids,
-        "attention_mask": case.attention_mask,
-        "token_type_ids": case.token_type_ids,
-        "global_attention_mask": case.global_attention_mask,
+        INPUT_IDS: case.input_ids,
+        ATTENTION_MASK: case.attention_mask,
+        TOKEN_TYPE_IDS: case.token_type_ids,
+        GLOBAL_ATTENTION_MASK: case.global_attention_mask,
     }
-    return {port.name: inputs[port.name] for port in runner.manifest.graphs["model"].inputs}
+    return {port.name: inputs[port.name] for port in runner.manifest.graphs[roles.MODEL].inputs}
 
 
 def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
@@ -128,7 +147,7 @@ def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
 
 def _check_declared(runner: GraphRunner, found: Arrays) -> None:
     """Raise AssertionError for an output of another shape than the bundle declares."""
-    for port in runner.manifest.graphs["model"].outputs:
+    for port in runner.manifest.graphs[roles.MODEL].outputs:
         shape = found[port.name].shape
         fits = len(shape) == len(port.shape) and all(
             isinstance(dim, str) or dim == size for dim, size in zip(port.shape, shape, strict=True)
@@ -152,9 +171,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
         for parts, found in zip(logits, steps.run(new), strict=True):
             parts.extend(found)
-    _check_owed([*pairs, *steps.present, "logits"], expected[0])
+    _check_owed([*pairs, *steps.present, LOGITS], expected[0])
     for row, truth in enumerate(expected):
-        pairs.setdefault("logits", []).append((np.stack(logits[row]), truth["logits"]))
+        pairs.setdefault(LOGITS, []).append((np.stack(logits[row]), truth[LOGITS]))
         for name, cache in steps.present.items() if reference.caches else ():
             pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
@@ -164,13 +183,13 @@ def _run_source(
     runner: GraphRunner, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
 ) -> dict[str, np.ndarray]:
     """Run and pair the encoder; what it leaves for the decoder."""
-    port, rest = runner.manifest.graphs["encoder_model"].inputs[0].name, {}
-    if port == "input_ids":
+    port, rest = runner.manifest.graphs[roles.ENCODER].inputs[0].name, {}
+    if port == INPUT_IDS:
         ids, mask = pad([list(source) for source in sources], 0)
-        found = runner.run("encoder_model", input_ids=ids, attention_mask=mask)
-        rest = {"encoder_attention_mask": mask}
+        found = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
+        rest = {ENCODER_ATTENTION_MASK: mask}
     else:
-        found = runner.run("encoder_model", **{port: np.stack(sources)})
+        found = runner.run(roles.ENCODER, **{port: np.stack(sources)})
     for name, array in found.items():
         per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
         for row, source in enumerate(sources):
@@ -178,11 +197,7 @@ def _run_source(
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
             length = len(source) if rest else len(truth)
             pairs.setdefault(name, []).append((per_row[row, :length], truth))
-    cross = {
-        name.replace("present", "past_key_values", 1): array
-        for name, array in found.items()
-        if name != "last_hidden_state"
-    }
+    cross = {cache_names.to_past(name): array for name, array in found.items() if name != LAST_HIDDEN_STATE}
     return {**rest, **cross}
 
 
@@ -191,13 +206,12 @@ class Steps:
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         self.runner, self.case, self.cross = runner, case, cross
-        self.role = "decoder_model" if case.sources else "model"
+        self.role = roles.DECODER if case.sources else roles.MODEL
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
         self.past = {
-            name: self.first_past(len(case.rows), port.shape[1], port.shape[3])
-            for name, port in self.ports.items()
-            if name.startswith("past_key_values.") and ".encoder." not in name
+            name: self.first_past(len(case.rows), self.ports[name].shape[1], self.ports[name].shape[3])
+            for name in cache_names.own_past(self.ports)
         }
 
     def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
@@ -207,13 +221,13 @@ class Steps:
     @property
     def present(self) -> dict[str, np.ndarray]:
         """The caches by output name."""
-        return {name.replace("past_key_values", "present", 1): array for name, array in self.past.items()}
+        return {cache_names.to_present(name): array for name, array in self.past.items()}
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """One run; keeps the caches, returns the logits."""
         found = self.runner.run(self.role, **feeds, **self.cross, **self.past)
-        self.past = {name: found[name.replace("past_key_values", "present", 1)] for name in self.past}
-        return found["logits"]
+        self.past = {name: found[cache_names.to_present(name)] for name in self.past}
+        return found[LOGITS]
 
 
 class StaticSteps(Steps):
@@ -230,7 +244,7 @@ class StaticSteps(Steps):
         counts = np.array([len(row) for row in new])
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
-        logits = self.advance({"input_ids": ids, "cache_lengths": self.lengths, "logits_indices": backwards})[
+        logits = self.advance({INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards})[
             :, ::-1
         ]
         self.lengths = self.lengths + counts
@@ -259,10 +273,10 @@ class DynamicSteps(Steps):
         if self.case.left:
             ids, real = _to_left(ids, real)
         self.mask = np.concatenate([self.mask, real], axis=1)
-        feeds = {"input_ids": ids}
-        if "attention_mask" in self.ports:
-            feeds["attention_mask"] = self.mask
-            feeds["position_ids"] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
+        feeds = {INPUT_IDS: ids}
+        if ATTENTION_MASK in self.ports:
+            feeds[ATTENTION_MASK] = self.mask
+            feeds[POSITION_IDS] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
         logits = self.advance(feeds)
         self.lengths = self.lengths + real.sum(axis=1)
         return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
@@ -297,7 +311,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
             prompt, source = [config.decoder_start or 0], row
         else:
             prompt, source = list(row), None
-        logits = reference.decode(prompt + tokens[:-1], source)["logits"][len(prompt) - 1 :]
+        logits = reference.decode(prompt + tokens[:-1], source)[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import MANIFEST, files_sha256
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
@@ -103,9 +105,9 @@ class _Pair:
         if lost:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
         self.common = both & set(options.outputs or both)
-        own = {name for name in self.ours if name.startswith("present.") and ".encoder." not in name}
+        own = {n for n in self.ours if cache_names.is_present(n) and not cache_names.is_cross(n)}
         self.caches = own <= theirs
-        sources = loaded.manifest.graphs.get("encoder_model")
+        sources = loaded.manifest.graphs.get(roles.ENCODER)
         lacking = [port.name for port in sources.outputs if port.name not in theirs] if sources else []
         if lacking:
             raise InputError(f"{reference.name} gives no {', '.join(lacking)}: export it with its past")
@@ -135,7 +137,7 @@ class _Pair:
             runner = replace(runner, run=self.narrowed)
         assert planned.run is not None
         checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
-        kept = self.common | (CHOSEN if "logits" in self.common else set())
+        kept = self.common | (CHOSEN if LOGITS in self.common else set())
         return [check for check in checks if check.output in kept]
 
     def narrowed(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:

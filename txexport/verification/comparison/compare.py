@@ -10,6 +10,7 @@ from typing import Any
 
 from txexport import bundle
 from txexport.arguments import checked
+from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.verification import environment
 from txexport.verification.comparison import pairs
@@ -127,7 +128,7 @@ def _of_sides(a: Side, b: Side, options: CompareOptions, reach: Reach) -> dict[s
 
 def _of_folders(a: Path, b: Path, options: CompareOptions, reach: Reach) -> dict[str, Run]:
     """The cases of every graph that both folders have, and one that tells which only one has."""
-    ours, theirs = ({file.name for file in folder.glob("*.onnx")} for folder in (a, b))
+    ours, theirs = ({file.name for file in folder.glob(f"*{roles.SUFFIX}")} for folder in (a, b))
     if not ours & theirs:
         raise InputError(f"{a} and {b} have no .onnx file of the same name")
     found: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}

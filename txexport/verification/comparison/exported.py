@@ -9,24 +9,29 @@ from pathlib import Path
 import numpy as np
 
 from txexport import bundle
+from txexport.contracts import cache_names, roles
+from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    ENCODER_HIDDEN_STATES,
+    INPUT_IDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    PIXEL_VALUES,
+    POSITION_IDS,
+    USE_CACHE_BRANCH,
+)
 from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
-from txexport.verification.comparison.models import PAST, Graph, declared, dtype_of
+from txexport.verification.comparison.models import Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source
 
-ENCODER, DECODER, WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
-MERGED, ALONE = "decoder_model_merged.onnx", "model.onnx"
-KNOWN = {
-    "input_ids",
-    "attention_mask",
-    "position_ids",
-    "encoder_hidden_states",
-    "encoder_attention_mask",
-    "use_cache_branch",
-}
+ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
+GRAPHS = f"*{roles.SUFFIX}"
 
 
 class Exported:
@@ -39,9 +44,9 @@ class Exported:
     def __init__(self, place: Path, device: str):
         self.name = str(place)
         folder = place if place.is_dir() else place.parent
-        if not place.is_file() and not list(folder.glob("*.onnx")) and (folder / "onnx").is_dir():
+        if not place.is_file() and not list(folder.glob(GRAPHS)) and (folder / "onnx").is_dir():
             folder = folder / "onnx"
-        chosen = [place.name] if place.is_file() else _chosen({file.name for file in folder.glob("*.onnx")})
+        chosen = [place.name] if place.is_file() else _chosen({file.name for file in folder.glob(GRAPHS)})
         if not chosen:
             raise InputError(f"{place} has no {ALONE}, nor {ENCODER} and {DECODER}; name a file")
         crossed = place.is_file() and "decoder" in place.name and (folder / ENCODER).is_file()
@@ -49,7 +54,7 @@ class Exported:
         self.graphs = [Graph(folder / name, device) for name in chosen if name != ENCODER]
         self.model = self.graphs[0]
         self.again = self.graphs[-1]  # reads what comes after the first tokens
-        self.past = [name for name in self.again.inputs if name.startswith(f"{PAST}.")]
+        self.past = [name for name in self.again.inputs if cache_names.is_past(name)]
 
     @property
     def caches(self) -> bool:
@@ -70,7 +75,7 @@ class Exported:
     def check_decoder(self) -> None:
         """Raise InputError for an input of a decoder that the contract does not have."""
         for graph in self.graphs:
-            odd = [name for name in graph.inputs if name not in KNOWN and not name.startswith(f"{PAST}.")]
+            odd = [n for n in graph.inputs if n not in DECODER_INPUTS and not cache_names.is_past(n)]
             if odd:
                 raise InputError(f"{graph.name} takes {', '.join(odd)}, which no contract has")
 
@@ -83,15 +88,15 @@ class Exported:
         given, found = self._read(source) if source is not None else ({}, {})
         most = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
         first = self.model.run(self._feeds(self.model, tokens[:most], 0, {}) | given)
-        own = {name: first[name] for name in first if name.startswith("present.")}
+        own = {name: first[name] for name in first if cache_names.is_present(name)}
         if most < len(tokens):
-            past = {name.replace("present", PAST, 1): array for name, array in own.items()}
+            past = {cache_names.to_past(name): array for name, array in own.items()}
             last = self.again.run(self._feeds(self.again, tokens[most:], most, past) | given)
-            logits = np.concatenate([first["logits"], last["logits"]], axis=1)
-            own |= {name: last[name] for name in last if name in own and ".encoder." not in name}
+            logits = np.concatenate([first[LOGITS], last[LOGITS]], axis=1)
+            own |= {name: last[name] for name in last if name in own and not cache_names.is_cross(name)}
         else:
-            logits = first["logits"]
-        return found | {name: array[0] for name, array in own.items()} | {"logits": logits[0]}
+            logits = first[LOGITS]
+        return found | {name: array[0] for name, array in own.items()} | {LOGITS: logits[0]}
 
     def _read(self, source: Source) -> tuple[Arrays, Arrays]:
         """What the encoder leaves for the decoder, and its outputs without batch axis."""
@@ -101,28 +106,28 @@ class Exported:
             feeds = dict.fromkeys(self.encoder.inputs, source[None])
         else:
             ids = np.array([source])
-            feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+            feeds = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)}
         outputs = self.encoder.run(feeds)
-        hidden = outputs["last_hidden_state"]
-        given = {"encoder_hidden_states": hidden, "encoder_attention_mask": np.ones(hidden.shape[:2], int)}
+        hidden = outputs[LAST_HIDDEN_STATE]
+        given = {ENCODER_HIDDEN_STATES: hidden, ENCODER_ATTENTION_MASK: np.ones(hidden.shape[:2], int)}
         return given, {name: array[0] for name, array in outputs.items()}
 
     def _feeds(self, graph: Graph, tokens: Sequence[int], before: int, past: Arrays) -> Arrays:
         """The inputs of a decoder for one row's next tokens."""
         ids, total = np.array([tokens]), before + len(tokens)
         feeds = {
-            "input_ids": ids,
-            "attention_mask": np.ones((1, total), int),
-            "position_ids": np.arange(before, total)[None],
-            "use_cache_branch": np.array([before > 0]),
+            INPUT_IDS: ids,
+            ATTENTION_MASK: np.ones((1, total), int),
+            POSITION_IDS: np.arange(before, total)[None],
+            USE_CACHE_BRANCH: np.array([before > 0]),
         }
         return feeds | {name: past[name] if name in past else _empty(graph, name) for name in self.past}
 
 
 def _chosen(files: set[str]) -> list[str]:
     """The files of a folder that make one model."""
-    for names in ([ENCODER, DECODER, WITH_PAST], [ENCODER, MERGED], [ENCODER, DECODER], [ALONE], [DECODER]):
-        if set(names) <= files:
+    for layout in LAYOUTS:
+        if set(names := [roles.file(role) for role in layout]) <= files:
             return names
     return sorted(files) if len(files) == 1 else []
 
@@ -160,25 +165,25 @@ class Bundled:
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        if "text_model" not in self.runner.manifest.graphs:
+        if roles.TEXT not in self.runner.manifest.graphs:
             return self.runner.run(**inputs)
-        texts = {name: array for name, array in inputs.items() if name != "pixel_values"}
-        found = self.runner.run("text_model", **texts)
-        found |= self.runner.run("vision_model", pixel_values=inputs["pixel_values"])
-        return found | self.runner.run("similarity_model", **found)
+        texts = {name: array for name, array in inputs.items() if name != PIXEL_VALUES}
+        found = self.runner.run(roles.TEXT, **texts)
+        found |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
+        return found | self.runner.run(roles.SIMILARITY, **found)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
         found: Arrays = {}
         if source is not None:
-            port = self.runner.manifest.graphs["encoder_model"].inputs[0].name
+            port = self.runner.manifest.graphs[roles.ENCODER].inputs[0].name
             feeds = {port: np.asarray(source)[None]}
-            if port == "input_ids":
-                feeds["attention_mask"] = np.ones_like(feeds[port])
-                cross["encoder_attention_mask"] = feeds["attention_mask"]
-            encoded = self.runner.run("encoder_model", **feeds)
-            cross |= {n.replace("present", PAST, 1): a for n, a in encoded.items() if n.startswith("present")}
+            if port == INPUT_IDS:
+                feeds[ATTENTION_MASK] = np.ones_like(feeds[port])
+                cross[ENCODER_ATTENTION_MASK] = feeds[ATTENTION_MASK]
+            encoded = self.runner.run(roles.ENCODER, **feeds)
+            cross |= {cache_names.to_past(n): a for n, a in encoded.items() if cache_names.is_present(n)}
             found = {name: array[0] for name, array in encoded.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
         sources = None if source is None else [source]
@@ -188,13 +193,13 @@ class Bundled:
         parts = [steps.run([tokens[: counts[0]]])[0]]
         parts += [steps.run([tokens[-1:]])[0]] if len(counts) > 1 else []
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
-        return found | present | {"logits": np.concatenate(parts)}
+        return found | present | {LOGITS: np.concatenate(parts)}
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:
     """What a bundle is given from outside: the inputs of the graphs that read."""
-    roles = manifest.graphs.keys() & {"model", "encoder_model", "text_model", "vision_model"}
-    return {port.name for role in roles for port in manifest.graphs[role].inputs}
+    readers = manifest.graphs.keys() & roles.READERS
+    return {port.name for role in readers for port in manifest.graphs[role].inputs}
 
 
 def output_names(manifest: bundle.Manifest) -> set[str]:

@@ -6,14 +6,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from txexport.bundle import Port
+from txexport.contracts import Port
+from txexport.contracts.cache_names import is_past
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    CACHE_LENGTHS,
+    CAPACITY,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+    USE_CACHE_BRANCH,
+)
 from txexport.errors import InputError
 from txexport.runtime.arrays import MAX_BYTES
-from txexport.verification.comparison.models import PAST, dtype_of
+from txexport.verification.comparison.models import dtype_of
 
-MASK = "attention_mask"
+MASK = ATTENTION_MASK
 SPARE = 3  # slots of a static cache beyond those that are filled
-IDS = ("input_ids", "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
+IDS = (INPUT_IDS, "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def make(ports: Mapping[str, Port], choices: Choices, limits: Mapping[str, int],
         unknown = ", ".join(sorted(given.keys() - known))
         if unknown:
             raise InputError(f"{option} names {unknown}, expected some of {', '.join(sorted(known))}")
-    remembers = any(name.startswith(f"{PAST}.") for name in ports)
+    remembers = any(map(is_past, ports))
     masked = any(name.endswith(MASK) for name in ports)
     side = "right" if masked else None
     long = [Sizes("two long rows", 2, LONGEST, side=side), Sizes("one token after many", 1, 1, LONGEST)]
@@ -155,7 +165,7 @@ class _Maker:
             ("batch", sizes.rows),
             ("total", sizes.past + sizes.new),
             ("past", sizes.past),
-            ("capacity", sizes.past + sizes.new + SPARE),
+            (CAPACITY, sizes.past + sizes.new + SPARE),
             ("choices", 2),
         ):
             if word in dim:
@@ -170,7 +180,7 @@ class _Maker:
             return sizes.rows
         if axis == 1 and len(port.shape) == 2 and dtype_of(port).kind in "iub":
             return sizes.new + (sizes.past if port.name == MASK else 0)
-        return sizes.past if axis == 2 and port.name.startswith(f"{PAST}.") else None
+        return sizes.past if axis == 2 and is_past(port.name) else None
 
     def arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
         """An array an input."""
@@ -201,15 +211,15 @@ class _Maker:
 
     def _array(self, port: Port, shape: tuple[int, ...], mask: np.ndarray | None) -> np.ndarray:
         name, past = port.name, self.sizes.past
-        if name == "position_ids" and len(shape) == 2:
+        if name == POSITION_IDS and len(shape) == 2:
             if mask is None or mask.shape[0] != shape[0] or mask.shape[1] < shape[1]:
                 return np.broadcast_to(past + np.arange(shape[1]), shape)
             return ((mask.cumsum(axis=1) - 1) * mask)[:, -shape[1] :]
         if name == "cache_position":
             return past + np.arange(shape[0])
-        if name == "use_cache_branch":
+        if name == USE_CACHE_BRANCH:
             return np.full(shape, past > 0)
-        if name == "cache_lengths":
+        if name == CACHE_LENGTHS:
             return np.full(shape, past)
         if dtype_of(port).kind == "b":
             return self.random.random(shape) < 0.5
@@ -220,7 +230,7 @@ class _Maker:
     def _range(self, name: str) -> tuple[int, int]:
         if name in self.choices.ranges:
             return self.choices.ranges[name]
-        if name == "logits_indices":
+        if name == LOGITS_INDICES:
             return 0, self.sizes.new
         if name not in self.limits:
             raise InputError(

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
-from txexport.bundle import Port
+from txexport.contracts import Port, cache_names
+from txexport.contracts.cache_names import PAST
 from txexport.errors import InputError, UnsupportedError, first_line
 from txexport.runtime.engines.onnxruntime import open_session
 
 Arrays = dict[str, np.ndarray]
-PAST = "past_key_values"
 LAYER = re.compile(r"\.\d+\.")
 TYPES = {
     "double": "float64",
@@ -129,14 +129,14 @@ class Module:
 
     def takes(self, name: str) -> bool:
         """See Side."""
-        return self.open or name in self.known or (name.startswith(f"{PAST}.") and PAST in self.known)
+        return self.open or name in self.known or (cache_names.is_past(name) and PAST in self.known)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """See Side."""
         import torch
 
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in feeds.items()}
-        past = {name: tensors.pop(name) for name in list(tensors) if name.startswith(f"{PAST}.")}
+        past = {name: tensors.pop(name) for name in list(tensors) if cache_names.is_past(name)}
         cache = {PAST: _cache(past)} if past else {}
         with torch.inference_mode():
             found = self.module(**tensors, **cache)
@@ -149,7 +149,7 @@ def _cache(past: Mapping[str, Any]) -> Any:
 
     cache = DynamicCache()
     for layer in range(len(past) // 2):
-        cache.update(past[f"{PAST}.{layer}.key"], past[f"{PAST}.{layer}.value"], layer)
+        cache.update(*(past[name] for name in cache_names.past(layer)), layer)
     return cache
 
 
@@ -167,8 +167,7 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from _flatten(part, f"{name}.{place}" if name else str(place))
     elif hasattr(value, "layers"):
         for layer, pair in enumerate(value.layers):
-            yield f"present.{layer}.key", pair.keys
-            yield f"present.{layer}.value", pair.values
+            yield from zip(cache_names.present(layer), (pair.keys, pair.values), strict=True)
     elif value is not None:
         raise UnsupportedError(f"the module returned a {type(value).__name__}, expected tensors")
 

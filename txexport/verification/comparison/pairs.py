@@ -1,13 +1,13 @@
 """Two sides over the same inputs, case by case: names matched, padding left out, every number compared."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import Port
+from txexport.contracts import Port, cache_names
+from txexport.contracts.names import ENCODER_ATTENTION_MASK
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
@@ -25,7 +25,6 @@ from txexport.verification.comparison.ranges import index_limits
 from txexport.verification.result import Reach, TensorCheck
 from txexport.verification.result import compare as check
 
-CACHE = re.compile(r"present\..*\.(key|value)")
 NAMES = "inputs and outputs"  # the case of what only one side has
 
 
@@ -193,9 +192,9 @@ def real(
     As verify, which leaves out the padding positions of a row and nothing else.
     """
     everything: tuple = ()
-    if CACHE.fullmatch(name) and len(shape) == 4:
-        mask = inputs.get(f"encoder_{MASK}" if ".encoder." in name else MASK)
-        if mask is None and ".encoder." in name:
+    if cache_names.is_present(name) and len(shape) == 4:
+        mask = inputs.get(ENCODER_ATTENTION_MASK if cache_names.is_cross(name) else MASK)
+        if mask is None and cache_names.is_cross(name):
             mask = inputs.get(MASK)
         slots = None if mask is None or mask.ndim != 2 else mask.astype(bool)
         if slots is None or slots.shape != (shape[0], shape[2]):

@@ -11,6 +11,15 @@ from torch import Tensor, nn
 from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
 
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import (
+    IMAGE_EMBEDS,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_PER_IMAGE,
+    LOGITS_PER_TEXT,
+    TEXT_EMBEDS,
+)
 from txexport.spec import Cache
 from txexport.verification.references.originals import Arrays, Twin
 
@@ -79,35 +88,36 @@ class Trace:
     def _forward(self, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
         if isinstance(self.model, DualEncoder):
             return self._tower(self.model, role, given)
-        if "past_key_values" in " ".join(given):
+        if any(map(cache_names.is_past, given)):
             return self._decode(self.model, given)
-        if "input_ids" in given:
+        if INPUT_IDS in given:
             return self.model.encode(**given)
         return self.model.encode_signal(*given.values())
 
     def _tower(self, towers: DualEncoder, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        if role == "text_model":
-            return {"text_embeds": towers.texts(**given)}
-        if role == "vision_model":
-            return {"image_embeds": towers.images(**given)}
-        per_text, per_image = towers.similarity(given["text_embeds"], given["image_embeds"])
-        return {"logits_per_text": per_text, "logits_per_image": per_image}
+        if role == roles.TEXT:
+            return {TEXT_EMBEDS: towers.texts(**given)}
+        if role == roles.VISION:
+            return {IMAGE_EMBEDS: towers.images(**given)}
+        per_text, per_image = towers.similarity(given[TEXT_EMBEDS], given[IMAGE_EMBEDS])
+        return {LOGITS_PER_TEXT: per_text, LOGITS_PER_IMAGE: per_image}
 
     def _decode(self, model: Model, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        caches = {name: value for name, value in given.items() if name.startswith("past_key_values.")}
+        caches = {name: value for name, value in given.items() if cache_names.is_past(name)}
         inputs = {name: value for name, value in given.items() if name not in caches}
-        own = ".decoder" if any(".encoder." in name for name in caches) else ""
+        crossed = any(map(cache_names.is_cross, caches))
+        own = cache_names.DECODER if crossed else None
         layers = range(model.decoder.spec.num_layers)
 
-        def pairs(part: str) -> list[tuple[Tensor, Tensor]]:
-            names = [f"past_key_values.{layer}{part}" for layer in layers]
-            return [(caches[f"{name}.key"], caches[f"{name}.value"]) for name in names]
+        def pairs(part: str | None) -> list[tuple[Tensor, Tensor]]:
+            names = [cache_names.past(layer, part) for layer in layers]
+            return [(caches[key], caches[value]) for key, value in names]
 
-        cross = pairs(".encoder") if own else None
+        cross = pairs(cache_names.ENCODER) if crossed else None
         logits, present = model.decode(past=pairs(own), cross=cross, **inputs)
-        outputs = {"logits": logits}
-        for layer, (key, value) in enumerate(present):
-            outputs |= {f"present.{layer}{own}.key": key, f"present.{layer}{own}.value": value}
+        outputs = {LOGITS: logits}
+        for layer, pair in enumerate(present):
+            outputs |= zip(cache_names.present(layer, own), pair, strict=True)
         return outputs
 
 

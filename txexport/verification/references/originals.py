@@ -14,9 +14,20 @@ from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import cache_names
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    INPUT_FEATURES,
+    INPUT_IDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    POOLER_OUTPUT,
+)
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
 from txexport.spec import EncoderSpec
+from txexport.tasks import TASKS
 
 Arrays = dict[str, np.ndarray]
 Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
@@ -109,9 +120,9 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     if source is None:
         return {}
     if isinstance(source, np.ndarray):
-        return tensors({"input_features": source[None]})
+        return tensors({INPUT_FEATURES: source[None]})
     ids = torch.tensor([source])
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 
 
 def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
@@ -124,44 +135,23 @@ def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
 def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
     """decoder_input_ids (1,T) and what an encoder reads -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
-    found, own = {}, ""
+    found, own = {}, None
     if source:
         found = read(model, **source)
-        if "attention_mask" in source:
-            inputs["encoder_attention_mask"] = source["attention_mask"]
+        if ATTENTION_MASK in source:
+            inputs[ENCODER_ATTENTION_MASK] = source[ATTENTION_MASK]
         inputs["cross"] = [
-            (found[f"present.{i}.encoder.key"], found[f"present.{i}.encoder.value"])
+            tuple(found[name] for name in cache_names.present(i, cache_names.ENCODER))
             for i in range(len(model.cross))
         ]
-        own = ".decoder"
+        own = cache_names.DECODER
     logits, present = model.decode(decoder_input_ids, model.empty_past(1), **inputs)
     caches = {
-        f"present.{i}{own}.{kind}": tensor
+        name: tensor
         for i, pair in enumerate(present)
-        for kind, tensor in zip(("key", "value"), pair, strict=True)
+        for name, tensor in zip(cache_names.present(i, own), pair, strict=True)
     }
-    return found | caches | {"logits": logits}
-
-
-AUTO_CLASSES = {
-    "feature-extraction": "AutoModel",
-    "fill-mask": "AutoModelForMaskedLM",
-    "pretraining": "AutoModelForPreTraining",
-    "multiple-choice": "AutoModelForMultipleChoice",
-    "next-sentence-prediction": "AutoModelForNextSentencePrediction",
-    "text-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "image-feature-extraction": "AutoModel",
-    "image-classification": "AutoModelForImageClassification",
-    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
-    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
-    "text-generation": "AutoModelForCausalLM",
-    "text2text-generation": "AutoModelForSeq2SeqLM",
-}
-
-
-ENCODERS_ALONE = ("t5", "mt5")  # of encoder-decoders, which AutoModel would load whole
+    return found | caches | {LOGITS: logits}
 
 
 class Transformers:
@@ -180,9 +170,7 @@ class Transformers:
         decoder = resolved.spec.stacks.get("decoder")
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
-        name = AUTO_CLASSES[resolved.task]
-        if resolved.task == "feature-extraction" and resolved.model_type in ENCODERS_ALONE:
-            name = "AutoModelForTextEncoding"
+        name = TASKS[resolved.task].judge(resolved.model_type)
         self.model = transformers_loading.model_from_pretrained(
             name, checkpoint.folder, dtype=torch.float32
         ).eval()
@@ -202,7 +190,7 @@ class Transformers:
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:
-            named.pop("pooler_output", None)  # a layer that the checkpoint lacks, made up by the library
+            named.pop(POOLER_OUTPUT, None)  # a layer that the checkpoint lacks, made up by the library
         return {name: value.numpy() for name, value in named.items()}
 
     @torch.inference_mode()
@@ -212,38 +200,38 @@ class Transformers:
         if source is None:
             # A cache made without the config keeps every token, where a window would drop the older ones.
             cached = {"past_key_values": self.new_cache(), "use_cache": True}
-            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
             outputs = self.model(**inputs, **(cached if self.caches else {}))
-            past = self._own_heads(_cache(outputs.past_key_values, "")) if self.caches else {}
-            return {"logits": outputs.logits[0].numpy(), **past}
+            past = self._own_heads(_cache(outputs.past_key_values)) if self.caches else {}
+            return {LOGITS: outputs.logits[0].numpy(), **past}
         outputs = self.model(**source_tensors(source), decoder_input_ids=ids, use_cache=True)
         cache = outputs.past_key_values
         return {
-            "logits": outputs.logits[0].numpy(),
-            "last_hidden_state": outputs.encoder_last_hidden_state[0].numpy(),
-            **_cache(cache.self_attention_cache, ".decoder"),
-            **_cache(cache.cross_attention_cache, ".encoder"),
+            LOGITS: outputs.logits[0].numpy(),
+            LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
+            **_cache(cache.self_attention_cache, cache_names.DECODER),
+            **_cache(cache.cross_attention_cache, cache_names.ENCODER),
         }
 
     def _own_heads(self, caches: Arrays) -> Arrays:
         """Caches (K,T,H) without the copies of key heads that some models make before they store them."""
         own = {}
         for name, array in caches.items():
-            heads = self.kv_heads[int(name.split(".")[1])]
+            heads = self.kv_heads[cache_names.layer_of(name)]
             own[name] = array[:: len(array) // heads]
         return own
 
 
-def _cache(cache, part: str) -> Arrays:
+def _cache(cache, part: str | None = None) -> Arrays:
     """A transformers cache as arrays (K,T,H) by output name, in its present form and that of version 4."""
     if hasattr(cache, "layers"):
         pairs = [(layer.keys, layer.values) for layer in cache.layers]
     else:
         pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
     return {
-        f"present.{i}{part}.{kind}": tensor[0].numpy()
+        name: tensor[0].numpy()
         for i, pair in enumerate(pairs)
-        for kind, tensor in zip(("key", "value"), pair, strict=True)
+        for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
     }
 
 

@@ -15,6 +15,8 @@ from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
 
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
+from txexport.contracts.one_pass import signal_input, token_inputs
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
@@ -89,25 +91,23 @@ def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]
             examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
         else:
             ids, axes = torch.full((1, TOKENS + 2), 5), {1: Dim.DYNAMIC}
-            examples |= {"input_ids": (ids, axes), "attention_mask": (torch.ones_like(ids), axes)}
+            examples |= {INPUT_IDS: (ids, axes), ATTENTION_MASK: (torch.ones_like(ids), axes)}
     return one_pass, examples
 
 
 def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     """A batch of texts, or of several for each row."""
-    names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (stack.embedding.type_vocab_size > 1)
-    names += ["global_attention_mask"] * stack.global_tokens
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
-    return {name: (torch.ones(size, dtype=torch.long), axes) for name in names}
+    return {name: (torch.ones(size, dtype=torch.long), axes) for name in token_inputs(stack)}
 
 
 def _signal(stack: SignalStackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
     embedding = stack.embedding
-    name, sizes = embedding.input
-    axes = {axis: Dim.DYNAMIC for axis, size in enumerate(("batch", *sizes)) if isinstance(size, str)}
-    return {name: (torch.ones(batch, *embedding.shape), axes)}
+    port = signal_input(embedding)
+    axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
+    return {port.name: (torch.ones(batch, *embedding.shape), axes)}
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from txexport.bundle import Manifest, Port
+from txexport.bundle import Manifest
+from txexport.contracts import Port
 from txexport.errors import BundleError, first_line
 from txexport.runtime.session import Bound, Session
 from txexport.spec import ModelSpec

@@ -1,0 +1,99 @@
+"""What other programs rely on when they open a bundle's graphs: names, shapes, order; and others' layouts."""
+
+import onnx
+import pytest
+from helpers.other_tools import as_optimum
+
+from txexport import bundle, contracts
+from txexport.contracts import cache_names, roles
+from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
+from txexport.spec import ModelSpec
+from txexport.spec.serialization import from_dict
+
+BUNDLES = [
+    ("bert", None),
+    ("vit", None),
+    ("clip", None),
+    ("gpt2", "static"),
+    ("gpt2", "dynamic"),
+    ("t5", "static"),
+    ("t5", "dynamic"),
+    ("whisper", "static"),
+]
+
+
+def declared(folder):
+    manifest = bundle.read(folder)
+    return manifest, from_dict(ModelSpec, manifest.spec)
+
+
+def names(ports):
+    return [port.name for port in ports]
+
+
+@pytest.mark.parametrize(("model_type", "cache"), BUNDLES, ids=str)
+def test_a_bundle_declares_what_its_contract_says(bundle_of, model_type, cache):
+    manifest, spec = declared(bundle_of(model_type, cache))
+    signatures = contracts.of_cache(cache).graphs(spec)
+    assert tuple(manifest.graphs) == tuple(signatures) == roles.of(spec)
+    for role, graph in manifest.graphs.items():
+        assert graph.file == roles.file(role)
+        assert (graph.inputs, graph.outputs) == tuple(map(list, vars(signatures[role]).values()))
+
+
+def test_names_of_a_decoder(bundle_of):
+    _, spec = declared(bundle_of("gpt2", "static"))
+    cache = [f"{{}}.{layer}.{kind}" for layer in range(2) for kind in ("key", "value")]
+    past, present = ([name.format(kind) for name in cache] for kind in ("past_key_values", "present"))
+    static, dynamic = (contract.graphs(spec)["model"] for contract in (contracts.STATIC, contracts.DYNAMIC))
+    assert names(static.inputs) == ["input_ids", "cache_lengths", "logits_indices", *past]
+    assert names(dynamic.inputs) == ["input_ids", "attention_mask", "position_ids", *past]
+    assert names(static.outputs) == names(dynamic.outputs) == ["logits", *present]
+    key = {port.name: port.shape for port in (*dynamic.inputs, *dynamic.outputs)}
+    assert key["past_key_values.0.key"] == ["batch_size", 3, "past_sequence_length", 16]
+    assert key["present.0.key"] == ["batch_size", 3, "total_sequence_length", 16]
+    assert key["attention_mask"] == ["batch_size", "total_sequence_length"]
+
+
+def test_a_decoder_alone_is_the_ecosystems(bundle_of):
+    _, spec = declared(bundle_of("gpt2", "dynamic"))
+    assert contracts.ECOSYSTEM.graphs(spec) == contracts.DYNAMIC.graphs(spec)
+
+
+def test_the_ecosystems_encoder_decoder(bundle_of, tmp_path):
+    """Graphs in optimum's layout have the names and shapes that the contract says."""
+    folder = as_optimum(bundle_of("t5", "dynamic"), tmp_path / "optimum")
+    _, spec = declared(bundle_of("t5", "dynamic"))
+    signatures = contracts.ECOSYSTEM.graphs(spec)
+    assert tuple(signatures) == LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
+    assert contracts.ECOSYSTEM.cross_keys == roles.DECODER
+    for role, signature in signatures.items():
+        graph = onnx.load(folder / roles.file(role), load_external_data=False).graph
+        assert sorted(names(graph.input)) == sorted(names(signature.inputs))
+        assert sorted(names(graph.output)) == sorted(names(signature.outputs))
+        shapes = {port.name: port.shape for port in signature.inputs}
+        for port in graph.input:
+            dims = [dim.dim_param or dim.dim_value for dim in port.type.tensor_type.shape.dim]
+            assert dims == shapes[port.name]
+    read = {name for role in LAYOUTS[0][1:] for name in names(signatures[role].inputs)}
+    assert {name for name in read if not cache_names.is_past(name)} <= DECODER_INPUTS
+
+
+def test_the_ecosystems_sounds_and_pictures(bundle_of):
+    """Sounds have no mask; texts and images are compared in one graph."""
+    _, whisper = declared(bundle_of("whisper", "static"))
+    decoder = contracts.ECOSYSTEM.graphs(whisper)["decoder_model"]
+    assert names(decoder.inputs) == ["input_ids", "encoder_hidden_states"]
+    _, clip = declared(bundle_of("clip"))
+    model = contracts.ECOSYSTEM.graphs(clip)["model"]
+    assert names(model.inputs) == ["input_ids", "attention_mask", "pixel_values"]
+    assert names(model.outputs) == ["logits_per_image", "logits_per_text", "text_embeds", "image_embeds"]
+
+
+@pytest.mark.parametrize("part", [None, "encoder", "decoder"])
+def test_a_steps_outputs_are_the_next_ones_inputs(part):
+    for past, present in zip(cache_names.past(3, part), cache_names.present(3, part), strict=True):
+        assert (cache_names.to_present(past), cache_names.to_past(present)) == (present, past)
+        assert (cache_names.is_past(past), cache_names.is_past(present)) == (True, False)
+        assert cache_names.is_cross(past) == (part == "encoder")
+        assert cache_names.layer_of(past) == 3

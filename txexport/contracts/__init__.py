@@ -1,0 +1,23 @@
+"""What graphs take and give: names, shapes, files, and who computes what.
+
+A contract is an object: `STATIC` and `DYNAMIC` are ours for models that generate, by the kind of their cache,
+`ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load. Names of inputs
+and outputs are in `names`, those of keys and values in `cache_names`, those of graphs and files in `roles`;
+nobody else spells them.
+"""
+
+from txexport.contracts.contract import Contract, Port, Signature
+from txexport.contracts.dynamic import DYNAMIC
+from txexport.contracts.ecosystem import ECOSYSTEM
+from txexport.contracts.one_pass import ONE_PASS
+from txexport.contracts.static import STATIC
+from txexport.spec import Cache
+
+__all__ = ["DYNAMIC", "ECOSYSTEM", "ONE_PASS", "STATIC", "Contract", "Port", "Signature", "of_cache"]
+
+
+def of_cache(cache: str | None) -> Contract:
+    """Our contract with a cache of that kind; None is a model that keeps nothing."""
+    if cache is None:
+        return ONE_PASS
+    return {Cache.STATIC: STATIC, Cache.DYNAMIC: DYNAMIC}[Cache(cache)]
