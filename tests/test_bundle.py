@@ -72,7 +72,11 @@ def test_a_proof_covers_what_txexport_json_says(copy):
         ({"limits": {"encoder": "40"}}, "limits is"),
         ({"cache": ["static"]}, "cache is"),
         ({"spec": {}}, "damaged"),
-        ({"spec": {"pooler": True}}, "ModelSpec: neither encoder nor decoder"),
+        (
+            {"spec": {"type": "encoder", "pooler": True}},
+            "EncoderSpec: missing fields encoder",
+        ),
+        ({"spec": {"pooler": True}}, "no type is given; expected encoder or decoder or"),
         ({"graphs": {}}, "graphs are none, expected model"),
         ({"limits": {"encoderx": 40}}, "limits are encoderx, expected encoder"),
         ({"task": 5}, "task is 5"),

@@ -219,13 +219,13 @@ SPECIALISED = {
     "attention.py": {"biased_mix", "capped_mix"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "tanh"},
-    "towers.py": {"text_vectors", "image_vectors", "similarity_model"},
-    "model.py": {"models", "encoder_model", "decoder_model", "tower_models"},
+    "dual_encoder.py": {"text_vectors", "image_vectors", "similarity_model"},
+    "model.py": {"models", "encoder_model", "decoder_model", "dual_encoder_models"},
 }
 
 
 # Whole models, which the graphs' entry points put together.
-WHOLE = {"model.py": {"model"}, "towers.py": {"towers"}}
+WHOLE = {"model.py": {"model"}, "dual_encoder.py": {"dual_encoder"}}
 
 
 @pytest.mark.parametrize("file", sorted(twin_files("models/txmodels")))

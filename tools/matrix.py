@@ -25,7 +25,7 @@ from rich.progress import Progress
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import TxexportError
 from txexport.exporter import export
-from txexport.families import understand
+from txexport.families import resolve
 from txexport.verification import verify
 from txexport.verification.runtimes import RUNTIMES, versions
 
@@ -128,7 +128,7 @@ def main(
     ):
         for model_type in bar.track(families or list(tiny_checkpoint.FAMILIES), description="families"):
             tiny_checkpoint.save(Path(work) / model_type, model_type)
-            decodes = understand(Checkpoint(Path(work) / model_type), None).spec.generates
+            decodes = resolve(Checkpoint(Path(work) / model_type), None).spec.generates
             for cache in caches or ("static",) if decodes else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))

@@ -14,14 +14,14 @@ from txexport.contracts import Port, roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, stays_inside
-from txexport.spec import ModelSpec
+from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
 
 MANIFEST = "txexport.json"
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 WEIGHTS = "weights.safetensors"
-FORMAT = 3
+FORMAT = 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
@@ -257,10 +257,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:
     """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
-    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
-    if spec.towers is not None:
-        stacks = {"text": spec.towers.text}
-    return {name: stack.limit for name, stack in stacks.items() if stack is not None}
+    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
+    return {name: stack.limit for name, stack in stacks.items()}
 
 
 def module_folder(module: dict) -> str:

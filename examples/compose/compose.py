@@ -19,31 +19,31 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
     LocalAttentionSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 CHARACTERS = "()ab"
 LENGTH = 24
 
 
-def spec(width: int = 48, heads: int = 4) -> ModelSpec:
+def spec(width: int = 48, heads: int = 4) -> EncoderSpec:
     """Four layers, of which the second and fourth see everything."""
     norm, feed_forward = NormSpec(width, 1e-5), FeedForwardSpec(width, 4 * width, Activation.GELU)
     local = LocalAttentionSpec(width, heads, width // heads, block_size=4)
     full = AttentionSpec(width, heads, heads, width // heads, causal=False)
     blocks = tuple(BlockSpec(kind, feed_forward, norm, NormPlacement.PRE) for kind in (local, full))
     words = EmbeddingSpec(len(CHARACTERS), width, PositionSpec(PositionKind.LEARNED, LENGTH))
-    stack = StackSpec(words, blocks, num_layers=4, final_norm=norm)
-    return ModelSpec(encoder=stack, head=HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=2))
+    stack = TextStackSpec(words, blocks, num_layers=4, final_norm=norm)
+    return EncoderSpec(stack, head=HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=2))
 
 
 def lonely(text: str) -> list[int]:

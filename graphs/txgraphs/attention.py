@@ -86,7 +86,7 @@ def cached_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    if cache == Cache.STATIC and spec.by_length:
+    if cache == Cache.STATIC and spec.maskless_static:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
         heads = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=_scale(spec))
     else:
@@ -151,11 +151,11 @@ def _mix(
 ) -> ir.Value:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
     scale = _scale(spec)
-    if spec.biased:
+    if spec.has_position_bias:
         return g.call(biased_mix, q, k, v, mask, scale=scale)
     if spec.softcap is not None:
         return g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap)
-    if spec.whole:
+    if spec.unmasked:
         return g.op.Attention(q, k, v, scale=scale)
     return g.op.Attention(q, k, v, mask, scale=scale)
 

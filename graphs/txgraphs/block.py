@@ -77,7 +77,7 @@ def decoder_block(
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
     """x (B,S,W) -> what attention reads (B,S,W)."""
-    if spec.placement == NormPlacement.POST or spec.bare:
+    if spec.placement == NormPlacement.POST or spec.skip_attention_norm:
         return x
     return norm(spec.norm, g / "attention_norm", x)
 

@@ -34,9 +34,9 @@ def embedding(
     if spec.position.table:
         places = op.Add(positions, op.Constant(value_int=spec.position.offset))
         words = op.Add(words, op.Gather(g.weight("position.weight"), places), name="words")
-    if spec.segments == 1:
+    if spec.type_vocab_size == 1:
         words = op.Add(words, g.weight("segment.weight"), name="words")
-    elif spec.segments:
+    elif spec.type_vocab_size:
         words = op.Add(words, op.Gather(g.weight("segment.weight"), token_type_ids), name="words")
     if spec.norm is not None:
         words = norm(spec.norm, g / "norm", words)

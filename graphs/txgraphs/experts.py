@@ -16,7 +16,7 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     """
     op = g.op
     scores = op.Flatten(linear(False, g, x), axis=-1, name="scores")  # (B*S, experts)
-    best, choice = op.TopK(scores, op.Constant(value_ints=[spec.chosen]), name=["best", "choice"])  # (B*S, C)
+    best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
     share = op.Softmax(best, axis=-1)
     return share, choice
 
@@ -52,7 +52,7 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
     op = g.op
     share, choice = router(spec, g / "router", x)
     total = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)), name="total")  # (B*S, W): zeros
-    for number in range(spec.count):
+    for number in range(spec.num_experts):
         place = g / "experts" / str(number)
         total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))
     y = op.Reshape(total, op.Shape(x))  # (B, S, W)

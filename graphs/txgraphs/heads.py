@@ -17,11 +17,11 @@ from txgraphs.norm import norm
 def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
-    `token` is the id of padding for LAST, of the mark for LAST_MARK and MARK; only the kinds that read ids or
-    the mask need them. FIRST_AND_MEAN gives (B,2W).
+    `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
+    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
-    last, marked, mark = kind in (Pick.LAST, Pick.LAST_MARK), kind == Pick.LAST_MARK, kind == Pick.MARK
+    last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
     skips, number = kind == Pick.LAST and token is not None, token or 0
 
     @script(domain, default_opset=op)

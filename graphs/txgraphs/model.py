@@ -1,17 +1,28 @@
 """Whole models, put together from a spec."""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import onnx_ir as ir
 
 from txexport.contracts import ONE_PASS, Signature, cache_names, names, of_cache, roles
 from txexport.errors import GraphError
-from txexport.spec import AttentionSpec, Cache, EmbeddingSpec, HeadKind, ModelSpec, TowersSpec
+from txexport.spec import (
+    AttentionSpec,
+    Cache,
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    ModelSpec,
+    SignalStackSpec,
+)
 from txgraphs._graph import Graph
 from txgraphs.attention import cross_key_value
+from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.stack import decoder, encoder, signal_encoder
-from txgraphs.towers import image_vectors, similarity_model, text_vectors
 
 Tensors = Mapping[str, ir.TensorProtocol]
 Signatures = Mapping[str, Signature]
@@ -24,7 +35,7 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     Raises GraphError unless the graphs together ask for each of `tensors`, and for nothing else.
     """
     shared = "encoder.embedding.word.weight"
-    if spec.shared_embedding and shared in tensors:
+    if isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding and shared in tensors:
         tensors = {**tensors, "decoder.embedding.word.weight": tensors[shared]}
     graphs = _graphs(spec, cache, tensors)
     asked = set().union(*(graph.asked for graph in graphs.values()))
@@ -41,20 +52,26 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
 def _graphs(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     contract = of_cache(cache) if spec.generates else ONE_PASS
     signatures = contract.graphs(spec)
-    if spec.towers is not None:
-        return tower_models(spec.towers, signatures, tensors)
-    if not spec.generates:
-        return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
-    if spec.encoder is None:
-        return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, tensors)}
-    return {
-        roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, tensors),
-        roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, tensors),
-    }
+    match spec:
+        case EncoderSpec():
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
+        case DecoderSpec():
+            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, tensors)}
+        case EncoderDecoderSpec() if not spec.generates:
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
+        case EncoderDecoderSpec():
+            return {
+                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, tensors),
+                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, tensors),
+            }
+        case DualEncoderSpec():
+            return dual_encoder_models(spec, signatures, tensors)
+        case _:
+            assert_never(spec)
 
 
-def tower_models(spec: TowersSpec, signatures: Signatures, tensors: Tensors) -> dict[str, Graph]:
-    """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' Towers."""
+def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, tensors: Tensors) -> dict[str, Graph]:
+    """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
     text, vision, both = (Graph(role, tensors) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
     inputs = text.declare(signatures[roles.TEXT])
     x = encoder(spec.text, text, inputs, "text")
@@ -67,12 +84,13 @@ def tower_models(spec: TowersSpec, signatures: Signatures, tensors: Tensors) -> 
     return {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: both}
 
 
-def encoder_model(spec: ModelSpec, role: str, signatures: Signatures, tensors: Tensors) -> Graph:
+def encoder_model(
+    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, tensors: Tensors
+) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
-    assert spec.encoder is not None
     graph = Graph(role, tensors)
     inputs = graph.declare(signatures[role])
-    if not isinstance(spec.encoder.embedding, EmbeddingSpec):
+    if isinstance(spec.encoder, SignalStackSpec):
         (signal,) = inputs.values()
         x = signal_encoder(spec.encoder, graph, signal)
         _head_outputs(spec, graph, x, {}, None)
@@ -81,33 +99,34 @@ def encoder_model(spec: ModelSpec, role: str, signatures: Signatures, tensors: T
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, inputs)
         x = encoder(spec.encoder, graph, inputs)
-        if spec.start is not None:
-            x = _read_again(spec, graph, x, inputs)
+        match spec:
+            case EncoderDecoderSpec(decoder_start_token_id=int(start)):
+                x = _read_again(spec, start, graph, x, inputs)
         _head_outputs(spec, graph, x, inputs, choices)
-    if spec.generates:
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
         for layer, (_, pair) in enumerate(_cross(spec, graph, x)):
             graph.add_outputs(dict(zip(cache_names.present(layer, cache_names.ENCODER), pair, strict=True)))
     return graph
 
 
 def _cross(
-    spec: ModelSpec, graph: Graph, x: ir.Value
+    spec: EncoderDecoderSpec, graph: Graph, x: ir.Value
 ) -> list[tuple[AttentionSpec, tuple[ir.Value, ir.Value]]]:
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
-    assert spec.decoder is not None
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
     return [(kind, cross_key_value(kind, graph / f"cross.{layer}", x)) for layer, kind in enumerate(crossed)]
 
 
-def _read_again(spec: ModelSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]) -> ir.Value:
+def _read_again(
+    spec: EncoderDecoderSpec, start: int, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
+) -> ir.Value:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
-    assert spec.decoder is not None
     op, input_ids = graph.op, inputs[names.INPUT_IDS]
     batch = op.Shape(input_ids, start=0, end=1)
-    start = op.Expand(graph.constant("first", [spec.start or 0]), op.Concat(batch, [1], axis=0))  # (B, 1)
+    first = op.Expand(graph.constant("first", [start]), op.Concat(batch, [1], axis=0))  # (B, 1)
     before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
     again = {
-        names.INPUT_IDS: op.Concat(start, before, axis=1),
+        names.INPUT_IDS: op.Concat(first, before, axis=1),
         names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
     }
     past = []
@@ -129,35 +148,44 @@ def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
 
 
 def _head_outputs(
-    spec: ModelSpec, graph: Graph, x: ir.Value, inputs: Values, choices: ir.Value | None
+    spec: EncoderSpec | EncoderDecoderSpec,
+    graph: Graph,
+    x: ir.Value,
+    inputs: Values,
+    choices: ir.Value | None,
 ) -> None:
     """Give what an encoder's head makes of its hidden states x (B,S,W), or those themselves."""
     head, op = spec.head, graph.op
     tokens = inputs.get(names.INPUT_IDS), inputs.get(names.ATTENTION_MASK)
-    if head.kind == HeadKind.MASKED_LM:
-        logits = masked_lm_head(head, graph / "head", x, graph.weight("encoder.embedding.word.weight"))
-        graph.add_outputs({names.LOGITS if spec.next_sentence is None else names.PREDICTION_LOGITS: logits})
-        if spec.next_sentence is not None:
-            pair = sequence_head(spec.next_sentence, graph / "next_sentence", x, *tokens)
-            graph.add_outputs({names.SEQ_RELATIONSHIP_LOGITS: pair})
-    elif head.kind == HeadKind.SEQUENCE:
-        logits = sequence_head(head, graph / "head", x, *tokens)
-        graph.add_outputs(_distilled(spec, graph, x, logits) if spec.distilled else {names.LOGITS: logits})
-    elif head.kind == HeadKind.CHOICES:
-        scores = sequence_head(head, graph / "head", x, *tokens)  # (B*C, 1)
-        graph.add_outputs({names.LOGITS: op.Reshape(scores, choices)})
-    elif head.kind == HeadKind.TOKENS:
-        graph.add_outputs({names.LOGITS: token_head(head, graph / "head", x)})
-    elif head.kind == HeadKind.SPANS:
-        start_logits, end_logits = span_head(head, graph / "head", x)
-        graph.add_outputs({names.START_LOGITS: start_logits, names.END_LOGITS: end_logits})
-    else:
-        graph.add_outputs({names.LAST_HIDDEN_STATE: x})
-        if spec.pooler:
-            graph.add_outputs({names.POOLER_OUTPUT: pooler(graph / "pooler", x)})
+    match head.kind:
+        case HeadKind.MASKED_LM:
+            logits = masked_lm_head(head, graph / "head", x, graph.weight("encoder.embedding.word.weight"))
+            second = spec.next_sentence if isinstance(spec, EncoderSpec) else None
+            graph.add_outputs({names.LOGITS if second is None else names.PREDICTION_LOGITS: logits})
+            if second is not None:
+                pair = sequence_head(second, graph / "next_sentence", x, *tokens)
+                graph.add_outputs({names.SEQ_RELATIONSHIP_LOGITS: pair})
+        case HeadKind.SEQUENCE:
+            logits = sequence_head(head, graph / "head", x, *tokens)
+            distilled = isinstance(spec, EncoderSpec) and spec.distilled
+            graph.add_outputs(_distilled(spec, graph, x, logits) if distilled else {names.LOGITS: logits})
+        case HeadKind.CHOICES:
+            scores = sequence_head(head, graph / "head", x, *tokens)  # (B*C, 1)
+            graph.add_outputs({names.LOGITS: op.Reshape(scores, choices)})
+        case HeadKind.TOKENS:
+            graph.add_outputs({names.LOGITS: token_head(head, graph / "head", x)})
+        case HeadKind.SPANS:
+            start_logits, end_logits = span_head(head, graph / "head", x)
+            graph.add_outputs({names.START_LOGITS: start_logits, names.END_LOGITS: end_logits})
+        case HeadKind.NONE | HeadKind.CAUSAL_LM:  # the latter is the decoder's
+            graph.add_outputs({names.LAST_HIDDEN_STATE: x})
+            if isinstance(spec, EncoderSpec) and spec.pooler:
+                graph.add_outputs({names.POOLER_OUTPUT: pooler(graph / "pooler", x)})
+        case _:
+            assert_never(head.kind)
 
 
-def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> Values:
+def _distilled(spec: EncoderSpec | EncoderDecoderSpec, graph: Graph, x: ir.Value, first: ir.Value) -> Values:
     """The average of the first token's scores (B,labels) and the second's, and both of them."""
     op = graph.op
     rest = op.Slice(x, [1], op.Shape(x, start=1, end=2), [1])  # (B, S - 1, W)
@@ -167,13 +195,12 @@ def _distilled(spec: ModelSpec, graph: Graph, x: ir.Value, first: ir.Value) -> V
 
 
 def decoder_model(
-    spec: ModelSpec, cache: Cache, role: str, signatures: Signatures, tensors: Tensors
+    spec: DecoderSpec | EncoderDecoderSpec, cache: Cache, role: str, signatures: Signatures, tensors: Tensors
 ) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
-    assert spec.decoder is not None
     graph = Graph(role, tensors)
     inputs = graph.declare(signatures[role])
-    part = cache_names.DECODER if spec.decoder.crossed else None
+    part = cache_names.DECODER if isinstance(spec, EncoderDecoderSpec) else None
     past, cross = [], []
     for layer, block in enumerate(spec.decoder.layers):
         past.append(_pair(inputs, cache_names.past(layer, part)))

@@ -5,7 +5,7 @@ from functools import cache
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import PatchSpec, SoundSpec
+from txexport.spec import LogMelSpec, PatchSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
@@ -87,7 +87,7 @@ def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
 
 
 @component("x")
-def sound_embedding(spec: SoundSpec, g: Body, input_features: ir.Value) -> ir.Value:
+def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.Value:
     """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2).
 
     input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.

@@ -1,5 +1,7 @@
 """Stacks of layers, put together from a spec: one graph function call a component and layer."""
 
+from typing import assert_never
+
 import onnx_ir as ir
 
 from txexport.contracts import names
@@ -8,10 +10,12 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    LogMelSpec,
     PatchSpec,
+    RelativeSpec,
     RotarySpec,
-    SoundSpec,
-    StackSpec,
+    SignalStackSpec,
+    TextStackSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, encoder_block
@@ -26,10 +30,12 @@ Masks = dict[int | None, ir.Value]
 KeyValues = list[tuple[ir.Value, ir.Value]]
 
 
-def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder") -> ir.Value:
+def encoder(
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
+) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
-    op, padding = graph.op, spec.words.position.padding
+    op, padding = graph.op, spec.embedding.position.pad_token_id
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
@@ -55,13 +61,15 @@ def encoder(spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: s
     return x
 
 
-def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, stack: str = "encoder") -> ir.Value:
+def signal_encoder(spec: SignalStackSpec, graph: Graph, signal: ir.Value, stack: str = "encoder") -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
-    if isinstance(spec.embedding, PatchSpec):
-        x = patch_embedding(spec.embedding, graph / f"{stack}.embedding", signal)
-    else:
-        assert isinstance(spec.embedding, SoundSpec)
-        x = sound_embedding(spec.embedding, graph / f"{stack}.embedding", signal)
+    match spec.embedding:
+        case PatchSpec() as patches:
+            x = patch_embedding(patches, graph / f"{stack}.embedding", signal)
+        case LogMelSpec() as sound:
+            x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
+        case kind:
+            assert_never(kind)
     for layer, block in enumerate(spec.layers):
         x = encoder_block(block, graph / f"{stack}.layers.{layer}", x, mask=None, cos=None, sin=None)
     if spec.final_norm is not None:
@@ -70,7 +78,7 @@ def signal_encoder(spec: StackSpec, graph: Graph, signal: ir.Value, stack: str =
 
 
 def decoder(
-    spec: StackSpec,
+    spec: TextStackSpec,
     cache: Cache,
     graph: Graph,
     inputs: dict[str, ir.Value],
@@ -90,7 +98,7 @@ def decoder(
     present = []
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks, rotations)
-        if cache == Cache.STATIC and block.dense.by_length:
+        if cache == Cache.STATIC and block.dense.maskless_static:
             context["mask"] = None
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v}
@@ -104,21 +112,21 @@ def decoder(
 
 
 def _over_slots(
-    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
 ) -> tuple[ir.Value, Masks]:
     """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read."""
     input_ids, cache_lengths, op = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS], graph.op
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in _dense(spec) if not kind.by_length):
+    for window in dict.fromkeys(kind.window for kind in _dense(spec) if not kind.maskless_static):
         mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
         masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
     return places, masks
 
 
 def _over_past(
-    spec: StackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
 ) -> tuple[ir.Value, Masks]:
     """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
     input_ids, op = inputs[names.INPUT_IDS], graph.op
@@ -137,7 +145,7 @@ def _over_past(
     return position_ids, masks
 
 
-def _dense(spec: StackSpec) -> list[AttentionSpec]:
+def _dense(spec: TextStackSpec) -> list[AttentionSpec]:
     """The attentions of a stack that read a mask of pairs."""
     return [block.attention for block in spec.blocks if isinstance(block.attention, AttentionSpec)]
 
@@ -155,16 +163,16 @@ def _context(
 
 
 def _embed(
-    spec: StackSpec, graph: Graph, stack: str, places: ir.Value, inputs: dict[str, ir.Value]
+    spec: TextStackSpec, graph: Graph, stack: str, places: ir.Value, inputs: dict[str, ir.Value]
 ) -> ir.Value:
     """The embedding call, which reads a mask only where it must."""
-    masked = spec.words.masked or spec.words.dropped is not None
+    masked = spec.embedding.masked or spec.embedding.dropped is not None
     mask = inputs.get(names.ATTENTION_MASK) if masked else None
     tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask
-    return embedding(spec.words, graph / f"{stack}.embedding", *tokens)
+    return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens)
 
 
-def _rotations(spec: StackSpec, graph: Graph, places: ir.Value) -> dict[RotarySpec | None, Values]:
+def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[RotarySpec | None, Values]:
     """Cosines and sines for every way of rotating that a layer has."""
     rotations: dict[RotarySpec | None, Values] = {}
     for kind in dict.fromkeys(attention.rotary for attention in _dense(spec)):
@@ -174,15 +182,18 @@ def _rotations(spec: StackSpec, graph: Graph, places: ir.Value) -> dict[RotarySp
 
 
 def _bias(
-    spec: StackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
+    spec: TextStackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
 ) -> ir.Value:
     """The mask, with the bias of relative positions where there is one."""
-    if spec.relative is None:
-        return mask
-    if isinstance(spec.relative, AlibiSpec):
-        bias = graph.call(alibi(spec.relative), queries, keys, name="alibi")
-    else:
-        bias = relative_bias(spec.relative, graph / f"{stack}.relative", queries, keys)
+    match spec.relative:
+        case None:
+            return mask
+        case AlibiSpec() as kind:
+            bias = graph.call(alibi(kind), queries, keys, name="alibi")
+        case RelativeSpec() as kind:
+            bias = relative_bias(kind, graph / f"{stack}.relative", queries, keys)
+        case unknown:
+            assert_never(unknown)
     return graph.call(biased_mask, bias, mask, name="biased_mask")
 
 

@@ -113,7 +113,7 @@ class CachedAttention(Attention):
     def __init__(self, spec: AttentionSpec, cache: Cache):
         super().__init__(spec)
         self.static = cache == Cache.STATIC
-        self.by_length = self.static and spec.by_length
+        self.maskless = self.static and spec.maskless_static
 
     def forward(  # type: ignore[override]
         self,
@@ -128,7 +128,7 @@ class CachedAttention(Attention):
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
-        takes a mask only where the spec is not `by_length`.
+        takes a mask only where the spec is not `maskless_static`.
         """
         q, new_k, new_v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
         q, new_k = self._rotated(q, cos, sin), self._rotated(new_k, cos, sin)
@@ -136,7 +136,7 @@ class CachedAttention(Attention):
             assert cache_lengths is not None
             k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = _scatter(past_v, new_v, cache_lengths)
-            if self.by_length:
+            if self.maskless:
                 mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)

@@ -58,7 +58,7 @@ class _Block(nn.Module):
         super().__init__()
         self.spec = spec
         self.attention = attention
-        if not spec.bare:
+        if not spec.skip_attention_norm:
             self.attention_norm = Norm(spec.norm)
         if spec.placement == NormPlacement.SANDWICH:
             self.attention_post_norm = Norm(spec.norm)
@@ -76,7 +76,7 @@ class _Block(nn.Module):
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> what attention reads (B,S,W)."""
-        if self.spec.placement == NormPlacement.POST or self.spec.bare:
+        if self.spec.placement == NormPlacement.POST or self.spec.skip_attention_norm:
             return x
         inner: Tensor = self.attention_norm(x)
         return inner

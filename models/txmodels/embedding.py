@@ -21,7 +21,7 @@ class Embedding(nn.Module):
         self.scale = spec.scale
         self.table, self.dropped, self.masked = spec.position.table, spec.dropped, spec.masked
         self.offset = spec.position.offset
-        self.segments = spec.segments
+        self.segments = spec.type_vocab_size
         size = spec.table_size
         self.word = nn.Embedding(spec.vocab_size, size)
         if self.table:
@@ -30,7 +30,7 @@ class Embedding(nn.Module):
                 self.position.weight.requires_grad_(False)
                 self.position.weight.copy_(_sinusoids(spec.position.size, size))
         if self.segments:
-            self.segment = nn.Embedding(spec.segments, size)
+            self.segment = nn.Embedding(spec.type_vocab_size, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
         self.project = nn.Identity() if spec.factored_size is None else Linear(size, spec.hidden_size)
 

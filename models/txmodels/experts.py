@@ -12,13 +12,13 @@ class Router(Linear):
     """Which experts a token takes, and with what weights (Jiang et al. 2024, 2.1)."""
 
     def __init__(self, spec: ExpertsSpec):
-        super().__init__(spec.hidden_size, spec.count, bias=False)
-        self.chosen = spec.chosen
+        super().__init__(spec.hidden_size, spec.num_experts, bias=False)
+        self.top_k = spec.top_k
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C)."""
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
-        best, choice = scores.topk(self.chosen, dim=-1)  # (B*S, C)
+        best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
         share = best.softmax(dim=-1)
         return share, choice
 
@@ -45,7 +45,7 @@ class Experts(nn.Module):
     def __init__(self, spec: ExpertsSpec):
         super().__init__()
         self.router = Router(spec)
-        self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.count))
+        self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.num_experts))
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""

@@ -14,8 +14,8 @@ def pick(
 ) -> Tensor:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
-    `token` is the id of padding for LAST, of the mark for LAST_MARK and MARK; only the kinds that read ids or
-    the mask need them. FIRST_AND_MEAN gives (B,2W).
+    `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
+    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     if kind == Pick.FIRST:
         return x[:, 0]
@@ -26,13 +26,13 @@ def pick(
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
         return (x * weights).sum(dim=1) / weights.sum(dim=1)
     assert input_ids is not None
-    if kind in (Pick.LAST, Pick.LAST_MARK):
+    if kind in (Pick.LAST, Pick.LAST_EOS):
         places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
         if token is not None:
             real = input_ids.ne(token) if kind == Pick.LAST else input_ids.eq(token)  # (B, S)
             places = places * real
         place = places.max(dim=1).values  # (B)
-    elif kind == Pick.MARK:
+    elif kind == Pick.FIRST_EOS:
         assert token is not None
         place = input_ids.eq(token).int().argmax(dim=1)
     else:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from txexport.spec import PatchSpec, SoundSpec
+from txexport.spec import LogMelSpec, PatchSpec
 from txmodels.activation import activation
 from txmodels.norm import Norm
 
@@ -49,10 +49,10 @@ def resized(table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int]) -> 
 class SoundEmbedding(nn.Module):
     """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2)."""
 
-    def __init__(self, spec: SoundSpec):
+    def __init__(self, spec: LogMelSpec):
         super().__init__()
         self.act = activation(spec.activation)
-        self.first = nn.Conv1d(spec.bands, spec.hidden_size, 3, padding=1)
+        self.first = nn.Conv1d(spec.num_mel_bins, spec.hidden_size, 3, padding=1)
         self.second = nn.Conv1d(spec.hidden_size, spec.hidden_size, 3, stride=2, padding=1)
         self.position = nn.Embedding(spec.length, spec.hidden_size)
 

@@ -1,6 +1,7 @@
 """Stacks of layers, put together from a spec."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,12 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
-    EmbeddingSpec,
+    LogMelSpec,
     PatchSpec,
     RelativeSpec,
     RotarySpec,
-    SoundSpec,
-    StackSpec,
+    SignalStackSpec,
+    TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.embedding import Embedding
@@ -30,30 +31,33 @@ KeyValues = list[tuple[Tensor, Tensor]]
 
 
 class _Stack(nn.Module):
-    """The parts that encoders and decoders share."""
+    """The parts that encoders and decoders of tokens share."""
 
-    def __init__(self, spec: StackSpec, blocks: Iterable[nn.Module]):
+    def __init__(self, spec: TextStackSpec, blocks: Iterable[nn.Module]):
         super().__init__()
         self.spec = spec
-        self.embedding = _embedding(spec.embedding)
+        self.embedding = Embedding(spec.embedding)
         if isinstance(spec.relative, RelativeSpec):
             self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
         self.layers = nn.ModuleList(blocks)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     @property
-    def words(self) -> Tensor:
-        """The word matrix (V,W) of a stack that reads tokens."""
-        assert isinstance(self.embedding, Embedding)
+    def token_embedding(self) -> Tensor:
+        """The word matrix (V,W)."""
         return self.embedding.word.weight
 
     def biased(self, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """The mask (B,1,S,T), with the bias of relative positions (B,N,S,T) where there is one."""
-        if self.spec.relative is None:
-            return mask
-        if isinstance(self.spec.relative, AlibiSpec):
-            return biased_mask(alibi(self.spec.relative, queries, keys), mask)
-        return biased_mask(self.relative(queries, keys), mask)
+        match self.spec.relative:
+            case None:
+                return mask
+            case AlibiSpec() as kind:
+                return biased_mask(alibi(kind, queries, keys), mask)
+            case RelativeSpec():
+                return biased_mask(self.relative(queries, keys), mask)
+            case unknown:
+                assert_never(unknown)
 
     def dense(self) -> list[AttentionSpec]:
         """The attentions of the stack that read a mask of pairs."""
@@ -83,7 +87,7 @@ def _context(
 class Encoder(_Stack):
     """A stack that reads a whole sequence at once."""
 
-    def __init__(self, spec: StackSpec):
+    def __init__(self, spec: TextStackSpec):
         super().__init__(spec, map(EncoderBlock, spec.layers))
 
     def forward(
@@ -95,7 +99,7 @@ class Encoder(_Stack):
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W)."""
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
-        padding = self.spec.words.position.padding
+        padding = self.spec.embedding.position.pad_token_id
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
@@ -120,11 +124,15 @@ class Encoder(_Stack):
         return padding_mask(attention_mask, input_ids)
 
 
-class SignalEncoder(_Stack):
+class SignalEncoder(nn.Module):
     """A stack that reads a whole image or sound at once."""
 
-    def __init__(self, spec: StackSpec):
-        super().__init__(spec, map(EncoderBlock, spec.layers))
+    def __init__(self, spec: SignalStackSpec):
+        super().__init__()
+        self.spec = spec
+        self.embedding = _signal_embedding(spec.embedding)
+        self.layers = nn.ModuleList(map(EncoderBlock, spec.layers))
+        self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     def forward(self, signal: Tensor) -> Tensor:
         """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W)."""
@@ -138,7 +146,7 @@ class SignalEncoder(_Stack):
 class Decoder(_Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
-    def __init__(self, spec: StackSpec, cache: Cache):
+    def __init__(self, spec: TextStackSpec, cache: Cache):
         super().__init__(spec, (DecoderBlock(block, cache) for block in spec.layers))
         self.static = cache == Cache.STATIC
 
@@ -207,10 +215,14 @@ class Decoder(_Stack):
         return position_ids, masks
 
 
-def _embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> nn.Module:
-    if isinstance(spec, PatchSpec):
-        return PatchEmbedding(spec)
-    return SoundEmbedding(spec) if isinstance(spec, SoundSpec) else Embedding(spec)
+def _signal_embedding(spec: PatchSpec | LogMelSpec) -> nn.Module:
+    match spec:
+        case PatchSpec():
+            return PatchEmbedding(spec)
+        case LogMelSpec():
+            return SoundEmbedding(spec)
+        case _:
+            assert_never(spec)
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

@@ -34,13 +34,13 @@ def copy_of(checkpoint_of, tmp_path):
     return get
 
 
-def understand(folder: Path, task=None):
-    return families.understand(Checkpoint(folder), task)
+def resolve(folder: Path, task=None):
+    return families.resolve(Checkpoint(folder), task)
 
 
 def error(kind, folder: Path, task=None) -> str:
     with pytest.raises(kind) as caught:
-        understand(folder, task)
+        resolve(folder, task)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -89,7 +89,7 @@ def test_missing_shard(tmp_path):
 def test_single_file_is_read_in_place_of_shards(tmp_path, copy_of):
     folder = copy_of("bert")
     (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "elsewhere.safetensors"}}')
-    assert understand(folder).model_type == "bert"
+    assert resolve(folder).model_type == "bert"
     assert verify_equal(folder, tmp_path)
 
 
@@ -214,7 +214,7 @@ def test_tied_copies_must_agree(copy_of):
         return tensors | {"lm_head.weight": tensors["transformer.wte.weight"].clone()}
 
     folder = copy_of("gpt2", same)
-    understand(folder)
+    resolve(folder)
     tensors = load_file(folder / "model.safetensors")
     tensors["lm_head.weight"][3, 4] += 1e-6
     save_file(tensors, folder / "model.safetensors")
@@ -231,7 +231,7 @@ def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
         words = tensors["transformer.wte.weight"].half()
         return tensors | {"transformer.wte.weight": words.float(), "lm_head.weight": words}
 
-    understand(copy_of("gpt2", half))
+    resolve(copy_of("gpt2", half))
 
 
 PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
@@ -251,11 +251,11 @@ OLD_ROPE = [
 @pytest.mark.parametrize(("model_type", "old", "new"), OLD_ROPE)
 def test_rope_fields_of_transformers_4(model_type, old, new, copy_of, tmp_path):
     folder = copy_of(model_type, rope_parameters=new)
-    spec = understand(folder).spec
+    spec = resolve(folder).spec
     values = json.loads((folder / "config.json").read_text())
     del values["rope_parameters"]
     (folder / "config.json").write_text(json.dumps(values | old))
-    assert understand(folder).spec == spec
+    assert resolve(folder).spec == spec
     assert verify_equal(folder, tmp_path)
 
 
@@ -272,7 +272,7 @@ def test_t5_with_a_projection_of_its_own(copy_of, tmp_path):
     values = json.loads((folder / "config.json").read_text())
     del values["scale_decoder_outputs"]
     (folder / "config.json").write_text(json.dumps(values))
-    head = understand(folder).spec.head
+    head = resolve(folder).spec.head
     assert (head.tied, head.scale) == (False, 1.0)
     assert verify_equal(folder, tmp_path)
 
@@ -346,7 +346,7 @@ VARIANTS = {
 def test_variants_of_names_give_the_same_weights(variant, copy_of, checkpoint_of):
     model_type, edit = VARIANTS[variant]
     plain, changed = Checkpoint(checkpoint_of(model_type)), Checkpoint(copy_of(model_type, edit))
-    ours, theirs = families.understand(plain), families.understand(changed)
+    ours, theirs = families.resolve(plain), families.resolve(changed)
     assert ours.spec == theirs.spec
     for name, weight in ours.weights.items():
         ours_whole = np.concatenate(list(weight.rows(plain)))
@@ -398,7 +398,7 @@ def test_stored_sinusoids_are_the_models(copy_of):
     """Old checkpoints keep their table; it is read, and computed only where there is none."""
     own = torch.arange(40 * 48.0).reshape(40, 48)
     folder = copy_of("marian", lambda tensors: tensors | {"model.encoder.embed_positions.weight": own})
-    weights = families.understand(Checkpoint(folder)).weights
+    weights = families.resolve(Checkpoint(folder)).weights
     encoder, decoder = (weights[f"{side}.embedding.position.weight"] for side in ("encoder", "decoder"))
     assert np.array_equal(np.concatenate(list(encoder.rows(Checkpoint(folder)))), own.numpy())
     computed = np.concatenate(list(decoder.rows(Checkpoint(folder))))
@@ -409,20 +409,20 @@ def test_stored_sinusoids_are_the_models(copy_of):
 def test_code_from_before_the_library_had_the_family_is_not_needed(model_type, copy_of):
     """The published files of these families carry it still; the original that we judge by does not run it."""
     folder = copy_of(model_type, auto_map={"AutoModelForCausalLM": "modeling.Theirs"})
-    assert understand(folder).task == "text-generation"
+    assert resolve(folder).task == "text-generation"
 
 
 def test_sentence_encoder_is_taken_for_its_hidden_states(copy_of):
     """Some are published under the architecture of their pretraining, whose head is not there."""
     folder = copy_of("mpnet", architectures=["MPNetForMaskedLM"])
     (folder / "modules.json").write_text("[]")
-    assert understand(folder).task == "feature-extraction"
+    assert resolve(folder).task == "feature-extraction"
 
 
 def test_layers_of_gpt_neo_may_be_listed(copy_of):
     """Published files have both; the original obeys the list."""
     folder = copy_of("gpt_neo", attention_layers=["local", "global", "local"])
-    windows = [block.attention.window for block in understand(folder).spec.decoder.layers]
+    windows = [block.attention.window for block in resolve(folder).spec.decoder.layers]
     assert windows == [5, None, 5]
 
 
@@ -431,4 +431,4 @@ def test_a_towers_dict_counts_before_its_config(copy_of):
     config = json.loads((folder / "config.json").read_text())
     config["text_config_dict"] = config["text_config"] | {"hidden_act": "relu"}
     (folder / "config.json").write_text(json.dumps(config))
-    assert understand(folder).spec.towers.text.blocks[0].feed_forward.activation == "relu"
+    assert resolve(folder).spec.text.blocks[0].feed_forward.activation == "relu"

@@ -53,8 +53,8 @@ def refused(call, kind=TxexportError) -> str:
     return message
 
 
-def understand(folder: Path):
-    return families.understand(Checkpoint(folder))
+def resolve(folder: Path):
+    return families.resolve(Checkpoint(folder))
 
 
 MANY = [
@@ -112,10 +112,10 @@ def test_sizes_are_compared_with_the_tensors_first(model_type, config, said, cop
 def test_layers_may_share_tensors(copy_of):
     """ALBERT's do, so that its layers are not counted by their tensors; but nobody has a thousand."""
     folder = copy_of("albert", num_hidden_layers=24)
-    assert understand(folder).spec.encoder.num_layers == 24
+    assert resolve(folder).spec.encoder.num_layers == 24
     values = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 1000}
     (folder / "config.json").write_text(json.dumps(values))
-    assert "'num_hidden_layers' is 1000" in refused(lambda: understand(folder))
+    assert "'num_hidden_layers' is 1000" in refused(lambda: resolve(folder))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ SPEC = {"num_layers": LARGEST, "num_heads": "3", "hidden_size": 48.0, "eps": flo
 @pytest.mark.parametrize("field", SPEC)
 def test_specs_put_together_by_hand(field, checkpoint_of, tmp_path):
     """config.json holds the spec itself: its values are of their types, and no larger than the checkpoint."""
-    spec = understand(checkpoint_of("bert")).spec
+    spec = resolve(checkpoint_of("bert")).spec
     values = _composed.config(spec)
 
     def change(part):
@@ -287,7 +287,7 @@ def test_specs_put_together_by_hand(field, checkpoint_of, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(change(values)))
     weights = {name: torch.zeros(2) for name in families.parameters(spec)}
     save_file(weights, tmp_path / "model.safetensors")
-    message = refused(lambda: understand(tmp_path))
+    message = refused(lambda: resolve(tmp_path))
     assert ("layers, but there are" if field == "num_layers" else "is no ") in message
 
 

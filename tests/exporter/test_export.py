@@ -84,7 +84,7 @@ def test_names_are_those_of_the_ecosystem(model_type, cache, bundle_of):
 def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
     """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
-    resolved = families.understand(checkpoint, None)
+    resolved = families.resolve(checkpoint, None)
     tensors = WeightFile(checkpoint, resolved.weights).tensors(tmp_path)
     graphs = partial(graph_models, resolved.spec, Cache.STATIC, opset=24, inline=False)
     assert set(graphs(tensors)) == {"encoder_model", "decoder_model"}

@@ -10,27 +10,30 @@ import torch
 from helpers.rows import ROWS, Row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from txmodels.dual_encoder import DualEncoder
 from txmodels.mask import causal_mask, near_mask
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 import txexport
 from txexport.families import presets
 from txexport.inspection import flops
+from txexport.inspection.summary import outline
 from txexport.runtime.generation.kv_cache import open_cache
 from txexport.spec import (
     Activation,
     AttentionSpec,
     Cache,
+    EncoderDecoderSpec,
+    EncoderSpec,
     HeadKind,
     HeadSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
-    ModelSpec,
     NormSpec,
     StridedAttentionSpec,
+    parameters,
 )
 
 
@@ -52,7 +55,7 @@ def prompt(model: Model, batch: int, length: int, cache: int = 0):
     ids, _ = tokens(batch, length)
     past = model.empty_past(batch, cache)
     cross = {}
-    if model.spec.encoder is not None:
+    if isinstance(model.spec, EncoderDecoderSpec):
         size = model.spec.decoder.blocks[0].cross_attention
         kept = torch.zeros(batch, size.num_kv_heads, length + cache, size.head_dim)
         whole = torch.ones(batch, length + cache, dtype=torch.long)
@@ -69,7 +72,7 @@ PAIR = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.T
 NARROW = NormSpec(128, 1e-12)
 FACTORED = dataclasses.replace(MASKED.encoder.embedding, factored_size=128, norm=NARROW)
 ENCODERS = {
-    "with narrow words": ModelSpec(
+    "with narrow words": EncoderSpec(
         encoder=dataclasses.replace(MASKED.encoder, embedding=FACTORED),
         head=dataclasses.replace(MASKED.head, norm=NARROW),
     ),
@@ -133,7 +136,7 @@ def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_count
 
 def test_operations_of_two_towers_are_those_that_pytorch_counts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("clip"), length=17, batch=2)
-    towers = Towers(found.spec.towers)
+    towers = DualEncoder(found.spec)
     ids, mask = tokens(2, 17)
     texts = operations(lambda: towers.texts(ids, mask))
     images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))
@@ -184,9 +187,42 @@ def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
     spec = presets.gpt2("small")
     attention = AttentionSpec(768, 12, 12, 64, causal, window=window)
     block = dataclasses.replace(spec.decoder.blocks[0], attention=attention)
-    whole = ModelSpec(encoder=dataclasses.replace(spec.decoder, blocks=(block,)))
+    whole = EncoderSpec(encoder=dataclasses.replace(spec.decoder, blocks=(block,)))
     found = flops.prefill(whole, length)["encoder"]
     assert found.attention == 12 * 4 * 12 * 64 * seen
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeUpAttentionSpec:
+    """A kind of attention that nothing knows, though it has all that full attention has."""
+
+    hidden_size: int = 768
+    num_heads: int = 12
+    num_kv_heads: int = 12
+    head_dim: int = 64
+    causal: bool = False
+    window: int | None = None
+    has_position_bias: bool = False
+    bias: bool = True
+    output_bias: bool = True
+    head_norm: None = None
+    token_masks: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda spec: flops.prefill(spec, 70),
+        lambda spec: flops.scores_bytes(spec, 70),
+        lambda spec: outline(spec.encoder),
+        parameters.model,
+    ],
+)
+def test_an_attention_that_nobody_knows_is_refused_and_not_counted_as_full(asked):
+    block = dataclasses.replace(PLAIN.encoder.blocks[0], attention=MadeUpAttentionSpec())
+    spec = dataclasses.replace(PLAIN, encoder=dataclasses.replace(PLAIN.encoder, blocks=(block,)))
+    with pytest.raises(AssertionError, match="MadeUpAttentionSpec"):
+        asked(spec)
 
 
 def test_last_token_of_a_prompt_costs_a_step():

@@ -2,24 +2,33 @@
 
 import dataclasses
 import json
+import types
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
+import txexport.spec
 from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
     AlibiSpec,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
+    DualEncoderSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     ExpertsSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LocalAttentionSpec,
+    LogMelSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -30,12 +39,12 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     RotarySpec,
-    SoundSpec,
-    StackSpec,
-    TowersSpec,
+    SignalStackSpec,
+    StridedAttentionSpec,
+    TextStackSpec,
     parameters,
 )
-from txexport.spec.serialization import from_dict, to_dict
+from txexport.spec.serialization import TYPES, from_dict, to_dict
 
 NORM = NormSpec(12, 1e-5)
 SELF = AttentionSpec(12, 3, 3, 4, causal=False)
@@ -44,14 +53,14 @@ FEED = FeedForwardSpec(12, 20, Activation.RELU)
 ROTARY = RotarySpec((1.0, 0.5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
-BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, biased=True))
+BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, has_position_bias=True))
 CROSSING = dataclasses.replace(BLOCK, attention=CAUSAL, cross_attention=SELF)
-ENCODER = StackSpec(EMBEDDING, (BLOCK,), 2)
-DECODER = StackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
+ENCODER = TextStackSpec(EMBEDDING, (BLOCK,), 2)
+DECODER = TextStackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
-WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, whole=True))
-VISION = StackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
+WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
+VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -64,11 +73,11 @@ CONTRADICTIONS = {
     "a choice has 1 score, not 3": lambda: HeadSpec(HeadKind.CHOICES, tied=False, labels=3),
     "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
     "only a causal LM caps": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, softcap=30.0),
-    "a next-sentence head stands beside": lambda: ModelSpec(encoder=ENCODER, next_sentence=MASKED_LM),
+    "a next-sentence head stands beside": lambda: EncoderSpec(encoder=ENCODER, next_sentence=MASKED_LM),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
-    "can leave its first norm out": lambda: dataclasses.replace(BLOCK, bare=True),
+    "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
     "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),
     "either every layer has cross attention": lambda: dataclasses.replace(
@@ -78,23 +87,27 @@ CONTRADICTIONS = {
     "2 slopes for 3 heads": lambda: dataclasses.replace(
         ENCODER, blocks=(BIASED,), relative=AlibiSpec((0.5, 0.25))
     ),
-    "sees everything has no window": lambda: dataclasses.replace(SELF, whole=True, window=3),
+    "sees everything has no window": lambda: dataclasses.replace(SELF, unmasked=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
-    "are seen as a whole": lambda: dataclasses.replace(DECODER, embedding=PatchSpec(12, (9, 9), 5)),
-    "one tower reads text, the other images": lambda: TowersSpec(ENCODER, ENCODER, 6, Pick.HIGHEST),
-    "picked by its mark, not 'first'": lambda: TowersSpec(ENCODER, VISION, 6, Pick.FIRST),
-    "picked by its mark, not 'mark' None": lambda: TowersSpec(ENCODER, VISION, 6, Pick.MARK),
-    "two towers stand alone": lambda: ModelSpec(
-        encoder=ENCODER, towers=TowersSpec(ENCODER, VISION, 6, Pick.HIGHEST)
+    "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
+    "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
+    "picked by the id that ends it, not 'first'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST),
+    "picked by the id that ends it, not 'first_eos' None": lambda: DualEncoderSpec(
+        ENCODER, VISION, 6, Pick.FIRST_EOS
     ),
-    "beside one that scores sequences": lambda: ModelSpec(encoder=VISION, distilled=True),
+    "DualEncoderSpec: unknown fields encoder": lambda: from_dict(
+        ModelSpec,
+        to_dict(DualEncoderSpec(ENCODER, VISION, 6, Pick.ARGMAX_ID)) | {"encoder": to_dict(ENCODER)},
+    ),
+    "a masked LM reads tokens": lambda: EncoderSpec(VISION, MASKED_LM),
+    "beside one that scores sequences": lambda: EncoderSpec(encoder=VISION, distilled=True),
     "two vectors side by side": lambda: dataclasses.replace(
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
     "no slopes": lambda: AlibiSpec(()),
-    "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, biased=True),
-    "cannot skip padding": lambda: ModelSpec(
+    "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, has_position_bias=True),
+    "cannot skip padding": lambda: DecoderSpec(
         decoder=dataclasses.replace(
             DECODER,
             embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.LEARNED, 10, 1, 1)),
@@ -104,12 +117,14 @@ CONTRADICTIONS = {
     "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
     "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
-    "a head of 12 numbers is tied to word vectors of 4": lambda: ModelSpec(
+    "a head of 12 numbers is tied to word vectors of 4": lambda: EncoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
         head=MASKED_LM,
     ),
     "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
-    "every one needs keys of its own": lambda: AttentionSpec(12, 4, 2, 3, causal=True, biased=True),
+    "every one needs keys of its own": lambda: AttentionSpec(
+        12, 4, 2, 3, causal=True, has_position_bias=True
+    ),
     "biased exactly when positions give": lambda: dataclasses.replace(
         ENCODER, relative=RelativeSpec(8, 20, True)
     ),
@@ -131,7 +146,7 @@ CONTRADICTIONS = {
     "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
     "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
-    "segments is -1": lambda: dataclasses.replace(EMBEDDING, segments=-1),
+    "type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, type_vocab_size=-1),
     "norm is 8 wide, the embedding 12": lambda: dataclasses.replace(EMBEDDING, norm=NormSpec(8, 1e-5)),
     "num_layers is 0": lambda: dataclasses.replace(ENCODER, num_layers=0),
     "the embedding is 8 wide": lambda: dataclasses.replace(
@@ -141,24 +156,32 @@ CONTRADICTIONS = {
     "needs an activation and a norm": lambda: HeadSpec(HeadKind.MASKED_LM),
     "without the dense layer": lambda: HeadSpec(HeadKind.CAUSAL_LM, norm=NORM),
     "has no dense layer": lambda: HeadSpec(activation=Activation.TANH),
-    "neither encoder nor decoder": lambda: ModelSpec(),
-    "exactly when there is an encoder": lambda: ModelSpec(decoder=CROSSED, head=CAUSAL_LM),
-    "attention must be causal": lambda: ModelSpec(decoder=ENCODER, head=CAUSAL_LM),
-    "needs a causal LM head": lambda: ModelSpec(decoder=DECODER),
-    "what is read twice are tokens": lambda: ModelSpec(
-        encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, start=2
+    "no type is given; expected encoder or decoder": lambda: from_dict(ModelSpec, {}),
+    "DecoderSpec: missing fields decoder, head": lambda: from_dict(ModelSpec, {"type": "decoder"}),
+    "exactly when there is an encoder": lambda: DecoderSpec(decoder=CROSSED, head=CAUSAL_LM),
+    "attention must be causal": lambda: DecoderSpec(decoder=ENCODER, head=CAUSAL_LM),
+    "needs a causal LM head": lambda: DecoderSpec(DECODER, HeadSpec()),
+    "what is read twice are tokens": lambda: EncoderDecoderSpec(
+        encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, decoder_start_token_id=2
     ),
-    "'last_mark' of the id None": lambda: HeadSpec(
-        HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_MARK
+    "'last_eos' of the id None": lambda: HeadSpec(
+        HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_EOS
     ),
-    "needs a decoder": lambda: ModelSpec(encoder=ENCODER, head=CAUSAL_LM),
-    "nothing to cross-attend to": lambda: ModelSpec(encoder=CROSSED),
-    "needs an encoder-only model": lambda: ModelSpec(decoder=DECODER, head=CAUSAL_LM, pooler=True),
-    "a head of 8 numbers is tied to word vectors of 12": lambda: ModelSpec(
+    "needs a decoder": lambda: EncoderSpec(encoder=ENCODER, head=CAUSAL_LM),
+    "nothing to cross-attend to": lambda: EncoderSpec(encoder=CROSSED),
+    "DecoderSpec: unknown fields pooler": lambda: from_dict(
+        ModelSpec, to_dict(DecoderSpec(DECODER, CAUSAL_LM)) | {"pooler": True}
+    ),
+    "a head of 8 numbers is tied to word vectors of 12": lambda: EncoderSpec(
         encoder=ENCODER, head=dataclasses.replace(MASKED_LM, norm=NormSpec(8, 1e-5))
     ),
-    "needs an encoder and a decoder": lambda: ModelSpec(encoder=ENCODER, shared_embedding=True),
-    "word matrices of two shapes": lambda: ModelSpec(
+    "EncoderSpec: unknown fields shared_embedding": lambda: from_dict(
+        ModelSpec, to_dict(EncoderSpec(ENCODER)) | {"shared_embedding": True}
+    ),
+    "a shared embedding needs two stacks that read tokens": lambda: dataclasses.replace(
+        MODELS["hearing"], shared_embedding=True
+    ),
+    "word matrices of two shapes": lambda: EncoderDecoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, vocab_size=7)),
         decoder=CROSSED,
         head=CAUSAL_LM,
@@ -207,32 +230,32 @@ GEMMA = dataclasses.replace(
     ),
 )
 MIXTRAL = dataclasses.replace(LLAMA, blocks=(dataclasses.replace(LLAMA.blocks[0], feed_forward=EXPERTS),))
-BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, bare=True, layer_scale=True)
-LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, padding=1)
+BARE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, skip_attention_norm=True, layer_scale=True)
+LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, pad_token_id=1)
 LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
-HEARING = dataclasses.replace(ENCODER, embedding=SoundSpec(12, 5, 7, Activation.GELU))
+HEARING = SignalStackSpec(LogMelSpec(12, 5, 7, Activation.GELU), (BLOCK,), 2)
 MODELS = {
-    "vision": ModelSpec(encoder=VISION, head=LABELLED, distilled=True),
-    "two vectors": ModelSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
-    "hearing": ModelSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
-    "relative": ModelSpec(encoder=RELATIVE),
-    "alibi": ModelSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
-    "gemma": ModelSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
-    "mixtral": ModelSpec(decoder=MIXTRAL, head=CAUSAL_LM),
-    "bare": ModelSpec(encoder=dataclasses.replace(ENCODER, blocks=(BARE, BLOCK)), head=LABELS),
-    "pretraining": ModelSpec(
+    "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
+    "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
+    "hearing": EncoderDecoderSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
+    "relative": EncoderSpec(encoder=RELATIVE),
+    "alibi": EncoderSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
+    "gemma": DecoderSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
+    "mixtral": DecoderSpec(decoder=MIXTRAL, head=CAUSAL_LM),
+    "bare": EncoderSpec(encoder=dataclasses.replace(ENCODER, blocks=(BARE, BLOCK)), head=LABELS),
+    "pretraining": EncoderSpec(
         encoder=ENCODER,
         head=MASKED_LM,
         next_sentence=HeadSpec(HeadKind.SEQUENCE, tied=False, labels=2, activation=Activation.TANH),
     ),
-    "factored": ModelSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
-    "llama": ModelSpec(decoder=LLAMA, head=CAUSAL_LM),
-    "encoder": ModelSpec(encoder=ENCODER, pooler=True),
-    "masked": ModelSpec(encoder=ENCODER, head=MASKED_LM),
-    "untied": ModelSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
-    "decoder": ModelSpec(decoder=DECODER, head=CAUSAL_LM),
-    "both": ModelSpec(encoder=ENCODER, decoder=CROSSED, head=dataclasses.replace(CAUSAL_LM, bias=True)),
-    "shared": ModelSpec(encoder=ENCODER, decoder=CROSSED, head=CAUSAL_LM, shared_embedding=True),
+    "factored": EncoderSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
+    "llama": DecoderSpec(decoder=LLAMA, head=CAUSAL_LM),
+    "encoder": EncoderSpec(encoder=ENCODER, pooler=True),
+    "masked": EncoderSpec(encoder=ENCODER, head=MASKED_LM),
+    "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
+    "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
+    "both": EncoderDecoderSpec(ENCODER, CROSSED, dataclasses.replace(CAUSAL_LM, bias=True)),
+    "shared": EncoderDecoderSpec(encoder=ENCODER, decoder=CROSSED, head=CAUSAL_LM, shared_embedding=True),
 }
 
 
@@ -253,6 +276,34 @@ def test_unknown_field_is_an_error():
         from_dict(NormSpec, {"size": 4, "eps": 1e-5, "dropout": 0.1})
 
 
+def test_a_member_of_a_union_is_known_by_its_type_alone():
+    """Two classes with equal fields must not be taken for each other."""
+    local = LocalAttentionSpec(12, 3, 4, 5)
+    values = to_dict(local)
+    assert values["type"] == "local"
+    assert to_dict(BLOCK)["attention"]["type"] == "attention"
+    assert from_dict(AttentionSpec | LocalAttentionSpec, values) == local
+    with pytest.raises(SpecError, match=r"type 'local' is not known; expected attention or strided$"):
+        from_dict(AttentionSpec | StridedAttentionSpec, values)
+    for wrong in ({"type": ["local"]}, {"type": None}, {"type": "deberta"}):
+        with pytest.raises(SpecError, match=r"is not known; expected attention or local$"):
+            from_dict(AttentionSpec | LocalAttentionSpec, values | wrong)
+    del values["type"]
+    with pytest.raises(SpecError, match=r"no type is given; expected attention or local$"):
+        from_dict(AttentionSpec | LocalAttentionSpec, values)
+
+
+def test_every_member_of_a_union_has_a_type():
+    specs = [getattr(txexport.spec, name) for name in txexport.spec.__all__]
+    classes = [kind for kind in specs if dataclasses.is_dataclass(kind)]
+    hints = [hint for kind in classes for hint in get_type_hints(kind).values()]
+    unions = [hint for hint in (*hints, *specs) if isinstance(hint, types.UnionType)]
+    members = [[kind for kind in get_args(one) if dataclasses.is_dataclass(kind)] for one in unions]
+    tagged = {kind for kinds in members if len(kinds) > 1 for kind in kinds}
+    assert len(tagged) > 12
+    assert tagged <= set(TYPES.values())
+
+
 def test_limit_leaves_out_the_offset():
     assert PositionSpec(PositionKind.LEARNED, 12, 2).limit == 10
     assert PositionSpec(PositionKind.NONE).limit is None
@@ -270,8 +321,7 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
 
 
 def test_towers_survive_json_and_have_the_modules_parameters():
-    towers = TowersSpec(ENCODER, VISION, 6, Pick.MARK, 30)
-    spec = ModelSpec(towers=towers)
+    spec = DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST_EOS, 30)
     assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
-    declared = {key: tuple(value.shape) for key, value in Towers(towers).named_parameters()}
+    declared = {key: tuple(value.shape) for key, value in DualEncoder(spec).named_parameters()}
     assert declared == parameters.model(spec)

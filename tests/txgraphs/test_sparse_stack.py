@@ -35,7 +35,10 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    DecoderSpec,
+    DualEncoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     ExpertsSpec,
     Factored,
     FeedForwardSpec,
@@ -55,9 +58,9 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     Sharing,
-    StackSpec,
+    SignalStackSpec,
     StridedAttentionSpec,
-    TowersSpec,
+    TextStackSpec,
     parameters,
 )
 from txexport.spec.serialization import from_dict, to_dict
@@ -70,11 +73,11 @@ WORDS = EmbeddingSpec(V, W, PositionSpec(PositionKind.LEARNED, L), norm=NORM)
 HEAD = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
 
-def masked_lm(*attentions, layers: int = 3, block: BlockSpec = BLOCK, **parts) -> ModelSpec:
+def masked_lm(*attentions, layers: int = 3, block: BlockSpec = BLOCK, **parts) -> EncoderSpec:
     """A masked LM of `layers` layers that have `attentions` in turn."""
     blocks = tuple(dataclasses.replace(block, attention=attention) for attention in attentions)
-    return ModelSpec(
-        encoder=StackSpec(**{"embedding": WORDS} | parts, blocks=blocks, num_layers=layers), head=HEAD
+    return EncoderSpec(
+        encoder=TextStackSpec(**{"embedding": WORDS} | parts, blocks=blocks, num_layers=layers), head=HEAD
     )
 
 
@@ -106,12 +109,12 @@ MODELS = {
 }
 
 
-def graph_of(spec: ModelSpec, module: Model) -> Graph:
+def graph_of(spec: EncoderSpec, module: Model) -> Graph:
     named = {name: ir.tensor(p.detach().numpy(), name=name) for name, p in module.named_parameters()}
     return models(spec, Cache.STATIC, named)["model"]
 
 
-def inputs_of(spec: ModelSpec, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+def inputs_of(spec: EncoderSpec, mask: torch.Tensor) -> dict[str, torch.Tensor]:
     inputs = {"input_ids": integers(V, *mask.shape), "attention_mask": mask}
     if spec.stack.global_tokens:
         inputs["global_attention_mask"] = marks(mask.shape[1])
@@ -197,7 +200,7 @@ def test_a_window_wider_than_the_text_is_full_attention(wide):
 
 EXPERTS = ExpertsSpec(FeedForwardSpec(W, 50, Activation.SILU, bias=False, gated=True), 5, 2)
 SWITCHES = [(kind, {}) for kind in NormPlacement] + [
-    ("pre", {"bare": True}),
+    ("pre", {"skip_attention_norm": True}),
     ("sandwich", {"layer_scale": True}),
     ("pre", {"feed_forward": EXPERTS}),
 ]
@@ -244,8 +247,8 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
 @pytest.mark.parametrize(
     ("message", "make"),
     {
-        "has no cache, so it stands in an encoder only": lambda: ModelSpec(
-            decoder=StackSpec(WORDS, (CAUSAL,), 2), head=HeadSpec(HeadKind.CAUSAL_LM)
+        "has no cache, so it stands in an encoder only": lambda: DecoderSpec(
+            decoder=TextStackSpec(WORDS, (CAUSAL,), 2), head=HeadSpec(HeadKind.CAUSAL_LM)
         ),
         "attention takes up to 30 tokens, positions 40": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, 30, 5)
@@ -258,14 +261,14 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
         "biased exactly when positions give a relative bias": lambda: masked_lm(
             LocalAttentionSpec(*SIZES, 4), relative=RelativeSpec(8, 20, True)
         ),
-        "images and sounds are seen as a whole": lambda: StackSpec(
+        "images and sounds are seen as a whole": lambda: SignalStackSpec(
             PatchSpec(W, (8, 8), 4), (dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4)),), 2
         ),
-        "no tower takes global tokens": lambda: TowersSpec(
+        "neither encoder takes global tokens": lambda: DualEncoderSpec(
             masked_lm(LongformerAttentionSpec(*SIZES, 4)).stack,
-            StackSpec(PatchSpec(W, (8, 8), 4), (BLOCK,), 2),
+            SignalStackSpec(PatchSpec(W, (8, 8), 4), (BLOCK,), 2),
             12,
-            Pick.HIGHEST,
+            Pick.ARGMAX_ID,
         ),
         "FeedForwardSpec is 24 wide, attention 12": lambda: masked_lm(LocalAttentionSpec(12, N, H, 4)),
     }.items(),

@@ -8,6 +8,7 @@ import torch
 import txgraphs.activation
 import txgraphs.attention
 import txgraphs.block
+import txgraphs.dual_encoder
 import txgraphs.embedding
 import txgraphs.experts
 import txgraphs.feedforward
@@ -17,10 +18,10 @@ import txgraphs.mask
 import txgraphs.norm
 import txgraphs.position
 import txgraphs.signal
-import txgraphs.towers
 import txmodels.activation
 import txmodels.attention
 import txmodels.block
+import txmodels.dual_encoder
 import txmodels.embedding
 import txmodels.experts
 import txmodels.feedforward
@@ -30,7 +31,6 @@ import txmodels.mask
 import txmodels.norm
 import txmodels.position
 import txmodels.signal
-import txmodels.towers
 from helpers.twins import ABSENT, check, integers, random, seeded
 
 from txexport.spec import (
@@ -44,6 +44,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LogMelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
@@ -53,7 +54,6 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     RotarySpec,
-    SoundSpec,
     parameters,
 )
 
@@ -89,17 +89,17 @@ ATTENTIONS = {
     "head norm": attention_spec(2, head_norm=HEAD_NORM),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
     "window": attention_spec(2, window=3),
-    "whole": attention_spec(2, causal=False, whole=True),
+    "whole": attention_spec(2, causal=False, unmasked=True),
     "softcap": attention_spec(2, softcap=1.5),
     "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
-    "biased": attention_spec(scale=1.0, biased=True, bias=False, output_bias=False),
+    "biased": attention_spec(scale=1.0, has_position_bias=True, bias=False, output_bias=False),
 }
 CROSSING = ["whole", "plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
 
 
 def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
     """`mask` in the form that `spec` takes it."""
-    if not spec.biased:
+    if not spec.has_position_bias:
         return mask
     return txmodels.mask.biased_mask(random(B, N, *mask.shape[2:]), mask)
 
@@ -244,7 +244,7 @@ def test_attention(name):
     spec = ATTENTIONS[name]
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[1, 0, 2] = False  # a query that sees nothing
-    mask = ABSENT if spec.whole else mask
+    mask = ABSENT if spec.unmasked else mask
     module, function = txmodels.attention.Attention(spec), partial(txgraphs.attention.attention, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
     check(module, function, random(B, S, W), carried(spec, mask), **turns(spec))
@@ -272,7 +272,7 @@ def test_static_attention(name, lengths):
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
-    if not spec.by_length:
+    if not spec.maskless_static:
         mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
     arguments = (random(B, S, W), mask, *turns(spec).values(), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
@@ -300,7 +300,7 @@ def test_cross_attention(name):
     k, v = check(keys, partial(txgraphs.attention.cross_key_value, spec), encoded)
     mask = (
         ABSENT
-        if spec.whole
+        if spec.unmasked
         else (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
     )
     arguments = (random(B, S, W), mask, torch.from_numpy(k), torch.from_numpy(v))
@@ -338,7 +338,7 @@ BLOCKS = ["plain", "no bias", "rotary after head norm"]
 
 
 SWITCHES = [(kind, {}) for kind in NormPlacement] + [
-    ("pre", {"bare": True}),
+    ("pre", {"skip_attention_norm": True}),
     ("pre", {"layer_scale": True}),
     ("sandwich", {"layer_scale": True}),
 ]
@@ -453,7 +453,7 @@ def test_patch_embedding_of_any_size(size):
 
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
 def test_sound_embedding(kind):
-    spec = SoundSpec(W, 7, 11, kind)
+    spec = LogMelSpec(W, 7, 11, kind)
     module, function = txmodels.signal.SoundEmbedding(spec), partial(txgraphs.signal.sound_embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     found = check(module, function, random(B, *spec.shape))
@@ -463,9 +463,9 @@ def test_sound_embedding(kind):
 PICKS = {
     "first": (None, [0, 0, 0]),
     "last": (9, [2, 0, 4]),
-    "last_mark": (9, [4, 4, 2]),
-    "mark": (5, [2, 0, 0]),
-    "highest": (None, [0, 0, 0]),
+    "last_eos": (9, [4, 4, 2]),
+    "first_eos": (5, [2, 0, 0]),
+    "argmax_id": (None, [0, 0, 0]),
     "mean": (None, None),
     "first_and_mean": (None, None),
 }
@@ -483,12 +483,12 @@ def test_pick(kind):
 
 
 def test_unit():
-    found = check(txmodels.towers.unit, txgraphs.towers.unit, random(B, W))
+    found = check(txmodels.dual_encoder.unit, txgraphs.dual_encoder.unit, random(B, W))
     assert np.allclose(np.linalg.norm(found[0], axis=1), 1)
 
 
 def test_similarity():
-    check(txmodels.towers.Similarity(), txgraphs.towers.similarity, random(B, W), random(5, W))
+    check(txmodels.dual_encoder.Similarity(), txgraphs.dual_encoder.similarity, random(B, W), random(5, W))
 
 
 LABELS = {"tied": False, "labels": 7}
@@ -505,7 +505,9 @@ TRANSFORMS: list[dict] = [
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize(("pick", "padding"), [("first", None), ("mean", None), ("last", None), ("last", 9)])
 def test_sequence_head(pick, padding, transform, bias):
-    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), padding=padding, **transform, **LABELS)
+    spec = HeadSpec(
+        HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), pad_token_id=padding, **transform, **LABELS
+    )
     module = txmodels.heads.SequenceHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])

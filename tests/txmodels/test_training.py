@@ -23,16 +23,18 @@ from txexport.spec import (
     Activation,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 IGNORED = objectives.IGNORED
@@ -203,9 +205,9 @@ def bert_like(layers=2):
         norm,
         NormPlacement.POST,
     )
-    words = EmbeddingSpec(50, 24, PositionSpec(PositionKind.LEARNED, 30), segments=2, norm=norm)
-    return ModelSpec(
-        encoder=StackSpec(words, (block,), layers),
+    words = EmbeddingSpec(50, 24, PositionSpec(PositionKind.LEARNED, 30), type_vocab_size=2, norm=norm)
+    return EncoderSpec(
+        encoder=TextStackSpec(words, (block,), layers),
         head=HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=3),
     )
 
@@ -223,8 +225,8 @@ def transformer_spec():
     words = EmbeddingSpec(50, 24, PositionSpec(PositionKind.FIXED, 30), scale=24**0.5)
     encoder = BlockSpec(attention(False), ffn, norm, NormPlacement.POST)
     decoder = BlockSpec(attention(True), ffn, norm, NormPlacement.POST, attention(False))
-    stacks = StackSpec(words, (encoder,), 2), StackSpec(words, (decoder,), 2)
-    return ModelSpec(encoder=stacks[0], decoder=stacks[1], head=CAUSAL, shared_embedding=True)
+    stacks = TextStackSpec(words, (encoder,), 2), TextStackSpec(words, (decoder,), 2)
+    return EncoderDecoderSpec(*stacks, head=CAUSAL, shared_embedding=True)
 
 
 @pytest.mark.parametrize("family", tiny_checkpoint.FAMILIES)
@@ -328,7 +330,7 @@ def plain_decoder():
 
 @pytest.mark.parametrize("both", [False, True])
 def test_decoders_put_together_by_hand(both, tmp_path):
-    spec = transformer_spec() if both else ModelSpec(decoder=plain_decoder(), head=CAUSAL)
+    spec = transformer_spec() if both else DecoderSpec(plain_decoder(), CAUSAL)
     torch.manual_seed(1)
     model = Model(spec)
     initialisation.xavier(model)

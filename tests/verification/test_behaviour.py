@@ -120,7 +120,7 @@ def test_beams_through_a_tie_are_no_failure(checkpoint_of, tmp_path):
     save_file(weights, tmp_path / "twins" / "model.safetensors", {"format": "pt"})
     export(tmp_path / "twins", tmp_path / "out")
     runner, checkpoint = runner_of(open_bundle(tmp_path / "out")), Checkpoint(tmp_path / "twins")
-    twin = Twin(checkpoint, families.understand(checkpoint, None))
+    twin = Twin(checkpoint, families.resolve(checkpoint, None))
     [case] = greedy_cases(311, 40, None)
     _, check = judge(run_beams, runner, Noisy(twin, 1e-7), case, 1e-5)
     assert check.ok

@@ -167,7 +167,7 @@ def test_huge_key_biases_raise_no_false_alarm(tmp_path):
 
 def test_float64_is_computed_only_where_it_can_matter(checkpoint_of, bundle_of, tmp_path):
     checkpoint = Checkpoint(checkpoint_of("bert"))
-    resolved = families.understand(checkpoint, None)
+    resolved = families.resolve(checkpoint, None)
     twin, asked = Twin(checkpoint, resolved), []
     real = twin.in_double
     twin.in_double = lambda: (asked.append(1), real())[1]

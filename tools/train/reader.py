@@ -189,7 +189,7 @@ def main(folder: Path, steps: int) -> None:
         chosen = labels != objectives.IGNORED  # logits are for these alone
         with fast():
             x = model.encoder(shown, mask, types)
-            words = model.head(x[chosen], model.encoder.words)
+            words = model.head(x[chosen], model.encoder.token_embedding)
             sentences = model.next_sentence(x, shown, mask)
         return objectives.pretraining_loss(words.float()[None], labels[chosen], sentences.float(), elsewhere)
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Port, Signature, floats, ints
 from txexport.contracts.one_pass import Shape, encoder_inputs, hidden_shape
-from txexport.spec import AttentionSpec, EmbeddingSpec, ModelSpec
+from txexport.errors import SpecError
+from txexport.spec import AttentionSpec, DecoderSpec, EncoderDecoderSpec, ModelSpec, TextStackSpec
 
 SOURCE: Shape = (names.BATCH_SIZE, names.ENCODER_SEQUENCE_LENGTH)
 
@@ -17,11 +18,13 @@ def graphs(
 
     `lengths` are those of keys and values that go in and that come out, `logits` that of scores.
     """
+    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec):
+        raise SpecError(f"{type(spec).__name__}: nothing is generated, so no graph has a cache")
     decoder = Signature(
         (*step, *source_mask(spec), *_past(spec, lengths[0])),
         (logits_port(spec, logits), *present(spec, lengths[1])),
     )
-    if spec.encoder is None:
+    if isinstance(spec, DecoderSpec):
         return {roles.MODEL: decoder}
     inputs, hidden = encoder_ports(spec)
     return {
@@ -30,38 +33,34 @@ def graphs(
     }
 
 
-def encoder_ports(spec: ModelSpec) -> tuple[tuple[Port, ...], Port]:
+def encoder_ports(spec: EncoderDecoderSpec) -> tuple[tuple[Port, ...], Port]:
     """What an encoder before a decoder takes, and its hidden states."""
-    assert spec.encoder is not None
     shape = hidden_shape(spec.encoder, SOURCE)
     hidden = floats(names.LAST_HIDDEN_STATE, *shape, spec.encoder.hidden_size)
     return encoder_inputs(spec.encoder, SOURCE), hidden
 
 
-def source_mask(spec: ModelSpec) -> tuple[Port, ...]:
+def source_mask(spec: DecoderSpec | EncoderDecoderSpec) -> tuple[Port, ...]:
     """The mask of an encoder's tokens; a sound has no padding."""
-    tokens = spec.encoder is not None and isinstance(spec.encoder.embedding, EmbeddingSpec)
+    tokens = isinstance(spec, EncoderDecoderSpec) and isinstance(spec.encoder, TextStackSpec)
     return (ints(names.ENCODER_ATTENTION_MASK, *SOURCE),) if tokens else ()
 
 
-def logits_port(spec: ModelSpec, length: str) -> Port:
+def logits_port(spec: DecoderSpec | EncoderDecoderSpec, length: str) -> Port:
     """Scores of the vocabulary for so many tokens a row."""
-    assert spec.decoder is not None
-    return floats(names.LOGITS, names.BATCH_SIZE, length, spec.decoder.words.vocab_size)
+    return floats(names.LOGITS, names.BATCH_SIZE, length, spec.vocab_size)
 
 
-def present(spec: ModelSpec, length: str) -> list[Port]:
+def present(spec: DecoderSpec | EncoderDecoderSpec, length: str) -> list[Port]:
     """A decoder's own keys and values, as they come out."""
-    assert spec.decoder is not None
     ports = []
     for layer, block in enumerate(spec.decoder.layers):
         ports += _pair(cache_names.present(layer, _part(spec)), block.dense, length)
     return ports
 
 
-def cross(spec: ModelSpec, kind: str) -> list[Port]:
+def cross(spec: EncoderDecoderSpec, kind: str) -> list[Port]:
     """The keys and values of an encoder's tokens, of `kind` cache_names.PAST or PRESENT."""
-    assert spec.decoder is not None
     ports = []
     for layer, block in enumerate(spec.decoder.layers):
         if block.cross_attention is not None:
@@ -70,10 +69,10 @@ def cross(spec: ModelSpec, kind: str) -> list[Port]:
     return ports
 
 
-def _past(spec: ModelSpec, length: str) -> list[Port]:
+def _past(spec: DecoderSpec | EncoderDecoderSpec, length: str) -> list[Port]:
     """Keys and values that go in: layer by layer a decoder's own, then those of an encoder's tokens."""
-    assert spec.decoder is not None
-    ports, source = [], iter(cross(spec, cache_names.PAST))
+    ports: list[Port] = []
+    source = iter(cross(spec, cache_names.PAST) if isinstance(spec, EncoderDecoderSpec) else ())
     for layer, block in enumerate(spec.decoder.layers):
         ports += _pair(cache_names.past(layer, _part(spec)), block.dense, length)
         if block.cross_attention is not None:
@@ -81,14 +80,13 @@ def _past(spec: ModelSpec, length: str) -> list[Port]:
     return ports
 
 
-def _part(spec: ModelSpec) -> str | None:
+def _part(spec: DecoderSpec | EncoderDecoderSpec) -> str | None:
     """The part that a decoder's own keys and values are of."""
-    return None if spec.encoder is None else cache_names.DECODER
+    return None if isinstance(spec, DecoderSpec) else cache_names.DECODER
 
 
-def _source_length(spec: ModelSpec) -> int | str:
+def _source_length(spec: EncoderDecoderSpec) -> int | str:
     """How many vectors an encoder gives its decoder: of a sound always as many."""
-    assert spec.encoder is not None
     return hidden_shape(spec.encoder, SOURCE)[1]
 
 

@@ -6,7 +6,7 @@ once, by the encoder's graph, and no mask is given: every row is as long as the 
 
 from txexport.contracts import cached, names, roles
 from txexport.contracts.contract import Contract, Signature, ints
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
 
 LENGTHS = (names.PAST_SEQUENCE_LENGTH, names.TOTAL_SEQUENCE_LENGTH)
 STEP = (
@@ -18,7 +18,7 @@ STEP = (
 
 def graphs(spec: ModelSpec) -> dict[str, Signature]:
     """A decoder, and the encoder before it."""
-    step = STEP if spec.encoder is None else STEP[:1]
+    step = STEP[:1] if isinstance(spec, EncoderDecoderSpec) else STEP
     return cached.graphs(spec, step, LENGTHS, names.SEQUENCE_LENGTH)
 
 

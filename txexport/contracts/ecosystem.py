@@ -6,7 +6,7 @@ second graph, or a branch of a merged one, goes on from there. Texts and images 
 
 from txexport.contracts import cache_names, cached, dynamic, names, one_pass, roles
 from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats
-from txexport.spec import Cache, ModelSpec, PatchSpec, TowersSpec
+from txexport.spec import Cache, DualEncoderSpec, EncoderDecoderSpec, ModelSpec
 
 LAYOUTS = (  # what a folder may hold of one model, the best first
     (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST),
@@ -28,11 +28,11 @@ DECODER_INPUTS = frozenset(  # all that a decoder may take beside keys and value
 
 def graphs(spec: ModelSpec) -> dict[str, Signature]:
     """The graphs that tools write; a merged decoder has the inputs of both and BRANCH."""
-    if spec.towers is not None:
-        return {roles.MODEL: _towers(spec.towers)}
+    if isinstance(spec, DualEncoderSpec):
+        return {roles.MODEL: _dual_encoder(spec)}
     if not spec.generates:
         return one_pass.graphs(spec)
-    if spec.encoder is None:
+    if not isinstance(spec, EncoderDecoderSpec):
         return dynamic.graphs(spec)
     inputs, hidden = cached.encoder_ports(spec)
     later = dynamic.graphs(spec)[roles.DECODER]
@@ -52,9 +52,8 @@ def graphs(spec: ModelSpec) -> dict[str, Signature]:
     }
 
 
-def _towers(spec: TowersSpec) -> Signature:
+def _dual_encoder(spec: DualEncoderSpec) -> Signature:
     """Texts and images in, their vectors and how well each fits each out."""
-    assert isinstance(spec.vision.embedding, PatchSpec)
     texts, images = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
     pixels = one_pass.signal_input(spec.vision.embedding)
     return Signature(

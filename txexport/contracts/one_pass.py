@@ -2,7 +2,20 @@
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats, ints
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, SoundSpec, StackSpec, TowersSpec
+from txexport.errors import SpecError
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    LogMelSpec,
+    ModelSpec,
+    PatchSpec,
+    SignalStackSpec,
+    StackSpec,
+    TextStackSpec,
+)
 
 Shape = tuple[int | str, ...]
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
@@ -11,30 +24,31 @@ CHOICES: Shape = (names.BATCH_SIZE, names.NUM_CHOICES, names.SEQUENCE_LENGTH)
 
 def graphs(spec: ModelSpec) -> dict[str, Signature]:
     """The graphs of a model that generates nothing."""
-    if spec.towers is not None:
-        return _towers(spec.towers)
-    assert spec.encoder is not None
+    if isinstance(spec, DualEncoderSpec):
+        return _dual_encoder(spec)
+    if isinstance(spec, DecoderSpec):
+        raise SpecError("DecoderSpec: a decoder alone generates, so its graph has a cache")
     inputs = encoder_inputs(spec.encoder, CHOICES if spec.head.kind == HeadKind.CHOICES else TOKENS)
     return {roles.MODEL: Signature(inputs, _head_outputs(spec, hidden_shape(spec.encoder, TOKENS)))}
 
 
 def encoder_inputs(stack: StackSpec, shape: Shape) -> tuple[Port, ...]:
     """What an encoder reads: tokens in `shape`, or a signal."""
-    if not isinstance(stack.embedding, EmbeddingSpec):
+    if isinstance(stack, SignalStackSpec):
         return (signal_input(stack.embedding),)
     return tuple(ints(name, *shape) for name in token_inputs(stack))
 
 
-def token_inputs(stack: StackSpec) -> list[str]:
+def token_inputs(stack: TextStackSpec) -> list[str]:
     """The names of what an encoder of texts reads."""
     inputs = [names.INPUT_IDS, names.ATTENTION_MASK]
-    inputs += [names.TOKEN_TYPE_IDS] * (stack.words.segments > 1)
+    inputs += [names.TOKEN_TYPE_IDS] * (stack.embedding.type_vocab_size > 1)
     return inputs + [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
 
 
-def signal_input(spec: PatchSpec | SoundSpec) -> Port:
+def signal_input(spec: PatchSpec | LogMelSpec) -> Port:
     """An image's pixels or a sound's spectrogram."""
-    if isinstance(spec, SoundSpec):
+    if isinstance(spec, LogMelSpec):
         return floats(names.INPUT_FEATURES, names.BATCH_SIZE, *spec.shape)
     size = (names.HEIGHT, names.WIDTH) if spec.any_size else spec.image_size
     return floats(names.PIXEL_VALUES, names.BATCH_SIZE, spec.channels, *size)
@@ -42,40 +56,40 @@ def signal_input(spec: PatchSpec | SoundSpec) -> Port:
 
 def hidden_shape(stack: StackSpec, tokens: Shape) -> Shape:
     """Rows and length of an encoder's hidden states: as many as `tokens`, or the vectors of a signal."""
-    embedding = stack.embedding
-    if isinstance(embedding, EmbeddingSpec):
+    if isinstance(stack, TextStackSpec):
         return tokens
+    embedding = stack.embedding
     any_size = isinstance(embedding, PatchSpec) and embedding.any_size
     return names.BATCH_SIZE, names.SEQUENCE_LENGTH if any_size else embedding.length
 
 
-def _head_outputs(spec: ModelSpec, shape: Shape) -> tuple[Port, ...]:
+def _head_outputs(spec: EncoderSpec | EncoderDecoderSpec, shape: Shape) -> tuple[Port, ...]:
     """What an encoder's head makes of hidden states in `shape`, or those themselves."""
     head, batch = spec.head, shape[0]
     if head.kind == HeadKind.MASKED_LM:
-        words = (*shape, spec.stack.words.vocab_size)
-        if spec.next_sentence is None:
+        words = (*shape, spec.vocab_size)
+        second = spec.next_sentence if isinstance(spec, EncoderSpec) else None
+        if second is None:
             return (floats(names.LOGITS, *words),)
-        pairs = floats(names.SEQ_RELATIONSHIP_LOGITS, batch, spec.next_sentence.labels)
+        pairs = floats(names.SEQ_RELATIONSHIP_LOGITS, batch, second.labels)
         return floats(names.PREDICTION_LOGITS, *words), pairs
     if head.kind == HeadKind.SEQUENCE:
         outputs = (names.CLS_LOGITS, names.DISTILLATION_LOGITS, names.LOGITS)
-        return tuple(floats(name, batch, head.labels) for name in outputs[0 if spec.distilled else 2 :])
+        distilled = isinstance(spec, EncoderSpec) and spec.distilled
+        return tuple(floats(name, batch, head.labels) for name in outputs[0 if distilled else 2 :])
     if head.kind == HeadKind.CHOICES:
         return (floats(names.LOGITS, batch, names.NUM_CHOICES),)
     if head.kind == HeadKind.TOKENS:
         return (floats(names.LOGITS, *shape, head.labels),)
     if head.kind == HeadKind.SPANS:
         return floats(names.START_LOGITS, *shape), floats(names.END_LOGITS, *shape)
-    assert spec.encoder is not None
     hidden = floats(names.LAST_HIDDEN_STATE, *shape, spec.encoder.hidden_size)
     pooled = floats(names.POOLER_OUTPUT, batch, spec.encoder.hidden_size)
-    return (hidden, pooled) if spec.pooler else (hidden,)
+    return (hidden, pooled) if isinstance(spec, EncoderSpec) and spec.pooler else (hidden,)
 
 
-def _towers(spec: TowersSpec) -> dict[str, Signature]:
+def _dual_encoder(spec: DualEncoderSpec) -> dict[str, Signature]:
     """Graphs for texts, for images, and for comparing their vectors."""
-    assert isinstance(spec.vision.embedding, PatchSpec)
     texts, images = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
     vectors = floats(names.TEXT_EMBEDS, texts, spec.size), floats(names.IMAGE_EMBEDS, images, spec.size)
     scores = floats(names.LOGITS_PER_TEXT, texts, images), floats(names.LOGITS_PER_IMAGE, images, texts)

@@ -1,6 +1,6 @@
 """The graphs that a model is made of, by what each is for, and their files."""
 
-from txexport.spec import ModelSpec
+from txexport.spec import DualEncoderSpec, EncoderDecoderSpec, ModelSpec
 
 MODEL = "model"  # alone: an encoder, or a decoder
 ENCODER = "encoder_model"
@@ -25,8 +25,8 @@ def file(role: str) -> str:
 
 def of(spec: ModelSpec) -> tuple[str, ...]:
     """The graphs of a bundle with a model of that spec."""
-    if spec.towers is not None:
+    if isinstance(spec, DualEncoderSpec):
         return TEXT, VISION, SIMILARITY
-    if spec.generates and spec.encoder is not None:
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
         return ENCODER, DECODER
     return (MODEL,)

@@ -58,7 +58,7 @@ def export(
     whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
-    resolved = families.understand(checkpoint, task)
+    resolved = families.resolve(checkpoint, task)
     contract = _contract(TASKS[resolved.task], cache)
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
-from txexport.checkpoints.weight_map import Weight, resolve
-from txexport.checkpoints.weight_map import names as tensor_names
+from txexport.checkpoints.weight_map import Weight
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config, Room, Stored
 from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
@@ -64,8 +64,8 @@ def module(model_type: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
 
 
-def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
-    """What `checkpoint` holds, for `task` or the one that its architecture implies.
+def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
+    """Resolve what `checkpoint` holds, for `task` or the one that its architecture implies.
 
     Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit.
     """
@@ -74,14 +74,16 @@ def understand(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     model_type = config.text("model_type")
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
-    config.refuse_foreign(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
+    config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
     vectors = served_by("embed")[0]
     if task is None and vectors in family.TASKS and _is_sentence_encoder(checkpoint.folder):
         task = vectors  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
-    found = tensor_names(family.NAMING, checkpoint)
+    found = weight_map.names(family.NAMING, checkpoint)
     spec = _spec(family, config, task, Stored(checkpoint, found))
-    return Resolved(model_type, task, spec, resolve(family.table(spec), parameters(spec), checkpoint))
+    return Resolved(
+        model_type, task, spec, weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
+    )
 
 
 def _is_sentence_encoder(folder: Path) -> bool:
@@ -100,11 +102,8 @@ def _spec(family: ModuleType, config: Config, task: str, names: Stored) -> Model
         spec = family.spec(config, task, names)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{config.path} describes no model: {error!r}") from error
-    stacks = [spec.encoder, spec.decoder, *((spec.towers.text, spec.towers.vision) if spec.towers else ())]
     layers = sum(
-        stack.num_layers * max(_experts(block) for block in stack.blocks)
-        for stack in stacks
-        if stack is not None
+        stack.num_layers * max(_experts(block) for block in stack.blocks) for stack in spec.stacks.values()
     )
     if layers > 2 * config.room.count:  # two stacks of them
         raise CheckpointError(
@@ -114,7 +113,7 @@ def _spec(family: ModuleType, config: Config, task: str, names: Stored) -> Model
 
 
 def _experts(block: BlockSpec) -> int:
-    return block.feed_forward.count if isinstance(block.feed_forward, ExpertsSpec) else 1
+    return block.feed_forward.num_experts if isinstance(block.feed_forward, ExpertsSpec) else 1
 
 
 def _task(family: ModuleType, config: Config, task: str | None) -> str:

@@ -3,7 +3,7 @@
 from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config
-from txexport.spec import HeadKind, HeadSpec, ModelSpec, Pick, StackSpec
+from txexport.spec import DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
 from txexport.tasks import TASKS
 
 
@@ -19,46 +19,46 @@ def tasks(name: str) -> dict[str, tuple[str, ...]]:
 def model(
     config: Config,
     task: str,
-    stack: StackSpec,
+    stack: TextStackSpec,
     *,
     tied: bool,
     bias: bool = False,
     softcap: float | None = None,
-) -> ModelSpec:
+) -> EncoderSpec | DecoderSpec:
     """`stack` under the head of `task`; `tied` is what config.json means where it does not say."""
     config.expect(is_causal=True)
     kind = TASKS[task].head
     if kind == HeadKind.NONE:
-        return ModelSpec(encoder=stack)
+        return EncoderSpec(encoder=stack)
     if kind == HeadKind.SEQUENCE:
         if config.values.get("pad_token_id") is None:
             raise UnsupportedError(
                 f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told"
             )
         padding = config.integer("pad_token_id")
-        head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, padding=padding)
-        return ModelSpec(encoder=stack, head=head)
+        head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
+        return EncoderSpec(encoder=stack, head=head)
     tied = config.flag("tie_word_embeddings", tied)
-    return ModelSpec(decoder=stack, head=HeadSpec(kind, tied=tied, bias=bias, softcap=softcap))
+    return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap))
 
 
-def stack_name(spec: ModelSpec) -> str:
+def stack_name(spec: EncoderSpec | DecoderSpec) -> str:
     """What the parameters of the stack begin with."""
-    return "decoder" if spec.decoder else "encoder"
+    return "decoder" if isinstance(spec, DecoderSpec) else "encoder"
 
 
-def head_rules(spec: ModelSpec, projection: str = "lm_head") -> Rules:
+def head_rules(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> Rules:
     """Where the head's parameters lie; a language model's in `projection`."""
     return {"head.*": "score.*" if spec.head.kind == HeadKind.SEQUENCE else f"{projection}.*"}
 
 
-def copies(spec: ModelSpec, projection: str = "lm_head") -> tuple[str, ...]:
+def copies(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
     """Where a checkpoint may keep a tied word matrix again."""
-    return (f"{projection}.weight",) if spec.decoder is not None and spec.head.tied else ()
+    return (f"{projection}.weight",) if isinstance(spec, DecoderSpec) and spec.head.tied else ()
 
 
-def other_heads(spec: ModelSpec, projection: str = "lm_head") -> tuple[str, ...]:
+def other_heads(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
     """What a checkpoint may hold for other tasks."""
     heads = {HeadKind.CAUSAL_LM: f"{projection}.*", HeadKind.SEQUENCE: "score.*"}
     heads.pop(spec.head.kind, None)
-    return (*heads.values(), "classifier.*", "qa_outputs.*") if spec.decoder is None else ()
+    return (*heads.values(), "classifier.*", "qa_outputs.*") if isinstance(spec, EncoderSpec) else ()

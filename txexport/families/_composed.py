@@ -9,7 +9,15 @@ from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families._config import Config
-from txexport.spec import EmbeddingSpec, ModelSpec, parameters, serialization
+from txexport.spec import (
+    DecoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    ModelSpec,
+    TextStackSpec,
+    parameters,
+    serialization,
+)
 
 PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
 TRANSLATION = "text2text-generation"  # of an encoder and a decoder, under the head of a decoder alone
@@ -20,14 +28,16 @@ NAMING = Naming()
 
 def task_of(spec: ModelSpec) -> str:
     """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
-    reads_tokens = spec.towers is None and isinstance(spec.stack.embedding, EmbeddingSpec)
-    if not reads_tokens or spec.next_sentence is not None or spec.distilled:
-        raise UnsupportedError(
-            "a Transformer put together by hand reads text, under one head; save this one like a checkpoint"
-        )
-    if spec.encoder is not None and spec.decoder is not None:
-        return TRANSLATION
-    return tasks.of_head(spec.head.kind).name
+    match spec:
+        case EncoderSpec(encoder=TextStackSpec(), next_sentence=None, distilled=False) | DecoderSpec():
+            return tasks.of_head(spec.head.kind).name
+        case EncoderDecoderSpec():
+            return TRANSLATION
+        case _:
+            raise UnsupportedError(
+                "a Transformer put together by hand reads text, under one head; "
+                "save this one like a checkpoint"
+            )
 
 
 def config(spec: ModelSpec) -> dict:
@@ -38,7 +48,7 @@ def config(spec: ModelSpec) -> dict:
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json holds."""
     try:
-        found = serialization.from_dict(ModelSpec, dict(config.table("spec").values))
+        found: ModelSpec = serialization.from_dict(ModelSpec, dict(config.table("spec").values))
     except SpecError as error:
         raise CheckpointError(f"{config.path}: {error}") from None
     if task_of(found) != task:

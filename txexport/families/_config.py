@@ -195,7 +195,7 @@ class Config:
         """A nested object, read in the same way."""
         return Config(self._get(key, dict, {}), self.path, self.room)
 
-    def assuming(self, **defaults: Any) -> "Config":
+    def with_defaults(self, **defaults: Any) -> "Config":
         """The same with values for keys that are missing altogether; null stays null."""
         return Config(defaults | dict(self.values), self.path, self.room)
 
@@ -223,7 +223,7 @@ class Config:
                     f"{self.path}: {key}={shortened(found)} is not supported; expected {shortened(value)}"
                 )
 
-    def refuse_foreign(self, with_code: bool) -> None:
+    def check_supported(self, with_code: bool) -> None:
         """Refuse a checkpoint whose mathematics is in its own code or in packed weights.
 
         A family published `with_code`, before the library had it, names code that says the same.
@@ -254,7 +254,7 @@ def shortened(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def shortest(layers: Iterable[T]) -> tuple[T, ...]:
+def minimal_cycle(layers: Iterable[T]) -> tuple[T, ...]:
     """The shortest run of `layers` that gives them all when it is repeated."""
     found = tuple(layers)
     for size in range(1, len(found)):

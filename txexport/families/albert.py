@@ -5,7 +5,7 @@ from collections.abc import Set
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import ModelSpec, PositionKind, PositionSpec
+from txexport.spec import EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
     "feature-extraction": ("AlbertModel", "AlbertForPreTraining"),
@@ -19,7 +19,7 @@ TASKS = {
 NAMING = Naming("albert.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(num_hidden_groups=1, inner_group_num=1)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
@@ -30,7 +30,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     )
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter; every layer reads the same one."""
     layer, source = "encoder.layers.{i}", "encoder.albert_layer_groups.0.albert_layers.0"
     rules: Rules = {
@@ -60,7 +60,7 @@ def table(spec: ModelSpec) -> Table:
     return Table(rules | _head_rules(spec), NAMING, drop)
 
 
-def _head_rules(spec: ModelSpec) -> Rules:
+def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "predictions.dense.*", "head.norm.*": "predictions.LayerNorm.*"}
     words = "embeddings.word_embeddings.weight"
     return bert.head_rules(

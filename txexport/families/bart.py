@@ -11,16 +11,16 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     Pick,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -50,7 +50,7 @@ HEADS: dict[HeadKind, Rules] = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes.
 
     For labels the decoder reads the encoder's tokens after its start (3.1).
@@ -75,10 +75,10 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             bias=True,
             activation=Activation.TANH,
             labels=config.labels(),
-            pick=Pick.LAST_MARK,
-            mark=config.integer("eos_token_id", 2),
+            pick=Pick.LAST_EOS,
+            eos_token_id=config.integer("eos_token_id", 2),
         )
-    return replace(found, head=head, start=config.integer("decoder_start_token_id", 2))
+    return replace(found, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
 
 
 def encoder_decoder_spec(
@@ -89,7 +89,7 @@ def encoder_decoder_spec(
     positions: Mapping[str, PositionSpec] | None = None,
     normed: bool = True,
     shared: bool = True,
-) -> ModelSpec:
+) -> EncoderDecoderSpec:
     """BART's architecture with what its descendants vary.
 
     `positions` are of "encoder" and "decoder"; `normed` is whether embeddings are; `shared` whether one word
@@ -101,7 +101,7 @@ def encoder_decoder_spec(
         size = config.integer("max_position_embeddings") + OFFSET
         positions = dict.fromkeys(SIDES, PositionSpec(PositionKind.LEARNED, size, OFFSET))
     encoder, decoder = (_stack(config, side, placement, positions[side], normed) for side in SIDES)
-    return ModelSpec(
+    return EncoderDecoderSpec(
         encoder=encoder,
         decoder=decoder,
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, bias="final_logits_bias" in names),
@@ -111,7 +111,7 @@ def encoder_decoder_spec(
 
 def _stack(
     config: Config, side: str, placement: NormPlacement, position: PositionSpec, normed: bool
-) -> StackSpec:
+) -> TextStackSpec:
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
     words = config.integer("vocab_size")
@@ -132,10 +132,10 @@ def _stack(
         cross_attention=cross if decodes else None,
     )
     final = None if placement == NormPlacement.POST else norm
-    return StackSpec(embedding, (block,), config.count(f"{side}_layers"), final_norm=final)
+    return TextStackSpec(embedding, (block,), config.count(f"{side}_layers"), final_norm=final)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderDecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules: Rules = {
         "cross.{i}.k.*": "decoder.layers.{i}.encoder_attn.k_proj.*",

@@ -10,15 +10,16 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    RelativeSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -37,7 +38,7 @@ NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
 LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     return encoder_spec(config, task, names, position, config.activation("hidden_act", "gelu"))
@@ -53,8 +54,9 @@ def encoder_spec(
     activation: Activation | None = None,
     factored_size: int | None = None,
     sequence: Activation = Activation.TANH,
-    segments: int | None = None,
-) -> ModelSpec:
+    type_vocab_size: int | None = None,
+    relative: RelativeSpec | None = None,
+) -> EncoderSpec:
     """BERT's architecture with what its children vary; the activations are those of their heads."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -63,28 +65,29 @@ def encoder_spec(
         vocab_size=config.integer("vocab_size"),
         hidden_size=width,
         position=position,
-        segments=config.integer("type_vocab_size", 2) if segments is None else segments,
+        type_vocab_size=config.integer("type_vocab_size", 2) if type_vocab_size is None else type_vocab_size,
         norm=NormSpec(factored_size or width, norm.eps),
         factored_size=factored_size,
     )
+    head_dim, biased = config.head_dim(width, heads), relative is not None
     block = BlockSpec(
-        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),
+        AttentionSpec(width, heads, heads, head_dim, causal=False, has_position_bias=biased),
         FeedForwardSpec(
             width, config.integer("intermediate_size"), activation or config.activation("hidden_act", "gelu")
         ),
         norm,
         NormPlacement.POST,
     )
-    stack = StackSpec(embedding, (block,), config.count("num_hidden_layers"))
+    stack = TextStackSpec(embedding, (block,), config.count("num_hidden_layers"), relative=relative)
     if task == "feature-extraction":
         pooler = bool({"pooler.dense.weight", "pooler.weight"} & set(names))
-        return ModelSpec(encoder=stack, pooler=pooler)
+        return EncoderSpec(encoder=stack, pooler=pooler)
     if task in ("fill-mask", "pretraining"):
         tied = config.flag("tie_word_embeddings", True)
         head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=embedding.norm)
         pair = label_head(config, "next-sentence-prediction", sequence) if task == "pretraining" else None
-        return ModelSpec(encoder=stack, head=head, next_sentence=pair)
-    return ModelSpec(encoder=stack, head=label_head(config, task, sequence))
+        return EncoderSpec(encoder=stack, head=head, next_sentence=pair)
+    return EncoderSpec(encoder=stack, head=label_head(config, task, sequence))
 
 
 def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
@@ -98,7 +101,7 @@ def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
     return HeadSpec(kind, tied=False, bias=True, activation=activation, labels=labels)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
     return Table(stack_rules() | _head_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
@@ -123,7 +126,7 @@ def stack_rules() -> Rules:
     }
 
 
-def _head_rules(spec: ModelSpec) -> Rules:
+def _head_rules(spec: EncoderSpec) -> Rules:
     words, decoder = "embeddings.word_embeddings.weight", "cls.predictions.decoder"
     masked_lm: Rules = {
         "head.dense.*": "cls.predictions.transform.dense.*",
@@ -145,7 +148,7 @@ def _head_rules(spec: ModelSpec) -> Rules:
 POOLED: Rules = {"head.dense.*": "pooler.dense.*", "head.*": "classifier.*"}
 
 
-def head_rules(spec: ModelSpec, *, sequence: Rules, masked_lm: Rules, choices: Rules = POOLED) -> Rules:
+def head_rules(spec: EncoderSpec, *, sequence: Rules, masked_lm: Rules, choices: Rules = POOLED) -> Rules:
     """The rules of the spec's head; the two that are kept alike in every one of BERT's children are here."""
     rules: dict[HeadKind, Rules] = {
         HeadKind.SPANS: {"head.*": "qa_outputs.*"},
@@ -157,7 +160,7 @@ def head_rules(spec: ModelSpec, *, sequence: Rules, masked_lm: Rules, choices: R
     return rules.get(spec.head.kind, {})
 
 
-def masked_lm_rules(spec: ModelSpec, words: str, decoder: str, bias: str) -> Rules:
+def masked_lm_rules(spec: EncoderSpec, words: str, decoder: str, bias: str) -> Rules:
     """A masked LM's projection `decoder` and its `bias`, both of which may be kept twice."""
     if spec.head.kind != HeadKind.MASKED_LM:
         return {}

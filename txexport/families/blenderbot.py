@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import bart
 from txexport.families._config import Config
-from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
+from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
 TASKS = {"text2text-generation": ("BlenderbotForConditionalGeneration", "BlenderbotModel")}
 
@@ -13,7 +13,7 @@ ALIASES = bart.ALIASES
 table = bart.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,

@@ -11,14 +11,15 @@ from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Bloom")
@@ -27,19 +28,21 @@ NAMING = Naming("transformer.")
 ALIASES = {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; "n_embed" is the width's first name."""
     config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
     block = BlockSpec(
-        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, biased=True),
+        AttentionSpec(
+            width, heads, heads, config.head_dim(width, heads), causal=True, has_position_bias=True
+        ),
         FeedForwardSpec(width, 4 * width, Activation.GELU_TANH),
         norm,
         NormPlacement.PRE,
     )
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE), norm=norm),
         (block,),
         config.count("n_layer"),
@@ -49,7 +52,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter; a head's query, key and value lie together."""
     stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
     layer, fused = f"{stack}.layers.{{i}}", "h.{i}.self_attention.query_key_value.*"

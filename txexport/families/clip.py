@@ -8,47 +8,45 @@ from txexport.families._config import Config
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DualEncoderSpec,
     EmbeddingSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PatchSpec,
     Pick,
     PositionKind,
     PositionSpec,
-    StackSpec,
-    TowersSpec,
+    SignalStackSpec,
+    TextStackSpec,
 )
 
 TASKS = {"zero-shot-image-classification": ("CLIPModel",)}
 
 NAMING = Naming()
-FIRST_MARK = 2  # what configs of the first releases call the id that ends a text, whatever it is
+FIRST_EOS = 2  # what configs of the first releases call the id that ends a text, whatever it is
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> DualEncoderSpec:
     """The architecture that config.json describes."""
     text, vision = (_table(config, name) for name in ("text_config", "vision_config"))
-    mark = text.integer("eos_token_id", 49407)
+    eos = text.integer("eos_token_id", 49407)
     position = PositionSpec(PositionKind.LEARNED, text.integer("max_position_embeddings", 77))
     width = vision.integer("hidden_size", 768)
     norm = NormSpec(width, vision.number("layer_norm_eps", 1e-5))
     patches = PatchSpec(
-        *(width, vit.image_size(vision), vit.patch_size(vision.assuming(patch_size=32))),
+        *(width, vit.image_size(vision), vit.patch_size(vision.with_defaults(patch_size=32))),
         channels=vision.integer("num_channels", 3),
         bias=False,
         norm=norm,
     )
     words = EmbeddingSpec(text.integer("vocab_size", 49408), text.integer("hidden_size", 512), position)
-    return ModelSpec(
-        towers=TowersSpec(
-            text=_stack(text, words, causal=True, size=512, heads=8),
-            vision=_stack(vision, patches, causal=False, size=768, heads=12),
-            size=config.integer("projection_dim", 512),
-            pick=Pick.HIGHEST if mark == FIRST_MARK else Pick.MARK,
-            mark=None if mark == FIRST_MARK else mark,
-        )
+    return DualEncoderSpec(
+        text=TextStackSpec(words, *_layers(text, causal=True, size=512, heads=8)),
+        vision=SignalStackSpec(patches, *_layers(vision, causal=False, size=768, heads=12)),
+        size=config.integer("projection_dim", 512),
+        pick=Pick.ARGMAX_ID if eos == FIRST_EOS else Pick.FIRST_EOS,
+        eos_token_id=None if eos == FIRST_EOS else eos,
     )
 
 
@@ -57,23 +55,23 @@ def _table(config: Config, name: str) -> Config:
     return config.table(f"{name}_dict" if config.values.get(f"{name}_dict") else name)
 
 
-def _stack(
-    config: Config, embedding: EmbeddingSpec | PatchSpec, causal: bool, size: int, heads: int
-) -> StackSpec:
-    """A tower, with the library's defaults of width and heads where its table leaves them out."""
+def _layers(
+    config: Config, causal: bool, size: int, heads: int
+) -> tuple[tuple[BlockSpec, ...], int, NormSpec]:
+    """Blocks, number and final norm of a tower's layers, with the library's defaults."""
     width, heads = config.integer("hidden_size", size), config.integer("num_attention_heads", heads)
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
     activation = config.activation("hidden_act", "quick_gelu")
     block = BlockSpec(
-        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, whole=not causal),
+        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, unmasked=not causal),
         FeedForwardSpec(width, config.integer("intermediate_size", 4 * size), activation),
         norm,
         NormPlacement.PRE,
     )
-    return StackSpec(embedding, (block,), config.count("num_hidden_layers", 12), final_norm=norm)
+    return (block,), config.count("num_hidden_layers", 12), norm
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: DualEncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     text, vision = "text_model.embeddings", "vision_model.embeddings"
     rules: Rules = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
 from txexport.families._config import Config
-from txexport.spec import ModelSpec
+from txexport.spec import EncoderSpec
 
 TASKS = {
     "image-feature-extraction": ("DeiTModel",),
@@ -16,14 +16,14 @@ TASKS = {
 NAMING = Naming("deit.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; a distilled head shows in the checkpoint."""
     found = vit.image_spec(config, task, names, tokens=2)
     taught = task == "image-classification" and "distillation_classifier.weight" in names
     return replace(found, distilled=taught)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules: Rules = vit.stack_rules() | {
         "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", boxed=True),

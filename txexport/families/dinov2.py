@@ -7,7 +7,7 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import vit
 from txexport.families._config import Config
-from txexport.spec import Activation, FeedForwardSpec, HeadKind, ModelSpec, PatchSpec, Pick
+from txexport.spec import Activation, EncoderSpec, FeedForwardSpec, HeadKind, Pick
 
 TASKS = {
     "image-feature-extraction": ("Dinov2Model",),
@@ -17,33 +17,30 @@ TASKS = {
 NAMING = Naming("dinov2.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; positions are always interpolated."""
-    config = config.assuming(layer_norm_eps=1e-6, patch_size=14)
+    config = config.with_defaults(layer_norm_eps=1e-6, patch_size=14)
     config.expect(use_mask_token=True, apply_layernorm=True)
-    width, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
-    wide = int(width * ratio)
+    hidden, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
+    wide = int(hidden * ratio)
     own = config.replaced(intermediate_size=wide)
-    found = vit.image_spec(own, task, names, tokens=1)
-    assert found.encoder is not None
-    assert isinstance(found.encoder.embedding, PatchSpec)
-    rows, columns = found.encoder.embedding.grid
-    if rows != columns:
+    found = vit.image_spec(own, task, names, tokens=1, any_size=True)
+    (height, width), side = vit.image_size(config), vit.patch_size(config)
+    if height // side != width // side:
         raise UnsupportedError(
             f"{config.path}: image_size is not square, and its positions cannot be interpolated"
         )
-    patches = replace(found.encoder.embedding, any_size=True)
     block = replace(found.encoder.blocks[0], layer_scale=True)
     if config.flag("use_swiglu_ffn", False):
-        gated = FeedForwardSpec(width, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
+        gated = FeedForwardSpec(hidden, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
         block = replace(block, feed_forward=gated)
     head = found.head
     if head.kind == HeadKind.SEQUENCE:
         head = replace(head, pick=Pick.FIRST_AND_MEAN)
-    return replace(found, encoder=replace(found.encoder, embedding=patches, blocks=(block,)), head=head)
+    return replace(found, encoder=replace(found.encoder, blocks=(block,)), head=head)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter; gate and up of a gated network lie one after the other."""
     layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
     rules: Rules = vit.stack_rules() | {
@@ -55,7 +52,6 @@ def table(spec: ModelSpec) -> Table:
         f"{layer}.feed_forward_scale.weight": f"{source}.layer_scale2.lambda1",
         "head.*": "classifier.*",
     }
-    assert spec.encoder is not None
     feed_forward = spec.encoder.blocks[0].feed_forward
     if isinstance(feed_forward, FeedForwardSpec) and feed_forward.gated:
         rules |= {

@@ -10,15 +10,15 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -35,7 +35,7 @@ ALIASES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_l
 EPS = 1e-12  # fixed in the original, in no config
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; sinusoidal positions are stored like learned ones."""
     width, heads = config.integer("dim"), config.integer("n_heads")
     norm, activation = NormSpec(width, EPS), config.activation("activation", "gelu")
@@ -47,17 +47,17 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormPlacement.POST,
     )
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = StackSpec(embedding, (block,), config.count("n_layers"))
+    stack = TextStackSpec(embedding, (block,), config.count("n_layers"))
     if task == "feature-extraction":
-        return ModelSpec(encoder=stack)
+        return EncoderSpec(encoder=stack)
     if task == "fill-mask":
         tied = config.flag("tie_word_embeddings", True)
         head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=activation, norm=norm)
-        return ModelSpec(encoder=stack, head=head)
-    return ModelSpec(encoder=stack, head=bert.label_head(config, task, Activation.RELU))
+        return EncoderSpec(encoder=stack, head=head)
+    return EncoderSpec(encoder=stack, head=bert.label_head(config, task, Activation.RELU))
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     layer, source = "encoder.layers.{i}", "transformer.layer.{i}"
     rules: Rules = {
@@ -77,7 +77,7 @@ def table(spec: ModelSpec) -> Table:
     return Table(rules | _head_rules(spec), NAMING, drop)
 
 
-def _head_rules(spec: ModelSpec) -> Rules:
+def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "vocab_transform.*", "head.norm.*": "vocab_layer_norm.*"}
     words = "embeddings.word_embeddings.weight"
     return bert.head_rules(

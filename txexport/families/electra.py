@@ -5,7 +5,7 @@ from collections.abc import Set
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec
+from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
     "feature-extraction": ("ElectraModel", "ElectraForPreTraining"),
@@ -19,7 +19,7 @@ TASKS = {
 NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
     if task == "multiple-choice":
         config.expect(summary_type="first", summary_use_proj=True, summary_activation="gelu")
@@ -36,7 +36,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     )
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"} | _head_rules(spec)
     drop = (
@@ -50,7 +50,7 @@ def table(spec: ModelSpec) -> Table:
     return Table(rules, NAMING, drop)
 
 
-def _head_rules(spec: ModelSpec) -> Rules:
+def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {
         "head.dense.*": "generator_predictions.dense.*",
         "head.norm.*": "generator_predictions.LayerNorm.*",

@@ -14,16 +14,16 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
     RotarySpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -36,7 +36,7 @@ TASKS = {
 NAMING = Naming("esm.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Stored) -> ModelSpec:
+def spec(config: Config, task: str, names: Stored) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(is_folding_model=False, is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -59,14 +59,14 @@ def spec(config: Config, task: str, names: Stored) -> ModelSpec:
         masked=True,
         dropped=config.integer("mask_token_id") if config.flag("token_dropout", False) else None,
     )
-    stack = StackSpec(embedding, (block,), config.count("num_hidden_layers"), final_norm=norm)
+    stack = TextStackSpec(embedding, (block,), config.count("num_hidden_layers"), final_norm=norm)
     if task == "feature-extraction":
-        return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
+        return EncoderSpec(encoder=stack, pooler="pooler.dense.weight" in names)
     if task == "fill-mask":
         tied = config.flag("tie_word_embeddings", True)
         head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=Activation.GELU, norm=norm)
-        return ModelSpec(encoder=stack, head=head)
-    return ModelSpec(encoder=stack, head=bert.label_head(config, task, Activation.TANH))
+        return EncoderSpec(encoder=stack, head=head)
+    return EncoderSpec(encoder=stack, head=bert.label_head(config, task, Activation.TANH))
 
 
 def _position(config: Config, rotates: bool) -> PositionSpec:
@@ -75,7 +75,7 @@ def _position(config: Config, rotates: bool) -> PositionSpec:
         return PositionSpec(PositionKind.NONE, size)
     config.expect(position_embedding_type="absolute")
     padding = config.integer("pad_token_id")
-    return PositionSpec(PositionKind.LEARNED, size, offset=padding, padding=padding)
+    return PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)
 
 
 def _frequencies(config: Config, head_dim: int, names: Stored) -> tuple[float, ...]:
@@ -89,7 +89,7 @@ def _frequencies(config: Config, head_dim: int, names: Stored) -> tuple[float, .
     return plain_frequencies(config.number("rope_theta", 10000.0), head_dim)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     layer, source = bert.LAYER, bert.SOURCE
     rules: Rules = bert.stack_rules() | {

@@ -9,14 +9,15 @@ from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Falcon")
@@ -25,7 +26,7 @@ NAMING = Naming("transformer.")
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes.
 
     Linear biases are refused: the original rounds them to bfloat16, whatever the weights are.
@@ -55,7 +56,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         norm,
         NormPlacement.PARALLEL if parallel else NormPlacement.PRE,
     )
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -74,7 +75,7 @@ def _key_heads(config: Config, heads: int) -> int:
     return 1 if config.flag("multi_query", True) else heads
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter.
 
     The queries that share a key head lie together, then their key, then their value. Sublayers in parallel
@@ -102,7 +103,7 @@ def table(spec: ModelSpec) -> Table:
     return Table(rules | _causal.head_rules(spec), NAMING, drop=_causal.other_heads(spec))
 
 
-def _second_norm(spec: ModelSpec) -> str | Take:
+def _second_norm(spec: EncoderSpec | DecoderSpec) -> str | Take:
     if spec.stack.blocks[0].placement == NormPlacement.PARALLEL:
         return Take("h.{i}.ln_mlp.*", fallback="h.{i}.input_layernorm.*")
     return "h.{i}.post_attention_layernorm.*"

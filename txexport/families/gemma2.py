@@ -5,20 +5,21 @@ from collections.abc import Set
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Gemma2")
@@ -26,9 +27,9 @@ TASKS = _causal.tasks("Gemma2")
 NAMING = llama.NAMING
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(num_key_value_heads=4)
+    config = config.with_defaults(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
     width, heads, head_dim = (
         config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")
@@ -55,14 +56,14 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         )
         for local in config.local_layers(lambda layer: layer % 2 == 0)
     ]
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
             PositionSpec(PositionKind.NONE, longest),
             scale=math.sqrt(width),
         ),
-        shortest(blocks),
+        minimal_cycle(blocks),
         len(blocks),
         final_norm=norm,
     )
@@ -75,7 +76,7 @@ def _cap(config: Config, key: str, default: float) -> float | None:
     return None if key in config.values and config.values[key] is None else config.number(key, default)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with the norms under other names; their scales are stored less 1."""
     stack, found = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"

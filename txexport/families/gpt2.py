@@ -8,14 +8,15 @@ from txexport.families._config import Config
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("GPT2") | {"text-generation": ("GPT2LMHeadModel", "GPT2DoubleHeadsModel")}
@@ -29,7 +30,7 @@ ALIASES = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     width, heads = config.integer("n_embd"), config.integer("n_head")
@@ -50,11 +51,11 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         norm,
         NormPlacement.PRE,
     )
-    stack = StackSpec(embedding, (block,), config.count("n_layer"), final_norm=norm)
+    stack = TextStackSpec(embedding, (block,), config.count("n_layer"), final_norm=norm)
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

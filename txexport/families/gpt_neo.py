@@ -6,18 +6,19 @@ from typing import Any
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
-from txexport.families._config import Config, shortened, shortest
+from txexport.families._config import Config, minimal_cycle, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("GPTNeo")
@@ -26,7 +27,7 @@ NAMING = Naming("transformer.")
 ALIASES = {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_epsilon", 1e-5)), config.head_dim(width, heads)
@@ -53,7 +54,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     ]
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position)
-    stack = StackSpec(embedding, shortest(blocks), len(layers), final_norm=norm)
+    stack = TextStackSpec(embedding, minimal_cycle(blocks), len(layers), final_norm=norm)
     return _causal.model(config, task, stack, tied=True)
 
 
@@ -80,7 +81,7 @@ def _layers(config: Config) -> list[str]:
     return layers
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

@@ -9,14 +9,15 @@ from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("GPTNeoX")
@@ -24,7 +25,7 @@ TASKS = _causal.tasks("GPTNeoX")
 NAMING = Naming("gpt_neox.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
@@ -40,7 +41,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         rotary=rotary(config, head_dim, theta="rotary_emb_base", fraction="rotary_pct", default=0.25),
     )
     activation = config.activation("hidden_act", "gelu")
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -60,7 +61,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=False)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter; a head's query, key and value lie together."""
     stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
     layer = f"{stack}.layers.{{i}}"

@@ -9,15 +9,16 @@ from txexport.families._rope import plain_frequencies
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
     RotarySpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("GPTJ")
@@ -26,7 +27,7 @@ NAMING = Naming("transformer.")
 ALIASES = gpt2.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
@@ -44,7 +45,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         rotary=rotary,
     )
     activation = config.activation("activation_function", "gelu_new")
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -64,7 +65,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=False, bias=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

@@ -5,21 +5,22 @@ from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     ExpertsSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Llama")
@@ -27,7 +28,7 @@ TASKS = _causal.tasks("Llama")
 NAMING = Naming("model.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     bias = config.flag("attention_bias", False)
     return decoder_spec(
@@ -46,7 +47,7 @@ def decoder_spec(
     head_norm: bool = False,
     mixture: Callable[[FeedForwardSpec], ExpertsSpec] | None = None,
     fraction: str | None = None,
-) -> ModelSpec:
+) -> EncoderSpec | DecoderSpec:
     """LLaMA's architecture with what its descendants vary; `windows` are the layers' in turn.
 
     `mixture` makes a mixture of experts of the feed-forward network; `fraction` is a name for the part of a
@@ -73,9 +74,9 @@ def decoder_spec(
         width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
     )
     position = PositionSpec(PositionKind.NONE, most)
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
-        shortest(
+        minimal_cycle(
             BlockSpec(
                 replace(attention, window=window if window is not None and window < most else None),
                 mixture(feed_forward) if mixture is not None else feed_forward,
@@ -90,7 +91,7 @@ def decoder_spec(
     return _causal.model(config, task, stack, tied=False)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert, roberta
-from txexport.families._config import Config, shortest
-from txexport.spec import LongformerAttentionSpec, ModelSpec
+from txexport.families._config import Config, minimal_cycle
+from txexport.spec import EncoderSpec, LongformerAttentionSpec
 
 TASKS = {
     "feature-extraction": ("LongformerModel",),
@@ -25,17 +25,16 @@ TASKS = {
 NAMING = Naming("longformer.", roberta.NAMING.rename)
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     found = roberta.spec(config, task, names)
-    assert found.encoder is not None
     [block], windows = found.encoder.blocks, config.each("attention_window", found.encoder.num_layers, 512)
     sizes = block.dense.hidden_size, block.dense.num_heads, block.dense.head_dim
     layers = (replace(block, attention=LongformerAttentionSpec(*sizes, window)) for window in windows)
-    return replace(found, encoder=replace(found.encoder, blocks=shortest(layers)))
+    return replace(found, encoder=replace(found.encoder, blocks=minimal_cycle(layers)))
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     found, source = roberta.table(spec), f"{bert.SOURCE}.attention.self"
     apart: Rules = {

@@ -9,7 +9,7 @@ from txexport.errors import UnsupportedError
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.families._sinusoid import stretched
-from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
+from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
 TASKS = {"text2text-generation": ("M2M100ForConditionalGeneration", "M2M100Model")}
 
@@ -17,14 +17,14 @@ NAMING = bart.NAMING
 ALIASES = bart.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes; the decoder's positions begin after padding's."""
-    config = config.assuming(activation_function="relu", scale_embedding=True)
+    config = config.with_defaults(activation_function="relu", scale_embedding=True)
     config.expect(is_decoder=False)
     padding, size = config.integer("pad_token_id", 1), config.positions(bart.OFFSET)
     _check_start(config, padding)
     positions = {
-        "encoder": PositionSpec(PositionKind.FIXED, size, offset=padding, padding=padding),
+        "encoder": PositionSpec(PositionKind.FIXED, size, offset=padding, pad_token_id=padding),
         "decoder": PositionSpec(PositionKind.FIXED, size, offset=padding + 1),
     }
     return bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
@@ -47,12 +47,11 @@ def _check_start(config: Config, padding: int) -> None:
             )
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's, with computed positions."""
     found = bart.table(spec)
-    assert spec.encoder is not None
-    assert spec.encoder.words.position.padding is not None
-    sinusoids = partial(stretched, padding=spec.encoder.words.position.padding)
+    padding = spec.decoder.embedding.position.offset - 1  # whose positions begin after padding's
+    sinusoids = partial(stretched, padding=padding)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.weights", computed=sinusoids)
         for side in bart.SIDES

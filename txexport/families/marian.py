@@ -6,7 +6,7 @@ from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import bart
 from txexport.families._config import Config
 from txexport.families._sinusoid import halves
-from txexport.spec import ModelSpec, NormPlacement, PositionKind, PositionSpec
+from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
 TASKS = {"text2text-generation": ("MarianMTModel", "MarianModel")}
 
@@ -14,7 +14,7 @@ NAMING = bart.NAMING
 ALIASES = bart.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,
@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     )
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's; a checkpoint may keep the sinusoids or leave them to be computed."""
     found = bart.table(spec)
     rules: Rules = {

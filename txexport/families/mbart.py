@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import bart
 from txexport.families._config import Config
-from txexport.spec import ModelSpec, NormPlacement
+from txexport.spec import EncoderDecoderSpec, NormPlacement
 
 TASKS = {"text2text-generation": ("MBartForConditionalGeneration", "MBartModel")}
 
@@ -13,7 +13,7 @@ ALIASES = bart.ALIASES
 table = bart.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config
-from txexport.spec import ModelSpec
+from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Mistral")
 
@@ -12,9 +12,9 @@ NAMING = llama.NAMING
 table = llama.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; a window of null is none, a missing one 4096."""
-    config = config.assuming(num_key_value_heads=8)
+    config = config.with_defaults(num_key_value_heads=8)
     config.expect(layer_types=None)
     window = config.integer("sliding_window", 4096)
     has_window = "sliding_window" not in config.values or config.values["sliding_window"] is not None

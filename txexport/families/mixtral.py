@@ -5,7 +5,7 @@ from collections.abc import Set
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, llama
 from txexport.families._config import Config
-from txexport.spec import ExpertsSpec, FeedForwardSpec, ModelSpec
+from txexport.spec import DecoderSpec, EncoderSpec, ExpertsSpec, FeedForwardSpec
 
 TASKS = _causal.tasks("Mixtral")
 
@@ -13,26 +13,25 @@ NAMING = llama.NAMING
 ALIASES = {"num_experts": "num_local_experts"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(rms_norm_eps=1e-5, num_key_value_heads=8, rope_theta=1e6)
-    count, chosen = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
+    config = config.with_defaults(rms_norm_eps=1e-5, num_key_value_heads=8, rope_theta=1e6)
+    num_experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
 
     def mixture(expert: FeedForwardSpec) -> ExpertsSpec:
-        return ExpertsSpec(expert, count, chosen)
+        return ExpertsSpec(expert, num_experts, top_k)
 
     given = config.values.get("sliding_window") is not None
     window = config.integer("sliding_window") if given else None
     return llama.decoder_spec(config, task, windows=(window,), mixture=mixture)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with experts."""
     found, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward", "layers.{i}.block_sparse_moe"
     rules: Rules = {f"{layer}.router.*": f"{source}.gate.*"}
-    assert isinstance(mixed, ExpertsSpec)
-    for number in range(mixed.count):
+    for number in range(mixed.num_experts if isinstance(mixed, ExpertsSpec) else 0):
         for ours, theirs in (("gate", "w1"), ("down", "w2"), ("up", "w3")):
             rules[f"{layer}.experts.{number}.{ours}.*"] = f"{source}.experts.{number}.{theirs}.*"
     return Table(found.rules | rules, NAMING, found.drop)

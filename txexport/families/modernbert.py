@@ -5,23 +5,23 @@ from typing import Any
 
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families._config import Config, shortest
+from txexport.families._config import Config, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     Pick,
     PositionKind,
     PositionSpec,
     RotarySpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -36,7 +36,7 @@ NAMING = Naming("model.")
 PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(rope_scaling=None, sliding_window=None)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")
@@ -46,8 +46,8 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     blocks = [_block(config, norm, windowed, first=layer == 0) for layer, windowed in enumerate(local)]
     position = PositionSpec(PositionKind.NONE, longest)
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = StackSpec(embedding, shortest(blocks), len(blocks), final_norm=norm)
-    return ModelSpec(encoder=stack, head=_head(config, task, norm))
+    stack = TextStackSpec(embedding, minimal_cycle(blocks), len(blocks), final_norm=norm)
+    return EncoderSpec(encoder=stack, head=_head(config, task, norm))
 
 
 def _block(config: Config, norm: NormSpec, windowed: bool, first: bool) -> BlockSpec:
@@ -69,7 +69,7 @@ def _block(config: Config, norm: NormSpec, windowed: bool, first: bool) -> Block
         bias=config.flag("mlp_bias", False),
         gated=True,
     )
-    return BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, bare=first)
+    return BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, skip_attention_norm=first)
 
 
 def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
@@ -102,7 +102,7 @@ def _head(config: Config, task: str, norm: NormSpec) -> HeadSpec:
     return HeadSpec(kind, tied=False, bias=True, labels=config.labels(), **shape)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     layer, fused, words = "encoder.layers.{i}", "layers.{i}.attn.Wqkv.*", "embeddings.tok_embeddings.weight"
     masked = spec.head.kind == HeadKind.MASKED_LM

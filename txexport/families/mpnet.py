@@ -1,12 +1,11 @@
 """MPNet (Song et al. 2020): RoBERTa without segments, with a relative bias that all layers share."""
 
 from collections.abc import Set
-from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec, RelativeSpec
+from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec, RelativeSpec
 
 TASKS = {
     "feature-extraction": ("MPNetModel",),
@@ -21,20 +20,18 @@ NAMING = Naming("mpnet.", {".gamma": ".weight", ".beta": ".bias"})
 PADDING, BUCKETS, REACH = 1, 32, 128  # fixed in the original, whatever config.json says
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(relative_attention_num_buckets=BUCKETS)
     size = config.integer("max_position_embeddings")
-    position = PositionSpec(PositionKind.LEARNED, size, offset=PADDING, padding=PADDING)
-    found = bert.encoder_spec(config, task, names, position, Activation.GELU, segments=0)
-    assert found.encoder is not None
-    block = found.encoder.blocks[0]
-    biased = replace(block, attention=replace(block.dense, biased=True))
+    position = PositionSpec(PositionKind.LEARNED, size, offset=PADDING, pad_token_id=PADDING)
     relative = RelativeSpec(BUCKETS, REACH, bidirectional=True)
-    return replace(found, encoder=replace(found.encoder, blocks=(biased,), relative=relative))
+    return bert.encoder_spec(
+        config, task, names, position, Activation.GELU, type_vocab_size=0, relative=relative
+    )
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     layer, source = bert.LAYER, bert.SOURCE
     rules: Rules = bert.stack_rules() | {

@@ -11,14 +11,15 @@ from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {"text-generation": ("MptForCausalLM", "MptModel", "MPTForCausalLM")}
@@ -29,7 +30,7 @@ PUBLISHED_WITH_CODE = True
 LONGEST = 8  # of the slopes; the original reads no other
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config.expect(no_bias=True, norm_type="low_precision_layernorm", embedding_fraction=1.0)
     attention = config.table("attn_config")
@@ -45,13 +46,13 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
             bias=False,
             output_bias=False,
             scale=None if scale is None else attention.number("softmax_scale"),
-            biased=True,
+            has_position_bias=True,
         ),
         FeedForwardSpec(width, config.integer("expansion_ratio", 4) * width, Activation.GELU, bias=False),
         norm,
         NormPlacement.PRE,
     )
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -65,7 +66,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer, fused = f"{stack}.layers.{{i}}", "blocks.{i}.attn.Wqkv.*"

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import t5
 from txexport.families._config import Config
-from txexport.spec import ModelSpec
+from txexport.spec import EncoderDecoderSpec, EncoderSpec
 
 TASKS = {
     "text2text-generation": ("MT5ForConditionalGeneration",),
@@ -16,9 +16,9 @@ ALIASES = t5.ALIASES
 table = t5.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(feed_forward_proj="gated-gelu")
+    config = config.with_defaults(feed_forward_proj="gated-gelu")
     if task == "feature-extraction":
         return t5.encoder_spec(config)
     return t5.encoder_decoder_spec(config, names, first=False)

@@ -9,14 +9,15 @@ from txexport.spec import (
     Activation,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -29,7 +30,7 @@ NAMING = Naming("transformer.")
 ALIASES = gpt2.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; here "gelu" means the tanh form."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     activation = config.activation("afn", "gelu")
@@ -46,11 +47,11 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormSpec(width, config.number("layer_norm_epsilon", 1e-5)),
         NormPlacement.POST,
     )
-    stack = StackSpec(embedding, (block,), config.count("n_layer"))
+    stack = TextStackSpec(embedding, (block,), config.count("n_layer"))
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter: as GPT-2's, but for the embeddings."""
     stack, found = _causal.stack_name(spec), gpt2.table(spec)
     rules: Rules = {

@@ -8,14 +8,15 @@ from txexport.families._config import Config
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {"text-generation": ("OPTForCausalLM", "OPTModel")}
@@ -24,7 +25,7 @@ NAMING = Naming("model.")
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     config.expect(word_embed_proj_dim=width, layer_norm_elementwise_affine=True)
@@ -42,7 +43,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         NormPlacement.PRE if pre else NormPlacement.POST,
     )
     position = PositionSpec(PositionKind.LEARNED, size, OFFSET)
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
         (block,),
         config.count("num_hidden_layers"),
@@ -51,7 +52,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack, source = _causal.stack_name(spec), "decoder.layers.{i}"
     layer = f"{stack}.layers.{{i}}"

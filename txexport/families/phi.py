@@ -9,14 +9,15 @@ from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Phi")
@@ -25,7 +26,7 @@ NAMING = Naming("model.")
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, eps = config.head_dim(width, heads), config.number("layer_norm_eps", 1e-5)
@@ -41,7 +42,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
         head_norm=NormSpec(head_dim, eps) if config.flag("qk_layernorm", False) else None,
     )
     activation = config.activation("hidden_act", "gelu_new")
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -61,7 +62,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=False, bias=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

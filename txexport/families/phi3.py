@@ -5,7 +5,7 @@ from collections.abc import Set
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
 from txexport.families._config import Config
-from txexport.spec import ModelSpec
+from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Phi3")
 
@@ -13,16 +13,16 @@ NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
+    config = config.with_defaults(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
     config.expect(attention_bias=False)
     given = config.values.get("sliding_window") is not None
     window = config.integer("sliding_window") if given else None
     return llama.decoder_spec(config, task, windows=(window,), fraction="partial_rotary_factor")
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
     attention, found = spec.stack.blocks[0].dense, llama.table(spec)
     layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"

@@ -15,11 +15,13 @@ from txexport.spec import (
     Activation,
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
@@ -28,7 +30,8 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     RotarySpec,
-    StackSpec,
+    SignalStackSpec,
+    TextStackSpec,
 )
 
 T = TypeVar("T")
@@ -57,7 +60,7 @@ T5 = {
 }
 
 
-def transformer_base() -> ModelSpec:
+def transformer_base() -> EncoderDecoderSpec:
     """The Transformer, base model: 65M parameters (Vaswani et al. 2017, Table 3, first line).
 
     With the 37,000 tokens of English-German (5.1). By this description there are 63.1M.
@@ -65,7 +68,7 @@ def transformer_base() -> ModelSpec:
     return _transformer(width=512, heads=8)
 
 
-def transformer_big() -> ModelSpec:
+def transformer_big() -> EncoderDecoderSpec:
     """The Transformer, big model: 213M parameters (Vaswani et al. 2017, Table 3, last line).
 
     By its description, with 37,000 tokens, there are 214.2M.
@@ -73,7 +76,7 @@ def transformer_big() -> ModelSpec:
     return _transformer(width=1024, heads=16)
 
 
-def _transformer(width: int, heads: int) -> ModelSpec:
+def _transformer(width: int, heads: int) -> EncoderDecoderSpec:
     """6 layers a side, projections of attention without biases, one word matrix, scaled (3.1 to 3.5)."""
     position = PositionSpec(PositionKind.FIXED, SINUSOIDS)
     embedding = EmbeddingSpec(37_000, width, position, scale=math.sqrt(width))
@@ -84,25 +87,25 @@ def _transformer(width: int, heads: int) -> ModelSpec:
 
     encoder = BlockSpec(attention(False), feed_forward, norm, NormPlacement.POST)
     decoder = BlockSpec(attention(True), feed_forward, norm, NormPlacement.POST, attention(False))
-    return ModelSpec(
-        encoder=StackSpec(embedding, (encoder,), 6),
-        decoder=StackSpec(embedding, (decoder,), 6),
+    return EncoderDecoderSpec(
+        encoder=TextStackSpec(embedding, (encoder,), 6),
+        decoder=TextStackSpec(embedding, (decoder,), 6),
         head=HeadSpec(HeadKind.CAUSAL_LM),
         shared_embedding=True,
     )
 
 
-def bert_base(masked_lm: bool = False) -> ModelSpec:
+def bert_base(masked_lm: bool = False) -> EncoderSpec:
     """BERT base: 110M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
     return _bert(12, 768, 12, masked_lm)
 
 
-def bert_large(masked_lm: bool = False) -> ModelSpec:
+def bert_large(masked_lm: bool = False) -> EncoderSpec:
     """BERT large: 340M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
     return _bert(24, 1024, 16, masked_lm)
 
 
-def _bert(layers: int, width: int, heads: int, masked_lm: bool) -> ModelSpec:
+def _bert(layers: int, width: int, heads: int, masked_lm: bool) -> EncoderSpec:
     """With the 30,522 tokens of the uncased release."""
     norm = NormSpec(width, 1e-12)
     position = PositionSpec(PositionKind.LEARNED, 512)
@@ -112,19 +115,21 @@ def _bert(layers: int, width: int, heads: int, masked_lm: bool) -> ModelSpec:
         norm,
         NormPlacement.POST,
     )
-    stack = StackSpec(EmbeddingSpec(30_522, width, position, segments=2, norm=norm), (block,), layers)
+    stack = TextStackSpec(
+        EmbeddingSpec(30_522, width, position, type_vocab_size=2, norm=norm), (block,), layers
+    )
     if not masked_lm:
-        return ModelSpec(encoder=stack, pooler=True)
+        return EncoderSpec(encoder=stack, pooler=True)
     head = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=norm)
-    return ModelSpec(encoder=stack, head=head)
+    return EncoderSpec(encoder=stack, head=head)
 
 
-def gpt1() -> ModelSpec:
+def gpt1() -> DecoderSpec:
     """GPT: 117M parameters (Radford et al. 2018, 4.1; counted in Radford et al. 2019, Table 2)."""
     return _gpt(12, 768, 12, EmbeddingSpec(40_478, 768, _learned(512)), NormPlacement.POST)
 
 
-def gpt2(size: str) -> ModelSpec:
+def gpt2(size: str) -> DecoderSpec:
     """GPT-2 "small", "medium", "large" or "xl" (Radford et al. 2019, Table 2).
 
     The table says 117M, 345M, 762M and 1,542M parameters; its authors corrected that to 124M, 355M, 774M and
@@ -140,7 +145,7 @@ def _learned(size: int) -> PositionSpec:
 
 def _gpt(
     layers: int, width: int, heads: int, embedding: EmbeddingSpec, placement: NormPlacement
-) -> ModelSpec:
+) -> DecoderSpec:
     norm = NormSpec(width, 1e-5)
     block = BlockSpec(
         AttentionSpec(width, heads, heads, width // heads, causal=True),
@@ -149,11 +154,11 @@ def _gpt(
         placement,
     )
     final = norm if placement == NormPlacement.PRE else None
-    stack = StackSpec(embedding, (block,), layers, final_norm=final)
-    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM))
+    stack = TextStackSpec(embedding, (block,), layers, final_norm=final)
+    return DecoderSpec(stack, HeadSpec(HeadKind.CAUSAL_LM))
 
 
-def llama(size: str) -> ModelSpec:
+def llama(size: str) -> DecoderSpec:
     """LLaMA 1 "7b", "13b", "33b" or "65b", or LLaMA 3 "8b".
 
     6.7B, 13.0B, 32.5B and 65.2B parameters (Touvron et al. 2023, Table 2); 8B (Llama Team 2024, Table 3).
@@ -161,7 +166,7 @@ def llama(size: str) -> ModelSpec:
     return _llama(*_sized("llama", LLAMA, size))
 
 
-def mistral_7b() -> ModelSpec:
+def mistral_7b() -> DecoderSpec:
     """Mistral 7B, each of whose tokens sees 4,096 (Jiang et al. 2023, Table 1)."""
     return _llama(32, 4096, 32, 8, 14_336, 1e-5, 32_000, 8192, 1e4, window=4096)
 
@@ -177,7 +182,7 @@ def _llama(
     longest: int,
     theta: float,
     window: int | None = None,
-) -> ModelSpec:
+) -> DecoderSpec:
     norm, head_dim = NormSpec(width, eps, NormKind.RMS), width // heads
     attention = AttentionSpec(
         *(width, heads, kv_heads, head_dim),
@@ -190,11 +195,11 @@ def _llama(
     feed_forward = FeedForwardSpec(width, inner, Activation.SILU, bias=False, gated=True)
     embedding = EmbeddingSpec(vocab_size, width, PositionSpec(PositionKind.NONE, longest))
     block = BlockSpec(attention, feed_forward, norm, NormPlacement.PRE)
-    stack = StackSpec(embedding, (block,), layers, final_norm=norm)
-    return ModelSpec(decoder=stack, head=HeadSpec(HeadKind.CAUSAL_LM, tied=False))
+    stack = TextStackSpec(embedding, (block,), layers, final_norm=norm)
+    return DecoderSpec(stack, HeadSpec(HeadKind.CAUSAL_LM, tied=False))
 
 
-def t5(size: str) -> ModelSpec:
+def t5(size: str) -> EncoderDecoderSpec:
     """T5 "small", "base", "large", "3b" or "11b" (Raffel et al. 2020, 3.7).
 
     60M, 220M, 770M, 2.8B and 11B parameters. By its description "large" has 738M; with a head of its own it
@@ -210,22 +215,22 @@ def t5(size: str) -> ModelSpec:
             bias=False,
             output_bias=False,
             scale=1.0,
-            biased=biased,
+            has_position_bias=biased,
         )
 
-    def stack(decodes: bool) -> StackSpec:
+    def stack(decodes: bool) -> TextStackSpec:
         cross = attention(causal=False, biased=False) if decodes else None
         feed_forward = FeedForwardSpec(width, inner, Activation.RELU, bias=False)
         own = attention(causal=decodes, biased=True)
         block = BlockSpec(own, feed_forward, norm, NormPlacement.PRE, cross)
         relative = RelativeSpec(32, 128, bidirectional=not decodes)
-        return StackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
+        return TextStackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
 
     head = HeadSpec(HeadKind.CAUSAL_LM, scale=1 / math.sqrt(width))
-    return ModelSpec(encoder=stack(False), decoder=stack(True), head=head, shared_embedding=True)
+    return EncoderDecoderSpec(encoder=stack(False), decoder=stack(True), head=head, shared_embedding=True)
 
 
-def vit(size: str) -> ModelSpec:
+def vit(size: str) -> EncoderSpec:
     """ViT "base", "large" or "huge", classifying 1,000 kinds of images of 224 x 224 pixels.
 
     86M, 307M and 632M parameters (Dosovitskiy et al. 2021, Table 1), with patches of 16 x 16, and 14 x 14 for
@@ -233,10 +238,10 @@ def vit(size: str) -> ModelSpec:
     """
     layers, width, heads, patch = _sized("vit", VIT, size)
     norm = NormSpec(width, 1e-12)
-    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, whole=True)
+    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, unmasked=True)
     block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
-    stack = StackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
-    return ModelSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))
+    stack = SignalStackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
+    return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))
 
 
 def _sized(name: str, sizes: Mapping[str, T], size: str) -> T:

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from txexport.families import _causal, llama, qwen2
 from txexport.families._config import Config
-from txexport.spec import ModelSpec
+from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Qwen3")
 
@@ -12,9 +12,9 @@ NAMING = llama.NAMING
 table = llama.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config = config.assuming(head_dim=128, num_key_value_heads=32)
+    config = config.with_defaults(head_dim=128, num_key_value_heads=32)
     bias = config.flag("attention_bias", False)
     windows = qwen2.windows(config)
     return llama.decoder_spec(config, task, bias=bias, output_bias=bias, head_norm=True, windows=windows)

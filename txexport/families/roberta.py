@@ -5,7 +5,7 @@ from collections.abc import Set
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
 from txexport.families._config import Config
-from txexport.spec import Activation, ModelSpec, PositionKind, PositionSpec
+from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
     "feature-extraction": ("RobertaModel",),
@@ -19,20 +19,20 @@ TASKS = {
 NAMING = Naming("roberta.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings")
-    position = PositionSpec(PositionKind.LEARNED, size, offset=padding, padding=padding)
+    position = PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)
     return bert.encoder_spec(config, task, names, position, Activation.GELU)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     drop = ("embeddings.position_ids", "pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*")
     return Table(bert.stack_rules() | _head_rules(spec), NAMING, drop)
 
 
-def _head_rules(spec: ModelSpec) -> Rules:
+def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
     words = "embeddings.word_embeddings.weight"
     return bert.head_rules(

@@ -9,14 +9,15 @@ from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PositionKind,
     PositionSpec,
-    StackSpec,
+    TextStackSpec,
 )
 
 TASKS = _causal.tasks("Starcoder2")
@@ -24,7 +25,7 @@ TASKS = _causal.tasks("Starcoder2")
 NAMING = Naming("model.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("use_bias", True)
@@ -48,7 +49,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu_pytorch_tanh"), bias
     )
-    stack = StackSpec(
+    stack = TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, longest)),
         (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
         config.count("num_hidden_layers"),
@@ -57,7 +58,7 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return _causal.model(config, task, stack, tied=True)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"

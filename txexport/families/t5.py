@@ -11,10 +11,11 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormKind,
     NormPlacement,
     NormSpec,
@@ -22,6 +23,7 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     StackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -38,7 +40,7 @@ ALIASES = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes.
 
     Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
@@ -50,20 +52,20 @@ def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     return encoder_decoder_spec(config, names, first)
 
 
-def encoder_spec(config: Config) -> ModelSpec:
+def encoder_spec(config: Config) -> EncoderSpec:
     """The encoder alone, whose hidden states are the features."""
-    config = config.assuming(feed_forward_proj="relu")
+    config = config.with_defaults(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
-    return ModelSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
+    return EncoderSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
 
 
-def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelSpec:
+def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> EncoderDecoderSpec:
     """The architecture of version 1, where `first`, or of v1.1."""
-    config = config.assuming(feed_forward_proj="relu")
+    config = config.with_defaults(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)
     width, layers = config.integer("d_model"), config.count("num_layers")
     tied, scale = first or "lm_head.weight" not in names, 1 / math.sqrt(width) if first and width > 0 else 1.0
-    return ModelSpec(
+    return EncoderDecoderSpec(
         encoder=_stack(config, layers, decodes=False),
         decoder=_stack(config, config.count("num_decoder_layers", layers), decodes=True),
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied, scale=scale),
@@ -71,14 +73,22 @@ def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> ModelS
     )
 
 
-def _stack(config: Config, layers: int, decodes: bool) -> StackSpec:
+def _stack(config: Config, layers: int, decodes: bool) -> TextStackSpec:
     width, heads, head_dim = config.integer("d_model"), config.integer("num_heads"), config.integer("d_kv")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-6), NormKind.RMS)
     activation, gated = _activation(config)
 
     def attention(causal: bool, biased: bool) -> AttentionSpec:
         return AttentionSpec(
-            width, heads, heads, head_dim, causal, bias=False, output_bias=False, scale=1.0, biased=biased
+            width,
+            heads,
+            heads,
+            head_dim,
+            causal,
+            bias=False,
+            output_bias=False,
+            scale=1.0,
+            has_position_bias=biased,
         )
 
     block = BlockSpec(
@@ -94,7 +104,7 @@ def _stack(config: Config, layers: int, decodes: bool) -> StackSpec:
         bidirectional=not decodes,
     )
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE))
-    return StackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
+    return TextStackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
 
 
 def _activation(config: Config) -> tuple[Activation, bool]:
@@ -106,7 +116,9 @@ def _activation(config: Config) -> tuple[Activation, bool]:
     gated, kind = name.startswith("gated-"), name.removeprefix("gated-")
     if "-" in kind or kind not in ACTIVATIONS:
         raise UnsupportedError(f"{config.path}: feed_forward_proj '{name}' is not supported")
-    config = config.assuming(is_gated_act=gated, dense_act_fn="gelu_new" if name == "gated-gelu" else kind)
+    config = config.with_defaults(
+        is_gated_act=gated, dense_act_fn="gelu_new" if name == "gated-gelu" else kind
+    )
     return config.activation("dense_act_fn"), config.flag("is_gated_act")
 
 
@@ -115,7 +127,7 @@ def _gated(stack: StackSpec) -> bool:
     return isinstance(feed_forward, FeedForwardSpec) and feed_forward.gated
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     words = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
     words += ["lm_head.weight"] * spec.head.tied
@@ -129,11 +141,10 @@ def table(spec: ModelSpec) -> Table:
         "decoder.layers.{i}.cross_attention.o.*": f"{cross}.EncDecAttention.o.*",
         "decoder.layers.{i}.cross_attention_norm.*": f"{cross}.layer_norm.*",
     }
-    for side, last in (("encoder", 1), ("decoder", 2)):
+    for side, stack in spec.stacks.items():
+        last = 2 if side == "decoder" else 1
         layer, source = f"{side}.layers.{{i}}", f"{side}.block.{{i}}.layer"
         dense, own = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
-        stack = spec.encoder if side == "encoder" else spec.decoder
-        gated = stack is not None and _gated(stack)
         rules |= {
             f"{side}.relative.*": f"{own}.relative_attention_bias.*",
             f"{layer}.attention.q.*": f"{source}.0.SelfAttention.q.*",
@@ -142,10 +153,11 @@ def table(spec: ModelSpec) -> Table:
             f"{layer}.attention.o.*": f"{source}.0.SelfAttention.o.*",
             f"{layer}.attention_norm.*": f"{source}.0.layer_norm.*",
             f"{layer}.feed_forward.gate.*": f"{dense}.wi_0.*",
-            f"{layer}.feed_forward.up.*": f"{dense}.wi_1.*" if gated else f"{dense}.wi.*",
+            f"{layer}.feed_forward.up.*": f"{dense}.wi_1.*" if _gated(stack) else f"{dense}.wi.*",
             f"{layer}.feed_forward.down.*": f"{dense}.wo.*",
             f"{layer}.feed_forward_norm.*": f"{source}.{last}.layer_norm.*",
             f"{side}.final_norm.*": f"{side}.final_layer_norm.*",
         }
     unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # in the first releases
-    return Table(rules, NAMING, drop=(unused,) if spec.decoder is not None else ("decoder.*", "lm_head.*"))
+    drop = ("decoder.*", "lm_head.*") if isinstance(spec, EncoderSpec) else (unused,)
+    return Table(rules, NAMING, drop)

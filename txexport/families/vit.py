@@ -8,14 +8,14 @@ from txexport.families._config import Config, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    EncoderSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
     NormPlacement,
     NormSpec,
     PatchSpec,
-    StackSpec,
+    SignalStackSpec,
 )
 
 TASKS = {
@@ -26,34 +26,37 @@ TASKS = {
 NAMING = Naming("vit.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
     return image_spec(config, task, names, tokens=1)
 
 
-def image_spec(config: Config, task: str, names: Set[str], tokens: int) -> ModelSpec:
-    """ViT's architecture, with so many learned tokens before the patches."""
+def image_spec(
+    config: Config, task: str, names: Set[str], tokens: int, any_size: bool = False
+) -> EncoderSpec:
+    """ViT's architecture, with so many learned tokens before the patches, and positions for `any_size`."""
     config.expect(pooler_act="tanh")
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-12)), config.head_dim(width, heads)
     bias = config.flag("qkv_bias", True)
-    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, whole=True)
+    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, unmasked=True)
     activation = config.activation("hidden_act", "gelu")
     feed_forward = FeedForwardSpec(width, config.integer("intermediate_size"), activation)
-    stack = StackSpec(
+    stack = SignalStackSpec(
         PatchSpec(
             *(width, image_size(config), patch_size(config)),
             channels=config.integer("num_channels", 3),
             tokens=tokens,
+            any_size=any_size,
         ),
         (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
         config.count("num_hidden_layers"),
         final_norm=norm,
     )
     if task == "image-feature-extraction":
-        return ModelSpec(encoder=stack, pooler="pooler.dense.weight" in names)
+        return EncoderSpec(encoder=stack, pooler="pooler.dense.weight" in names)
     head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=config.labels())
-    return ModelSpec(encoder=stack, head=head)
+    return EncoderSpec(encoder=stack, head=head)
 
 
 def image_size(config: Config) -> tuple[int, int]:
@@ -78,7 +81,7 @@ def patch_size(config: Config) -> int:
     return sides[0]
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     drop = ("embeddings.mask_token", "pooler.*", "classifier.*", "decoder.*")
     return Table(stack_rules() | {"head.*": "classifier.*"}, NAMING, drop)

@@ -10,14 +10,15 @@ from txexport.families import bart
 from txexport.families._config import Config
 from txexport.spec import (
     Activation,
+    BlockSpec,
+    EncoderDecoderSpec,
     HeadKind,
     HeadSpec,
-    ModelSpec,
+    LogMelSpec,
     NormPlacement,
     PositionKind,
     PositionSpec,
-    SoundSpec,
-    StackSpec,
+    SignalStackSpec,
 )
 
 TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
@@ -26,40 +27,40 @@ NAMING = bart.NAMING
 ALIASES = bart.ALIASES | {"num_key_value_heads": "encoder_attention_heads"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     """The architecture that config.json describes; its scale_embedding scales nothing in the original."""
     config.expect(is_decoder=False)
     config = config.replaced(scale_embedding=False)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
     positions = dict.fromkeys(bart.SIDES, position)
     found = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
-    assert found.encoder is not None
-    assert found.decoder is not None
-    sound = SoundSpec(
+    sound = LogMelSpec(
         config.integer("d_model"),
         config.integer("num_mel_bins", 80),
         config.integer("max_source_positions", 1500),
         Activation.GELU,  # whatever activation_function says
     )
-    tied = config.flag("tie_word_embeddings", True)
-    return ModelSpec(
-        encoder=_whole(replace(found.encoder, embedding=sound)),
-        decoder=_whole(found.decoder),
+    encoder, tied = found.encoder, config.flag("tie_word_embeddings", True)
+    return EncoderDecoderSpec(
+        encoder=SignalStackSpec(
+            *(sound, _unmasked(encoder.blocks), encoder.num_layers), final_norm=encoder.final_norm
+        ),
+        decoder=replace(found.decoder, blocks=_unmasked(found.decoder.blocks)),
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied),
     )
 
 
-def _whole(stack: StackSpec) -> StackSpec:
-    """`stack` with no mask over sounds, which have no padding."""
-    block = stack.blocks[0]
+def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
+    """`blocks` with no mask over sounds, which have no padding."""
+    [block] = blocks
     if block.cross_attention is None:
-        block = replace(block, attention=replace(block.dense, whole=True))
+        block = replace(block, attention=replace(block.dense, unmasked=True))
     else:
-        block = replace(block, cross_attention=replace(block.cross_attention, whole=True))
-    return replace(stack, blocks=(block,))
+        block = replace(block, cross_attention=replace(block.cross_attention, unmasked=True))
+    return (block,)
 
 
-def table(spec: ModelSpec) -> Table:
+def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's; keys have no bias."""
     found = bart.table(spec)
     rules: Rules = {

@@ -7,21 +7,28 @@ N query heads, K key/value heads, H head size; d width; V vocabulary.
 import itertools
 import math
 from dataclasses import dataclass
+from typing import assert_never
 
-from txexport.inspection.parameter_count import active, stacks
+from txexport.inspection.parameter_count import active
 from txexport.spec import (
     AttentionSpec,
+    DecoderSpec,
+    DualEncoderSpec,
+    EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     HeadKind,
     LinformerAttentionSpec,
     LocalAttentionSpec,
+    LogMelSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     ModelSpec,
     PatchSpec,
-    SoundSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
+    TextStackSpec,
     parameters,
 )
 
@@ -72,10 +79,10 @@ def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
     Every token of a prompt is scored. Before a decoder, an encoder's pass includes the keys and values that
     cross-attention takes from it.
     """
-    found = stacks(spec)
-    if spec.encoder is not None and spec.start is None:
-        found = {"encoder": spec.encoder}
-    return {name: _read(spec, name, stack, length, batch) for name, stack in found.items()}
+    stacks = spec.stacks
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
+        stacks = {"encoder": spec.encoder}
+    return {name: _read(spec, name, stack, length, batch) for name, stack in stacks.items()}
 
 
 def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
@@ -83,9 +90,9 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
 
     None where nothing decodes.
     """
-    if spec.decoder is None or not spec.generates:
+    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
         return None
-    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
+    source = tokens(spec.encoder, length) if isinstance(spec, EncoderDecoderSpec) else 0
     attention = 0
     for block in spec.decoder.layers:
         own, cross = block.dense, block.cross_attention
@@ -98,13 +105,13 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
 
 def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     """What a decoder keeps for `batch` rows of `length` tokens, and of an encoder's; None without one."""
-    if spec.decoder is None or not spec.generates:
+    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
         return None
     layers = spec.decoder.layers
     own = 2 * FLOAT * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
     cross = 2 * FLOAT * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
-    source = tokens(spec.encoder, length) if spec.encoder is not None else 0
+    source = tokens(spec.encoder, length) if isinstance(spec, EncoderDecoderSpec) else 0
     windowed = sum(block.dense.window is not None for block in layers)
     return CacheBytes(
         own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
@@ -118,7 +125,7 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
     """
     scores = (
         block.attention.num_heads * _scored(block.attention, tokens(stack, length))
-        for stack in stacks(spec).values()
+        for stack in spec.stacks.values()
         for block in stack.blocks
     )
     return FLOAT * batch * max(scores)
@@ -126,7 +133,7 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
 
 def tokens(spec: StackSpec, length: int) -> int:
     """How many tokens of a row a stack has: `length` of text, those of an image or a sound."""
-    return spec.embedding.length if isinstance(spec.embedding, PatchSpec | SoundSpec) else length
+    return length if isinstance(spec, TextStackSpec) else spec.embedding.length
 
 
 def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int) -> Pass:
@@ -152,20 +159,23 @@ def _scored(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
 
 def _pairs(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
-    if isinstance(spec, LinformerAttentionSpec):
-        return length * spec.projected_length
-    if isinstance(spec, StridedAttentionSpec):  # half of the heads each
-        near = sum(min(place, spec.stride) + 1 for place in range(length))
-        return (near + sum(place // spec.stride + 1 for place in range(length))) // 2
-    if isinstance(spec, LocalAttentionSpec):
-        blocks = [min(spec.block_size, length - at) for at in range(0, length, spec.block_size)]
-        own = sum(size * (size + 1) // 2 if spec.causal else size**2 for size in blocks)
-        beside = sum(one * other for one, other in itertools.pairwise(blocks))
-        return own + beside * (1 if spec.causal else 2)
-    window = None if isinstance(spec, LowRankAttentionSpec) else spec.window
-    if isinstance(spec, LongformerAttentionSpec):
-        window = spec.window // 2 + 1
-    return _within(window, spec.causal, length)
+    match spec:
+        case AttentionSpec() | LowRankAttentionSpec():
+            return _within(spec.window, spec.causal, length)
+        case LongformerAttentionSpec():
+            return _within(spec.window // 2 + 1, spec.causal, length)
+        case LinformerAttentionSpec():
+            return length * spec.projected_length
+        case StridedAttentionSpec():  # half of the heads each
+            near = sum(min(place, spec.stride) + 1 for place in range(length))
+            return (near + sum(place // spec.stride + 1 for place in range(length))) // 2
+        case LocalAttentionSpec():
+            blocks = [min(spec.block_size, length - at) for at in range(0, length, spec.block_size)]
+            own = sum(size * (size + 1) // 2 if spec.causal else size**2 for size in blocks)
+            beside = sum(one * other for one, other in itertools.pairwise(blocks))
+            return own + beside * (1 if spec.causal else 2)
+        case _:
+            assert_never(spec)
 
 
 def _within(window: int | None, causal: bool, length: int) -> int:
@@ -177,14 +187,17 @@ def _within(window: int | None, causal: bool, length: int) -> int:
 
 def _signal(spec: StackSpec) -> int:
     """Operations that make vectors of an image or a sound."""
-    embedding = spec.embedding
-    if isinstance(embedding, PatchSpec):
-        pixels = embedding.channels * embedding.patch_size**2
-        return 2 * (embedding.length - embedding.tokens) * embedding.hidden_size * pixels
-    if isinstance(embedding, SoundSpec):  # over 3 of the frames, and then over 3 of what that makes
-        read = 2 * embedding.bands + embedding.hidden_size
-        return 2 * embedding.length * embedding.hidden_size * 3 * read
-    return 0
+    match spec.embedding:
+        case EmbeddingSpec():
+            return 0
+        case PatchSpec() as patches:
+            pixels = patches.channels * patches.patch_size**2
+            return 2 * (patches.length - patches.tokens) * patches.hidden_size * pixels
+        case LogMelSpec() as sound:  # over 3 of the frames, and then over 3 of what that makes
+            read = 2 * sound.num_mel_bins + sound.hidden_size
+            return 2 * sound.length * sound.hidden_size * 3 * read
+        case kind:
+            assert_never(kind)
 
 
 def _weights(spec: ModelSpec, stack: str) -> int:
@@ -194,20 +207,22 @@ def _weights(spec: ModelSpec, stack: str) -> int:
 
 def _read_by_heads(spec: ModelSpec, name: str, size: int) -> int:
     """Weights times vectors that they read, in what stands on a stack of `size` tokens a row."""
-    if spec.towers is not None:
+    if isinstance(spec, DualEncoderSpec):
         return _matrices(spec, f"{name}_projection")
-    if spec.decoder is not None and name == "encoder":
+    if isinstance(spec, EncoderDecoderSpec) and name == "encoder":
         return 0
     once = sum(_matrices(spec, owner) for owner in ("pooler", "next_sentence", "distilled"))
     return once + _head_weights(spec) * (1 if spec.head.whole else size)
 
 
-def _head_weights(spec: ModelSpec) -> int:
+def _head_weights(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> int:
     """Weights that each vector is multiplied with in the head; a tied projection is the word matrix."""
     own = _matrices(spec, "head")
     if spec.head.kind not in TIED or not spec.head.tied:
         return own
-    return own + spec.stack.words.vocab_size * spec.stack.words.table_size
+    shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
+    owner = "encoder" if isinstance(spec, EncoderSpec) or shared else "decoder"
+    return own + math.prod(parameters.model(spec)[f"{owner}.embedding.word.weight"])
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:

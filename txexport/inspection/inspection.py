@@ -15,8 +15,8 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.spec import EmbeddingSpec, ModelSpec
-from txexport.spec.serialization import from_dict
+from txexport.spec import ModelSpec, TextStackSpec
+from txexport.spec.serialization import from_dict, to_dict
 
 LENGTH = 512
 
@@ -73,7 +73,7 @@ class Inspection:
 
     def to_dict(self) -> dict:
         """The whole tree as plain JSON values."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"spec": to_dict(self.spec)}
 
 
 @checked
@@ -98,7 +98,7 @@ def inspect(
 
 def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: int) -> Inspection:
     checkpoint = Checkpoint(folder)
-    resolved = families.understand(checkpoint, task)
+    resolved = families.resolve(checkpoint, task)
     first: dict[tuple, str] = {}
     for name, weight in resolved.weights.items():
         first.setdefault(weight.key, name)
@@ -164,7 +164,7 @@ def _inspection(
         path=str(folder),
         model_type=model_type,
         task=task,
-        architecture={name: outline(stack) for name, stack in parameter_count.stacks(spec).items()},
+        architecture={name: outline(stack) for name, stack in spec.stacks.items()},
         length=length,
         batch=batch,
         parameters=parameters,
@@ -180,8 +180,8 @@ def _inspection(
 
 def _fitting(spec: ModelSpec, length: int | None) -> int:
     """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
-    stacks = list(parameter_count.stacks(spec).values())
-    if not any(isinstance(stack.embedding, EmbeddingSpec) for stack in stacks):
+    stacks = list(spec.stacks.values())
+    if not any(isinstance(stack, TextStackSpec) for stack in stacks):
         if length is not None:
             raise InputError(
                 f"length is {length}, but a model that reads no text has a length of its own; leave it out"

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Container
 from dataclasses import dataclass
+from typing import assert_never
 
 from txexport.spec import (
     EmbeddingSpec,
     ExpertsSpec,
+    FeedForwardSpec,
+    LogMelSpec,
     ModelSpec,
+    PatchSpec,
     PositionKind,
-    SoundSpec,
-    StackSpec,
     parameters,
 )
 
@@ -64,14 +66,14 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
         idle += size * own * (not active(spec, name))
     total = sum(components.values())
     inner = total - components["embedding"]
-    rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in stacks(spec).values())
+    rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in spec.stacks.values())
     return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
 
 
 def component(spec: ModelSpec, name: str) -> str:
     """Which of COMPONENTS a parameter belongs to."""
     owner, part, *rest = name.split(".")
-    if owner not in stacks(spec):
+    if owner not in spec.stacks:
         return OWNERS.get(owner, "head")
     if part == "relative":
         return "attention"
@@ -85,23 +87,19 @@ def component(spec: ModelSpec, name: str) -> str:
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
 
 
-def stacks(spec: ModelSpec) -> dict[str, StackSpec]:
-    """The stacks that there are, by name."""
-    found = {"encoder": spec.encoder, "decoder": spec.decoder}
-    if spec.towers is not None:
-        found = {"text": spec.towers.text, "vision": spec.towers.vision}
-    return {name: stack for name, stack in found.items() if stack is not None}
-
-
 def active(spec: ModelSpec, name: str) -> bool:
     """Whether one token uses a parameter: of equal experts, the first stand for those that are chosen."""
     stack, _, rest = name.partition(".layers.")
     layer, _, inner = rest.partition(".feed_forward.experts.")
     if not inner:
         return True
-    mixture = stacks(spec)[stack].layers[int(layer)].feed_forward
-    assert isinstance(mixture, ExpertsSpec)
-    return int(inner.split(".")[0]) < mixture.chosen
+    match spec.stacks[stack].layers[int(layer)].feed_forward:
+        case FeedForwardSpec():
+            return True
+        case ExpertsSpec() as mixture:
+            return int(inner.split(".")[0]) < mixture.top_k
+        case kind:
+            assert_never(kind)
 
 
 def _fixed(spec: ModelSpec, name: str) -> bool:
@@ -109,7 +107,12 @@ def _fixed(spec: ModelSpec, name: str) -> bool:
     stack, _, rest = name.partition(".")
     if rest != "embedding.position.weight":
         return False
-    embedding = stacks(spec)[stack].embedding
-    if isinstance(embedding, EmbeddingSpec):
-        return embedding.position.kind == PositionKind.FIXED
-    return isinstance(embedding, SoundSpec)
+    match spec.stacks[stack].embedding:
+        case EmbeddingSpec() as embedding:
+            return embedding.position.kind == PositionKind.FIXED
+        case PatchSpec():
+            return False
+        case LogMelSpec():
+            return True
+        case kind:
+            assert_never(kind)

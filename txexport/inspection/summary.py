@@ -2,18 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import assert_never
 
+from txexport.errors import SpecError
 from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
-    EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LogMelSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
     PatchSpec,
     RelativeSpec,
-    SoundSpec,
+    SignalStackSpec,
     SparseAttentionSpec,
     StackSpec,
+    StridedAttentionSpec,
+    TextStackSpec,
 )
 
 
@@ -23,7 +31,7 @@ def outline(spec: StackSpec) -> str:
     parts = [
         f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
         _each(_heads(block.attention) for block in blocks),
-        *(["attention to the encoder"] if spec.crossed else []),
+        *(["attention to the encoder"] if spec.has_cross_attention else []),
         _each(_feed_forward(block.feed_forward) for block in blocks),
         *_input(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
@@ -38,49 +46,73 @@ def _each(texts: Iterable[str]) -> str:
 
 def _heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
-    if not isinstance(spec, AttentionSpec):
-        return f"{heads} ({type(spec).__name__.removesuffix('AttentionSpec')})"
-    return heads if spec.num_kv_heads == spec.num_heads else f"{heads} on {spec.num_kv_heads} key/value heads"
+    match spec:
+        case AttentionSpec(num_kv_heads=keys):
+            return heads if keys == spec.num_heads else f"{heads} on {keys} key/value heads"
+        case LocalAttentionSpec():
+            return f"{heads} (Local)"
+        case StridedAttentionSpec():
+            return f"{heads} (Strided)"
+        case LongformerAttentionSpec():
+            return f"{heads} (Longformer)"
+        case LinformerAttentionSpec():
+            return f"{heads} (Linformer)"
+        case LowRankAttentionSpec():
+            return f"{heads} (LowRank)"
+        case _:
+            assert_never(spec)
 
 
 def _feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
-    if isinstance(spec, ExpertsSpec):
-        return f"{spec.chosen} of {spec.count} experts, each {_feed_forward(spec.expert)}"
-    gated = "gated " * spec.gated
-    return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
+    match spec:
+        case FeedForwardSpec():
+            gated = "gated " * spec.gated
+            return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
+        case ExpertsSpec():
+            return f"{spec.top_k} of {spec.num_experts} experts, each {_feed_forward(spec.expert)}"
+        case _:
+            assert_never(spec)
 
 
 def _input(spec: StackSpec) -> list[str]:
-    embedding = spec.embedding
-    if isinstance(embedding, PatchSpec):
-        height, width = embedding.image_size
-        size = f"{height} x {width} pixels in squares of {embedding.patch_size}"
-        fitted = ", interpolated for other sizes" * embedding.any_size
-        return [size, f"{embedding.length:,} learned positions{fitted}"]
-    if isinstance(embedding, SoundSpec):
-        size = f"{2 * embedding.length:,} frames of {embedding.bands} bands"
-        return [size, f"{embedding.length:,} fixed positions"]
-    return [
-        f"vocabulary {embedding.vocab_size:,}",
-        *([f"word vectors of {embedding.factored_size:,}"] if embedding.factored_size else []),
-        *([f"{embedding.segments} segments"] if embedding.segments > 1 else []),
-        _positions(spec, embedding),
-    ]
+    match spec:
+        case TextStackSpec(embedding=words):
+            return [
+                f"vocabulary {words.vocab_size:,}",
+                *([f"word vectors of {words.factored_size:,}"] if words.factored_size else []),
+                *([f"{words.type_vocab_size} segments"] if words.type_vocab_size > 1 else []),
+                _positions(spec),
+            ]
+        case SignalStackSpec(embedding=PatchSpec() as patches):
+            height, width = patches.image_size
+            size = f"{height} x {width} pixels in squares of {patches.patch_size}"
+            fitted = ", interpolated for other sizes" * patches.any_size
+            return [size, f"{patches.length:,} learned positions{fitted}"]
+        case SignalStackSpec(embedding=LogMelSpec() as sound):
+            size = f"{2 * sound.length:,} frames of {sound.num_mel_bins} bands"
+            return [size, f"{sound.length:,} fixed positions"]
+        case _:
+            raise SpecError(f"{type(spec.embedding).__name__} is not known here")
 
 
-def _positions(spec: StackSpec, embedding: EmbeddingSpec) -> str:
-    position = embedding.position
-    if position.table:
-        kind = f"{position.kind} positions"
-    elif isinstance(spec.relative, RelativeSpec):
-        kind = f"relative positions in {spec.relative.buckets} buckets"
-    elif isinstance(spec.relative, AlibiSpec):
-        kind = "linear biases of distance"
-    elif any(isinstance(b.attention, AttentionSpec) and b.attention.rotary is not None for b in spec.blocks):
-        kind = "rotary positions"
-    else:
-        kind = "no positions"
+def _positions(spec: TextStackSpec) -> str:
+    position = spec.embedding.position
+    kind = f"{position.kind} positions" if position.table else _relative_positions(spec)
     return f"{kind} of any length" if position.limit is None else f"{kind} up to {position.limit:,}"
+
+
+def _relative_positions(spec: TextStackSpec) -> str:
+    match spec.relative:
+        case RelativeSpec(buckets=buckets):
+            return f"relative positions in {buckets} buckets"
+        case AlibiSpec():
+            return "linear biases of distance"
+        case None:
+            kinds = [block.attention for block in spec.blocks]
+            rotary = any(isinstance(kind, AttentionSpec) and kind.rotary is not None for kind in kinds)
+            return "rotary positions" if rotary else "no positions"
+        case kind:
+            assert_never(kind)
 
 
 def _windows(spec: StackSpec) -> list[str]:

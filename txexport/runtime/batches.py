@@ -63,7 +63,7 @@ def encode(
 
 def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
     """Raise BundleError for a text without the id that marks what the head reads."""
-    mark = manifest.spec.get("head", {}).get("mark")
+    mark = manifest.spec.get("head", {}).get("eos_token_id")
     if mark is not None and any(mark not in encoding.ids for encoding in encodings):
         raise BundleError(
             f"the tokenizer ends a text without the id {mark}, which the model's head looks for"

@@ -70,13 +70,9 @@ class LoadedBundle:
     def vocab_size(self, role: str) -> int:
         """The number of token ids that a graph knows."""
         spec = self.manifest.spec
-        if role == roles.TEXT:
-            stack = spec["towers"]["text"]
-        elif role == roles.MODEL:
-            stack = spec["encoder"] or spec["decoder"]
-        else:
-            stack = spec[role.removesuffix("_model")]
-        return stack["embedding"]["vocab_size"]
+        alone = "encoder" if "encoder" in spec else "decoder"
+        stack = alone if role == roles.MODEL else role.removesuffix("_model")
+        return spec[stack]["embedding"]["vocab_size"]
 
 
 def open_bundle(

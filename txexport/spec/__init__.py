@@ -20,16 +20,17 @@ from txexport.spec.embedding import (
     LONGEST_DISTANCE,
     AlibiSpec,
     EmbeddingSpec,
+    LogMelSpec,
     PatchSpec,
     PositionSpec,
     RelativeSpec,
-    SoundSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
-from txexport.spec.model import ModelSpec, StackSpec, TowersSpec
+from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
@@ -38,7 +39,11 @@ __all__ = [
     "AttentionSpec",
     "BlockSpec",
     "Cache",
+    "DecoderSpec",
+    "DualEncoderSpec",
     "EmbeddingSpec",
+    "EncoderDecoderSpec",
+    "EncoderSpec",
     "ExpertsSpec",
     "Factored",
     "FeedForwardSpec",
@@ -46,6 +51,7 @@ __all__ = [
     "HeadSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",
+    "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "ModelSpec",
@@ -59,9 +65,9 @@ __all__ = [
     "RelativeSpec",
     "RotarySpec",
     "Sharing",
-    "SoundSpec",
+    "SignalStackSpec",
     "SparseAttentionSpec",
     "StackSpec",
     "StridedAttentionSpec",
-    "TowersSpec",
+    "TextStackSpec",
 ]

@@ -46,8 +46,8 @@ class AttentionSpec:
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
-    before it is rotated. Scores s become softcap * tanh(s / softcap). Where `biased`, the mask is numbers to
-    add to the scores; where attention is `whole`, every query sees every key and there is no mask.
+    before it is rotated. Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the
+    mask is numbers to add to the scores; where it is `unmasked`, every query sees every key, without a mask.
     """
 
     hidden_size: int
@@ -61,30 +61,30 @@ class AttentionSpec:
     rotary: RotarySpec | None = None
     window: int | None = None
     head_norm: NormSpec | None = None
-    biased: bool = False
+    has_position_bias: bool = False
     softcap: float | None = None
-    whole: bool = False
+    unmasked: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
-        if self.whole and not (self.by_length and not self.causal):
+        if self.unmasked and not (self.maskless_static and not self.causal):
             raise SpecError(
-                f"AttentionSpec: whole with causal={self.causal}, window={self.window}, "
-                f"softcap={self.softcap}, biased={self.biased}; what sees everything has no window, no cap "
-                "and no bias: expected False, None, None, False, or whole=False"
+                f"AttentionSpec: unmasked with causal={self.causal}, window={self.window}, "
+                f"softcap={self.softcap}, has_position_bias={self.has_position_bias}; what sees everything "
+                "has no window, no cap and no bias: expected False, None, None, False, or unmasked=False"
             )
         if self.window is not None:
             positive(self, "window")
         if self.softcap is not None:
             positive(self, "softcap")
-            if self.biased:
+            if self.has_position_bias:
                 raise SpecError(
-                    f"AttentionSpec: softcap is {self.softcap} and biased True, but no architecture "
-                    "caps scores and adds a bias to them; expected one of the two"
+                    f"AttentionSpec: softcap is {self.softcap} and has_position_bias True, but no "
+                    "architecture caps scores and adds a bias to them; expected one of the two"
                 )
-        if self.biased and self.num_kv_heads != self.num_heads:
+        if self.has_position_bias and self.num_kv_heads != self.num_heads:
             raise SpecError(
                 f"AttentionSpec: num_kv_heads is {self.num_kv_heads}, expected num_heads, {self.num_heads}: "
                 "a bias is of a query head, so every one needs keys of its own"
@@ -103,9 +103,9 @@ class AttentionSpec:
             )
 
     @property
-    def by_length(self) -> bool:
+    def maskless_static(self) -> bool:
         """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
-        return self.window is None and self.softcap is None and not self.biased
+        return self.window is None and self.softcap is None and not self.has_position_bias
 
 
 class Sharing(StrEnum):
@@ -139,7 +139,7 @@ class LocalAttentionSpec:
     bias: bool = True
 
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class StridedAttentionSpec:
 
     causal: ClassVar[bool] = True
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -181,7 +181,7 @@ class LongformerAttentionSpec:
     bias: bool = True
 
     causal: ClassVar[bool] = False
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask", "global_attention_mask")
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ class LinformerAttentionSpec:
 
     causal: ClassVar[bool] = False
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:
@@ -228,7 +228,7 @@ class LowRankAttentionSpec:
     bias: bool = True
 
     window: ClassVar[None] = None
-    biased: ClassVar[bool] = False
+    has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
 
     def __post_init__(self) -> None:

@@ -15,21 +15,21 @@ class PositionSpec:
     """Positions added to the embedding: a table of `size` rows, read at position + `offset`.
 
     Where there is none, `size` is the longest sequence that the model was made for, or 0 for no limit.
-    Tokens of the id `padding` are not counted and take the row `offset`; the first other takes the next.
+    Tokens of the id `pad_token_id` are not counted and take the row `offset`; the first other takes the next.
     """
 
     kind: PositionKind
     size: int = 0
     offset: int = 0
-    padding: int | None = None
+    pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind == PositionKind.NONE:
-            if self.offset or self.padding is not None or self.size < 0:
+            if self.offset or self.pad_token_id is not None or self.size < 0:
                 raise SpecError(
                     f"PositionSpec: kind '{self.kind}' with size={self.size}, offset={self.offset}, "
-                    f"padding={self.padding}; without a table there is no offset and no padding to skip: "
-                    "expected a size of 0 or more, 0, None"
+                    f"pad_token_id={self.pad_token_id}; without a table there is no offset and no padding to "
+                    "skip: expected a size of 0 or more, 0, None"
                 )
         elif self.offset < 0 or self.size <= self.offset:
             raise SpecError(
@@ -47,12 +47,12 @@ class PositionSpec:
         """The longest sequence, in tokens; None where there is no limit."""
         if not self.table:
             return self.size or None
-        return self.size - self.offset - (self.padding is not None)
+        return self.size - self.offset - (self.pad_token_id is not None)
 
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """Word vectors times `scale`, plus positions, plus one of `segments` vectors, then a norm.
+    """Word vectors times `scale`, plus positions, plus one of `type_vocab_size` vectors, then a norm.
 
     The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a
     `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
@@ -62,7 +62,7 @@ class EmbeddingSpec:
     vocab_size: int
     hidden_size: int
     position: PositionSpec
-    segments: int = 0
+    type_vocab_size: int = 0
     norm: NormSpec | None = None
     scale: float = 1.0
     factored_size: int | None = None
@@ -76,8 +76,8 @@ class EmbeddingSpec:
 
     def __post_init__(self) -> None:
         positive(self, "vocab_size", "hidden_size", "scale", "table_size")
-        if self.segments < 0:
-            raise SpecError(f"EmbeddingSpec: segments is {self.segments}, expected 0 or more")
+        if self.type_vocab_size < 0:
+            raise SpecError(f"EmbeddingSpec: type_vocab_size is {self.type_vocab_size}, expected 0 or more")
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
 
@@ -172,21 +172,21 @@ class PatchSpec:
 
 
 @dataclass(frozen=True)
-class SoundSpec:
-    """`length` * 2 frames of a spectrogram of `bands`, through two convolutions (Radford et al. 2022, 2.2).
+class LogMelSpec:
+    """A spectrogram of `length` * 2 frames through two convolutions (Radford et al. 2022, 2.2).
 
     The second one halves the frames; then a table of positions is added.
     """
 
     hidden_size: int
-    bands: int
+    num_mel_bins: int
     length: int
     activation: Activation
 
     def __post_init__(self) -> None:
-        positive(self, "hidden_size", "bands", "length")
+        positive(self, "hidden_size", "num_mel_bins", "length")
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Bands and frames of a spectrogram."""
-        return self.bands, 2 * self.length
+        return self.num_mel_bins, 2 * self.length

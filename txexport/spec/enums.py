@@ -61,9 +61,9 @@ class Pick(StrEnum):
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
     MEAN = "mean"  # of the tokens that are no padding
     FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
-    LAST_MARK = "last_mark"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
-    MARK = "mark"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
-    HIGHEST = "highest"  # the one of the highest id, which such a mark had at first
+    LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
+    FIRST_EOS = "first_eos"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
+    ARGMAX_ID = "argmax_id"  # the one of the highest id, which ended a text at first
 
 
 class Cache(StrEnum):

@@ -13,8 +13,9 @@ class HeadSpec:
 
     `tied` projects with the word embedding itself, and only a language model can. With an `activation`, a
     dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
-    `pick` is what a sequence's scores are made of; tokens of the id `padding` are not picked as its last, or
-    only those of the id `mark` may be. A causal LM's scores s become softcap * tanh(s / softcap).
+    `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
+    last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
+    softcap * tanh(s / softcap).
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -25,10 +26,10 @@ class HeadSpec:
     labels: int = 0
     scale: float = 1.0
     pick: Pick = Pick.FIRST
-    padding: int | None = None
+    pad_token_id: int | None = None
     dense_bias: bool = True
     softcap: float | None = None
-    mark: int | None = None
+    eos_token_id: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -70,14 +71,14 @@ class HeadSpec:
             )
 
     def _check_pick(self) -> None:
-        if not self.whole and (self.pick != Pick.FIRST or self.padding is not None):
+        if not self.whole and (self.pick != Pick.FIRST or self.pad_token_id is not None):
             raise SpecError(
-                f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and padding "
-                f"{self.padding}, expected '{Pick.FIRST}' and None"
+                f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and "
+                f"pad_token_id {self.pad_token_id}, expected '{Pick.FIRST}' and None"
             )
-        if (self.pick == Pick.LAST_MARK) != (self.mark is not None):
-            expected = f"an id with '{Pick.LAST_MARK}', and None with another"
-            raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.mark}; expected {expected}")
+        if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
+            expected = f"an id with '{Pick.LAST_EOS}', and None with another"
+            raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: two vectors side by side go straight to the projection; activation is "
@@ -86,8 +87,8 @@ class HeadSpec:
 
     @property
     def sought(self) -> int | None:
-        """The id that `pick` looks at: the mark's, or that of padding."""
-        return self.padding if self.mark is None else self.mark
+        """The id that `pick` looks at: the one that ends a sequence, or that of padding."""
+        return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property
     def whole(self) -> bool:

@@ -24,21 +24,21 @@ class FeedForwardSpec:
 
 @dataclass(frozen=True)
 class ExpertsSpec:
-    """A mixture of `count` feed-forward networks, of which a router picks `chosen` a token.
+    """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` a token.
 
     Their outputs are added with the router's softmax over the picked ones as weights (Shazeer et al. 2017, 2;
     Jiang et al. 2024, 2.1).
     """
 
     expert: FeedForwardSpec
-    count: int
-    chosen: int
+    num_experts: int
+    top_k: int
 
     def __post_init__(self) -> None:
-        positive(self, "count", "chosen")
-        if self.chosen > self.count:
-            cannot = f"{self.chosen} of {self.count} experts cannot be chosen"
-            raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.count}")
+        positive(self, "num_experts", "top_k")
+        if self.top_k > self.num_experts:
+            cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
+            raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
 
     @property
     def hidden_size(self) -> int:
@@ -50,8 +50,8 @@ class ExpertsSpec:
 class BlockSpec:
     """One layer: attention, attention over an encoder where `cross_attention` is given, feed-forward.
 
-    Where `bare`, attention reads the layer's input without a norm. `layer_scale` multiplies what a sublayer
-    adds by a learned vector (Touvron et al. 2021, 3.1).
+    Where `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
+    what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1).
     """
 
     attention: AttentionSpec | SparseAttentionSpec
@@ -59,7 +59,7 @@ class BlockSpec:
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
-    bare: bool = False
+    skip_attention_norm: bool = False
     layer_scale: bool = False
 
     def __post_init__(self) -> None:
@@ -73,10 +73,10 @@ class BlockSpec:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
-        if self.bare and self.placement != NormPlacement.PRE:
+        if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
-                f"BlockSpec: bare with placement '{self.placement}', expected '{NormPlacement.PRE}': "
-                "only a pre-norm block can leave its first norm out"
+                f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
+                f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
             )
         crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)

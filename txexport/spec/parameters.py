@@ -4,16 +4,21 @@ This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in
 A tied or shared matrix appears once, under the name of its first owner.
 """
 
-from collections.abc import Callable
+from typing import assert_never
 
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    DecoderSpec,
+    DualEncoderSpec,
     EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
     ExpertsSpec,
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LogMelSpec,
     ModelSpec,
     NormKind,
     NormPlacement,
@@ -21,9 +26,9 @@ from txexport.spec import (
     PatchSpec,
     Pick,
     RelativeSpec,
-    SoundSpec,
+    SparseAttentionSpec,
     StackSpec,
-    TowersSpec,
+    TextStackSpec,
 )
 from txexport.spec.attention import (
     Factored,
@@ -54,7 +59,26 @@ def norm(spec: NormSpec) -> Shapes:
     return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER and spec.bias else {})
 
 
-def attention(spec: AttentionSpec) -> Shapes:
+def attention(spec: AttentionSpec | SparseAttentionSpec) -> Shapes:
+    """What attention of any kind has."""
+    match spec:
+        case AttentionSpec():
+            return dense_attention(spec)
+        case LocalAttentionSpec():
+            return local_attention(spec)
+        case StridedAttentionSpec():
+            return strided_attention(spec)
+        case LongformerAttentionSpec():
+            return longformer_attention(spec)
+        case LinformerAttentionSpec():
+            return linformer_attention(spec)
+        case LowRankAttentionSpec():
+            return low_rank_attention(spec)
+        case _:
+            assert_never(spec)
+
+
+def dense_attention(spec: AttentionSpec) -> Shapes:
     """Query, key, value and output projections, and the norms of query and key heads."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
     shapes = {
@@ -123,27 +147,28 @@ def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
     return shapes
 
 
-ATTENTIONS: dict[type, Callable[..., Shapes]] = {
-    AttentionSpec: attention,
-    LocalAttentionSpec: local_attention,
-    StridedAttentionSpec: strided_attention,
-    LongformerAttentionSpec: longformer_attention,
-    LinformerAttentionSpec: linformer_attention,
-    LowRankAttentionSpec: low_rank_attention,
-}
-
-
 def cross_key_value(spec: AttentionSpec) -> Shapes:
     """Key and value projections of the encoder's output, which are computed once for all steps."""
-    return {name: shape for name, shape in attention(spec).items() if name.startswith(("k.", "v."))}
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("k.", "v."))}
 
 
 def cross_attention(spec: AttentionSpec) -> Shapes:
     """Query and output projections, which every step computes."""
-    return {name: shape for name, shape in attention(spec).items() if name.startswith(("q.", "o."))}
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("q.", "o."))}
 
 
-def feed_forward(spec: FeedForwardSpec) -> Shapes:
+def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> Shapes:
+    """One network, or a mixture of them."""
+    match spec:
+        case FeedForwardSpec():
+            return dense_feed_forward(spec)
+        case ExpertsSpec():
+            return experts(spec)
+        case _:
+            assert_never(spec)
+
+
+def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     """The projections up and down, and the gate's."""
     up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
     down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
@@ -152,9 +177,9 @@ def feed_forward(spec: FeedForwardSpec) -> Shapes:
 
 def experts(spec: ExpertsSpec) -> Shapes:
     """The router, and every expert."""
-    shapes = under("router", linear(spec.hidden_size, spec.count, False))
-    for number in range(spec.count):
-        shapes |= under(f"experts.{number}", feed_forward(spec.expert))
+    shapes = under("router", linear(spec.hidden_size, spec.num_experts, False))
+    for number in range(spec.num_experts):
+        shapes |= under(f"experts.{number}", dense_feed_forward(spec.expert))
     return shapes
 
 
@@ -162,8 +187,8 @@ def block(spec: BlockSpec) -> Shapes:
     """One layer: each sublayer with its norms and its scale."""
     sandwich = spec.placement == NormPlacement.SANDWICH
     scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
-    shapes = under("attention", ATTENTIONS[type(spec.attention)](spec.attention))
-    if not spec.bare:
+    shapes = under("attention", attention(spec.attention))
+    if not spec.skip_attention_norm:
         shapes |= under("attention_norm", norm(spec.norm))
     if sandwich:
         shapes |= under("attention_post_norm", norm(spec.norm))
@@ -171,10 +196,7 @@ def block(spec: BlockSpec) -> Shapes:
     if spec.cross_attention is not None:
         shapes |= under("cross_attention", cross_attention(spec.cross_attention))
         shapes |= under("cross_attention_norm", norm(spec.norm))
-    if isinstance(spec.feed_forward, ExpertsSpec):
-        shapes |= under("feed_forward", experts(spec.feed_forward))
-    else:
-        shapes |= under("feed_forward", feed_forward(spec.feed_forward))
+    shapes |= under("feed_forward", feed_forward(spec.feed_forward))
     shapes |= under("feed_forward_norm", norm(spec.norm))
     if sandwich:
         shapes |= under("feed_forward_post_norm", norm(spec.norm))
@@ -182,13 +204,17 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def embedding(spec: EmbeddingSpec | PatchSpec | SoundSpec) -> Shapes:
+def embedding(spec: EmbeddingSpec | PatchSpec | LogMelSpec) -> Shapes:
     """What comes before a stack's first layer."""
-    if isinstance(spec, PatchSpec):
-        return patches(spec)
-    if isinstance(spec, SoundSpec):
-        return sound(spec)
-    return words(spec)
+    match spec:
+        case EmbeddingSpec():
+            return token_embedding(spec)
+        case PatchSpec():
+            return patches(spec)
+        case LogMelSpec():
+            return sound(spec)
+        case _:
+            assert_never(spec)
 
 
 def patches(spec: PatchSpec) -> Shapes:
@@ -202,11 +228,11 @@ def patches(spec: PatchSpec) -> Shapes:
     return shapes | (under("norm", norm(spec.norm)) if spec.norm is not None else {})
 
 
-def sound(spec: SoundSpec) -> Shapes:
+def sound(spec: LogMelSpec) -> Shapes:
     """Two convolutions over time, and the table of positions."""
     width = spec.hidden_size
     return {
-        "first.weight": (width, spec.bands, 3),
+        "first.weight": (width, spec.num_mel_bins, 3),
         "first.bias": (width,),
         "second.weight": (width, width, 3),
         "second.bias": (width,),
@@ -214,14 +240,14 @@ def sound(spec: SoundSpec) -> Shapes:
     }
 
 
-def words(spec: EmbeddingSpec) -> Shapes:
+def token_embedding(spec: EmbeddingSpec) -> Shapes:
     """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
     size = spec.table_size
     shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
     if spec.position.table:
         shapes["position.weight"] = (spec.position.size, size)
-    if spec.segments:
-        shapes["segment.weight"] = (spec.segments, size)
+    if spec.type_vocab_size:
+        shapes["segment.weight"] = (spec.type_vocab_size, size)
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     if spec.factored_size is not None:
@@ -232,8 +258,9 @@ def words(spec: EmbeddingSpec) -> Shapes:
 def stack(spec: StackSpec) -> Shapes:
     """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", embedding(spec.embedding))
-    if isinstance(spec.relative, RelativeSpec):
-        shapes["relative.weight"] = (spec.relative.buckets, spec.blocks[0].attention.num_heads)
+    match spec:
+        case TextStackSpec(relative=RelativeSpec(buckets=buckets)):
+            shapes["relative.weight"] = (buckets, spec.blocks[0].attention.num_heads)
     for layer, kind in enumerate(spec.layers):
         shapes |= under(f"layers.{layer}", block(kind))
     if spec.final_norm is not None:
@@ -267,33 +294,52 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
 
 def model(spec: ModelSpec) -> Shapes:
     """Every parameter of a model, each tied one once."""
-    shapes: Shapes = {}
-    if spec.towers is not None:
-        return towers(spec.towers)
-    if spec.encoder is not None:
-        shapes |= under("encoder", stack(spec.encoder))
-    if spec.decoder is not None:
-        for layer, kind in enumerate(spec.decoder.layers):
-            if kind.cross_attention is not None:
-                shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))
-        shapes |= under("decoder", stack(spec.decoder))
-        if spec.shared_embedding:
-            del shapes["decoder.embedding.word.weight"]
+    match spec:
+        case EncoderSpec():
+            return _encoder_model(spec)
+        case DecoderSpec():
+            return under("decoder", stack(spec.decoder)) | _head(spec)
+        case EncoderDecoderSpec():
+            return _encoder_decoder_model(spec)
+        case DualEncoderSpec():
+            return _dual_encoder_model(spec)
+        case _:
+            assert_never(spec)
+
+
+def _encoder_model(spec: EncoderSpec) -> Shapes:
+    """The stack, the pooler, and the heads."""
+    shapes, width = under("encoder", stack(spec.encoder)), spec.encoder.hidden_size
     if spec.pooler:
-        shapes |= under("pooler", pooler(spec.stack.hidden_size))
-    size = 0 if spec.head.kind == HeadKind.NONE or spec.head.labels else spec.stack.words.vocab_size
-    shapes |= under("head", head(spec.head, spec.stack.hidden_size, size))
+        shapes |= under("pooler", pooler(width))
+    shapes |= _head(spec)
     if spec.next_sentence is not None:
-        shapes |= under("next_sentence", head(spec.next_sentence, spec.stack.hidden_size, size))
+        shapes |= under("next_sentence", head(spec.next_sentence, width, spec.vocab_size))
     if spec.distilled:
-        shapes |= under("distilled", head(spec.head, spec.stack.hidden_size, size))
+        shapes |= under("distilled", head(spec.head, width, spec.vocab_size))
     return shapes
 
 
-def towers(spec: TowersSpec) -> Shapes:
+def _encoder_decoder_model(spec: EncoderDecoderSpec) -> Shapes:
+    """Both stacks, the keys and values that the decoder has of the encoder, and the head."""
+    shapes = under("encoder", stack(spec.encoder))
+    for layer, kind in enumerate(spec.decoder.layers):
+        if kind.cross_attention is not None:
+            shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))
+    shapes |= under("decoder", stack(spec.decoder))
+    if spec.shared_embedding:
+        del shapes["decoder.embedding.word.weight"]
+    return shapes | _head(spec)
+
+
+def _head(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> Shapes:
+    return under("head", head(spec.head, spec.stack.hidden_size, spec.vocab_size))
+
+
+def _dual_encoder_model(spec: DualEncoderSpec) -> Shapes:
     """Both encoders with their projections, and the scale of their products."""
     shapes: Shapes = {}
-    for name, tower in (("text", spec.text), ("vision", spec.vision)):
-        shapes |= under(name, stack(tower))
-        shapes |= under(f"{name}_projection", linear(tower.hidden_size, spec.size, False))
+    for name, encoder in spec.stacks.items():
+        shapes |= under(name, stack(encoder))
+        shapes |= under(f"{name}_projection", linear(encoder.hidden_size, spec.size, False))
     return shapes | {"similarity.scale": (1,)}

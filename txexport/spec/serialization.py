@@ -1,4 +1,7 @@
-"""Specs as JSON values, and back."""
+"""Specs as JSON values, and back.
+
+Where a field may hold one of several classes, a value says which it is by its `type`, one of TYPES.
+"""
 
 import dataclasses
 import math
@@ -6,36 +9,91 @@ import types
 import typing
 from enum import StrEnum
 
+from txexport import spec as specs
 from txexport.errors import SpecError
 
 LEAVES: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), bool: (bool,)}
 LARGEST = 2**31 - 1
 
+TYPES: dict[str, type] = {
+    "encoder": specs.EncoderSpec,
+    "decoder": specs.DecoderSpec,
+    "encoder_decoder": specs.EncoderDecoderSpec,
+    "dual_encoder": specs.DualEncoderSpec,
+    "text": specs.TextStackSpec,
+    "signal": specs.SignalStackSpec,
+    "tokens": specs.EmbeddingSpec,
+    "patches": specs.PatchSpec,
+    "log_mel": specs.LogMelSpec,
+    "relative": specs.RelativeSpec,
+    "alibi": specs.AlibiSpec,
+    "attention": specs.AttentionSpec,
+    "local": specs.LocalAttentionSpec,
+    "strided": specs.StridedAttentionSpec,
+    "longformer": specs.LongformerAttentionSpec,
+    "linformer": specs.LinformerAttentionSpec,
+    "low_rank": specs.LowRankAttentionSpec,
+    "feed_forward": specs.FeedForwardSpec,
+    "experts": specs.ExpertsSpec,
+}
+NAMES = {kind: name for name, kind in TYPES.items()}
 
-def to_dict(spec: object) -> dict:
+
+def to_dict(spec: typing.Any) -> dict:
     """`spec` as plain JSON values."""
-    return dataclasses.asdict(spec)  # type: ignore[call-overload]
+    kind = type(spec)
+    fields = {field.name: _plain(getattr(spec, field.name)) for field in dataclasses.fields(spec)}
+    return ({"type": NAMES[kind]} if kind in NAMES else {}) | fields
 
 
-def from_dict(kind: type, values: dict):
-    """The inverse of `to_dict`: a spec of type `kind`. Raises SpecError for unknown or missing fields."""
+def _plain(value: typing.Any) -> typing.Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def from_dict(kind: typing.Any, values: dict) -> typing.Any:
+    """The inverse of `to_dict`: a spec of `kind`, a class or a union of classes.
+
+    Raises SpecError for unknown or missing fields, and for a type that is none of `kind`.
+    """
+    kind, values = _named(kind, values)
     hints = typing.get_type_hints(kind)
-    unknown = set(values) - set(hints)
+    fields = dataclasses.fields(kind)
+    unknown = set(values) - {field.name for field in fields}
     if unknown:
         raise SpecError(f"{kind.__name__}: unknown fields {', '.join(sorted(unknown))}")
+    lost = [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in values]
+    if lost:
+        raise SpecError(f"{kind.__name__}: missing fields {', '.join(lost)}")
     try:
         return kind(**{name: _restore(hints[name], value) for name, value in values.items()})
     except (TypeError, ValueError) as error:
         raise SpecError(f"{kind.__name__}: {error}") from None
 
 
+def _named(kind: typing.Any, values: typing.Any) -> tuple[type, dict]:
+    """The class that `values` is of, and its fields."""
+    if not isinstance(values, dict):
+        raise SpecError(f"{values!r:.60} is no spec")
+    known = {NAMES[one]: one for one in typing.get_args(kind) or (kind,) if one in NAMES}
+    if not known:
+        return kind, values
+    name, rest = values.get("type"), {key: value for key, value in values.items() if key != "type"}
+    if not isinstance(name, str) or name not in known:
+        told = f"type {name!r:.60} is not known" if "type" in values else "no type is given"
+        raise SpecError(f"{told}; expected {' or '.join(known)}")
+    return known[name], rest
+
+
 def _restore(hint: typing.Any, value: typing.Any) -> typing.Any:
     if value is None:
         return None
     if isinstance(hint, types.UnionType):
-        return _restore(
-            _meant([part for part in typing.get_args(hint) if part is not types.NoneType], value), value
-        )
+        parts = [part for part in typing.get_args(hint) if part is not types.NoneType]
+        if len(parts) > 1:
+            return from_dict(hint, value)
+        [hint] = parts
     if typing.get_origin(hint) is tuple:
         return tuple(_restore(typing.get_args(hint)[0], item) for item in value)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -50,15 +108,3 @@ def _restore(hint: typing.Any, value: typing.Any) -> typing.Any:
 def _is_possible(value: float) -> bool:
     """Tell whether a number is finite, and a whole one of 32 bits."""
     return math.isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST
-
-
-def _meant(kinds: list, value: dict) -> typing.Any:
-    """Of several spec types, the one that has the fields of `value`, and needs no others."""
-    if len(kinds) == 1:
-        return kinds[0]
-    for kind in kinds:
-        fields = dataclasses.fields(kind)
-        needed = {f.name for f in fields if f.default is dataclasses.MISSING}
-        if needed <= set(value) <= {f.name for f in fields}:
-            return kind
-    raise SpecError(f"no spec has the fields {', '.join(value)}")

@@ -79,7 +79,7 @@ def verify(
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
     manifest = bundle.read(out)
     checkpoint = _checkpoint(source, manifest)
-    resolved = families.understand(checkpoint, manifest.task)
+    resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
     chosen = runtimes.choose(runtime, folder, manifest, device)
     if layers:

@@ -93,7 +93,7 @@ class VerifyRun:
                 self.taken = ExpertsTaken(original.model)
             listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
             if isinstance(original, Twin) and listens:
-                self.probe = Probe(loaded, original, self.spec, self.bound)
+                self.probe = Probe(loaded, original, self.bound)
                 planned = self.probe.through(planned)
             for case in planned:
                 yield name, original, case

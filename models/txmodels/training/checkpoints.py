@@ -14,20 +14,22 @@ from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import FLOATS, Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
-from txexport.spec import Cache
+from txexport.spec import Cache, DualEncoderSpec
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 WEIGHTS = "model.safetensors"
 
 
-def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAMIC) -> Model | Towers:
+def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAMIC) -> Model | DualEncoder:
     """The components that `resolved` asks for, filled from the checkpoint, float32, on the CPU.
 
     Parameters that the checkpoint does not keep, such as sinusoids, are not to be trained.
     """
-    towers = resolved.spec.towers
-    model = Model(resolved.spec, cache) if towers is None else Towers(towers)
+    spec = resolved.spec
+    model: Model | DualEncoder = (
+        DualEncoder(spec) if isinstance(spec, DualEncoderSpec) else Model(spec, cache)
+    )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             weight = resolved.weights[name]
@@ -36,14 +38,14 @@ def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAM
     return model
 
 
-def load(folder: str | Path, task: str | None = None) -> Model | Towers:
+def load(folder: str | Path, task: str | None = None) -> Model | DualEncoder:
     """The checkpoint in `folder` as components, to be trained on.
 
     `task` is the one that its architecture implies. The components have no dropout, whatever config.json says
     of training. Raises UnsupportedError and CheckpointError as `txexport.export` does.
     """
     checkpoint = Checkpoint(folder)
-    return build(checkpoint, families.understand(checkpoint, task))
+    return build(checkpoint, families.resolve(checkpoint, task))
 
 
 def create(
@@ -69,7 +71,7 @@ def create(
 
 
 def save(
-    model: Model | Towers,
+    model: Model | DualEncoder,
     folder: str | Path,
     like: str | Path | None = None,
     task: str | None = None,
@@ -103,11 +105,11 @@ def save(
 
 
 def _renamed(
-    own: Mapping[str, torch.Tensor], model: Model | Towers, checkpoint: Checkpoint, task: str | None
+    own: Mapping[str, torch.Tensor], model: Model | DualEncoder, checkpoint: Checkpoint, task: str | None
 ) -> dict[str, torch.Tensor]:
     """The tensors of `checkpoint`, those that its task reads with the numbers of parameters `own`."""
-    resolved = families.understand(checkpoint, task)
-    if model.spec not in (resolved.spec, resolved.spec.towers):
+    resolved = families.resolve(checkpoint, task)
+    if model.spec != resolved.spec:
         raise CheckpointError(f"{checkpoint.folder} is of another architecture than the model to be saved")
     floats = [name for name, tensor in checkpoint.tensors.items() if tensor.dtype in FLOATS]
     stored = {name: checkpoint.read(name).copy() for name in floats}

@@ -15,7 +15,7 @@ from txmodels.position import rotation
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
-from txexport.spec import RotarySpec
+from txexport.spec import DecoderSpec, EncoderSpec, RotarySpec
 from txexport.tasks import TASKS
 from txexport.verification import verify
 from txexport.verification.references.originals import Double, in_double
@@ -23,7 +23,7 @@ from txexport.verification.references.originals import Double, in_double
 
 def double(checkpoint) -> tuple[Double, torch.nn.Module]:
     """The twin in float64, and the original in float64."""
-    resolved = families.understand(Checkpoint(checkpoint), None)
+    resolved = families.resolve(Checkpoint(checkpoint), None)
     auto = getattr(transformers, TASKS[resolved.task].judge(resolved.model_type))
     return Double(Checkpoint(checkpoint), resolved), auto.from_pretrained(checkpoint).double().eval()
 
@@ -43,13 +43,13 @@ def test_no_number_on_the_way_is_float32(model_type, checkpoint_of):
             pixels = np.random.default_rng(0).standard_normal((1, 3, 30, 30), np.float32)
             found = reference.encode({"pixel_values": pixels})["last_hidden_state"]
             expected = original(torch.from_numpy(pixels).double()).last_hidden_state
-        elif reference.model.spec.decoder is None:
+        elif isinstance(reference.model.spec, EncoderSpec):
             ids = torch.tensor([tokens])
             given = {"input_ids": ids.numpy(), "attention_mask": np.ones((1, 7), np.int64)}
             given |= {"token_type_ids": 0 * ids.numpy()} if model_type == "bert" else {}
             found = reference.encode(given)["last_hidden_state"]
             expected = original(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-        elif reference.model.spec.encoder is None:
+        elif isinstance(reference.model.spec, DecoderSpec):
             found = reference.decode(tokens, None)["logits"][None]
             expected = original(torch.tensor([tokens])).logits
         else:

@@ -44,7 +44,7 @@ def test_it_agrees_and_sees_what_is_wrong(
     what, cache, name, weight, outputs, kept, bundle_of, checkpoint_of, tmp_path
 ):
     checkpoint = Checkpoint(checkpoint_of(what))
-    resolved = families.understand(checkpoint, None)
+    resolved = families.resolve(checkpoint, None)
     third = Third(checkpoint, resolved)
     [case] = [case for case in plan(resolved.spec, static=cache == "static") if case.name == name]
     assert case.run is not None

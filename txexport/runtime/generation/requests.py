@@ -114,7 +114,7 @@ def _decoder_start(request: GenerationRequest) -> int:
     if start >= request.vocab_size:
         raise InputError(f"decoder_start_token_id is {start}, expected 0 to {request.vocab_size - 1}")
     position = request.bundle.manifest.spec["encoder"]["embedding"].get("position") or {}
-    if position.get("padding") == start:
+    if position.get("pad_token_id") == start:
         raise InputError(
             f"decoder_start_token_id is {start}, the padding, whose position is not supported; choose another"
         )

@@ -4,11 +4,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import ceil, log
-from typing import Any
+from typing import Any, assert_never
 
 from txexport.errors import InputError
 from txexport.inspection import flops
-from txexport.spec import EmbeddingSpec, ExpertsSpec, HeadKind, ModelSpec, StackSpec
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    ExpertsSpec,
+    HeadKind,
+    ModelSpec,
+    SignalStackSpec,
+    StackSpec,
+    TextStackSpec,
+)
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs, seeded
 from txexport.verification.cases.beam_search import run_beams
@@ -52,40 +63,44 @@ class Planned:
 
 def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report."""
-    if spec.towers is not None:
-        longest = _longest(spec, spec.towers.text)
-        return [
-            Planned(case.name, case, runs.run_towers) for case in seeded.tower_cases(spec.towers, longest)
-        ]
-    if spec.decoder is None or not spec.generates:
-        assert spec.encoder is not None
-        return list(_of_encoder(spec, spec.encoder))
-    return list(_of_decoder(static, spec, spec.decoder))
+    match spec:
+        case DualEncoderSpec():
+            cases = seeded.dual_encoder_cases(spec, _longest(spec, spec.text))
+            return [Planned(case.name, case, runs.run_dual_encoder) for case in cases]
+        case EncoderSpec():
+            return list(_of_encoder(spec))
+        case DecoderSpec():
+            return list(_of_decoder(static, spec))
+        case EncoderDecoderSpec():
+            return list(_of_decoder(static, spec) if spec.generates else _of_encoder(spec))
+        case _:
+            assert_never(spec)
 
 
-def _of_encoder(spec: ModelSpec, encoder: StackSpec) -> Iterator[Planned]:
-    if not isinstance(encoder.embedding, EmbeddingSpec):
+def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
+    encoder = spec.encoder
+    if isinstance(encoder, SignalStackSpec):
         for signals in seeded.signal_cases(encoder.embedding):
             yield Planned(signals.name, signals, runs.run_signals)
         return
-    words, run = encoder.words, runs.run_encoder
+    words, run = encoder.embedding, runs.run_encoder
     if spec.head.kind == HeadKind.CHOICES:
         run = runs.run_choices
     for batch in seeded.encoder_cases(
         words.vocab_size,
-        words.segments,
+        words.type_vocab_size,
         _longest(spec, encoder),
-        spec.head.padding,
+        spec.head.pad_token_id,
         words.dropped,
-        spec.head.mark,
+        spec.head.eos_token_id,
     ):
         yield Planned(batch.name, batch, run)
 
 
-def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[Planned]:
-    words, source = decoder.words.vocab_size, spec.encoder
+def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
+    decoder, words = spec.decoder, spec.vocab_size
+    source = spec.encoder if isinstance(spec, EncoderDecoderSpec) else None
     crossed = source is not None
-    reads = source is not None and isinstance(source.embedding, EmbeddingSpec)
     for rows in seeded.decoder_cases(
         words,
         _longest(spec, decoder),
@@ -93,7 +108,7 @@ def _of_decoder(static: bool, spec: ModelSpec, decoder: StackSpec) -> Iterator[P
         left=not static and not crossed,
         experts=_tokens_for_experts(decoder),
         source=source,
-        source_longest=_longest(spec, source) if source is not None and reads else 0,
+        source_longest=_longest(spec, source) if isinstance(source, TextStackSpec) else 0,
     ):
         yield Planned(rows.name, rows, runs.run_decoder)
     for prompts in seeded.greedy_cases(words, decoder.limit, source):
@@ -137,20 +152,22 @@ def _tokens_for_experts(stack: StackSpec) -> int:
     Three times as many as with equal chances, which routers do not give; a report says how many were reached.
     """
     kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
-    tokens = (3 * kind.count / kind.chosen * log(1000 * kind.count * len(kinds)) for kind in kinds)
+    tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
     return ceil(max(tokens, default=0))
 
 
 def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
     """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
     limits: dict[str, int | None] = {}
-    if spec.towers is not None:
-        limits["tokens"] = spec.towers.text.limit
-    elif spec.decoder is None or not spec.generates:
-        limits["tokens"] = None if spec.encoder is None else spec.encoder.limit
-    else:
-        limits["tokens"] = spec.decoder.limit
-        limits["source tokens"] = None if spec.encoder is None else spec.encoder.limit
+    match spec:
+        case DualEncoderSpec(text=stack) | EncoderSpec(encoder=stack) | DecoderSpec(decoder=stack):
+            limits["tokens"] = stack.limit
+        case EncoderDecoderSpec(encoder=stack) if not spec.generates:
+            limits["tokens"] = stack.limit
+        case EncoderDecoderSpec():
+            limits |= {"tokens": spec.decoder.limit, "source tokens": spec.encoder.limit}
+        case _:
+            assert_never(spec)
     found: dict[str, int] = {}
     for case in planned:
         for name, number in _sizes(case.case).items():
@@ -161,7 +178,7 @@ def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
 def _sizes(case: Any) -> dict[str, int]:
     if isinstance(case, seeded.SignalCase):
         return {"rows": len(case.signals)}
-    if isinstance(case, seeded.EncoderCase | seeded.TowerCase):
+    if isinstance(case, seeded.EncoderCase | seeded.DualEncoderCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
     if not isinstance(case, seeded.DecoderCase | seeded.GreedyCase):

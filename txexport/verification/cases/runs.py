@@ -34,11 +34,11 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
     DecoderCase,
+    DualEncoderCase,
     EncoderCase,
     GreedyCase,
     SignalCase,
     Sources,
-    TowerCase,
 )
 from txexport.verification.references.originals import Arrays, Reference, Source
 
@@ -106,7 +106,7 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
     return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
 
 
-def run_towers(runner: GraphRunner, reference: Reference, case: TowerCase) -> list[Outcome]:
+def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
     found = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **{PIXEL_VALUES: case.pixel_values})

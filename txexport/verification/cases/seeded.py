@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.spec import EmbeddingSpec, PatchSpec, SoundSpec, StackSpec, TowersSpec
+from txexport.spec import DualEncoderSpec, LogMelSpec, PatchSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
@@ -24,7 +24,7 @@ class SignalCase:
 
 
 @dataclass(frozen=True)
-class TowerCase:
+class DualEncoderCase:
     """Texts and images to compare, each with each. Ids are ended by the mark and padded after it."""
 
     name: str
@@ -188,7 +188,7 @@ def decoder_cases(
         rows = -(-experts // min(longest, 64))
         plans.append(("every expert", np.full((1, rows), min(longest, 64)), False))
         drawn.append([4] * rows)
-    padding = source.words.position.padding if source is not None and _reads_tokens(source) else None
+    padding = source.embedding.position.pad_token_id if isinstance(source, TextStackSpec) else None
     return [
         DecoderCase(
             name,
@@ -207,14 +207,10 @@ def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: i
     return np.where(ids == padding, (ids + 1) % vocab_size, ids).tolist()
 
 
-def _reads_tokens(stack: StackSpec) -> bool:
-    return isinstance(stack.embedding, EmbeddingSpec)
-
-
 def _sources(random: np.random.Generator, encoder: StackSpec, lengths: list[int]) -> Sources:
     """Rows of tokens of those lengths, or as many spectrograms."""
-    if isinstance(encoder.embedding, EmbeddingSpec):
-        words = encoder.words.vocab_size
+    if isinstance(encoder, TextStackSpec):
+        words = encoder.embedding.vocab_size
         return [random.integers(0, words, length).tolist() for length in lengths]
     shape = encoder.embedding.shape
     return [random.standard_normal(shape, np.float32) for _ in lengths]
@@ -233,7 +229,7 @@ def greedy_cases(
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
 
 
-def signal_cases(embedding: PatchSpec | SoundSpec, seed: int = 0) -> list[SignalCase]:
+def signal_cases(embedding: PatchSpec | LogMelSpec, seed: int = 0) -> list[SignalCase]:
     """Batches of 1, 3 and 9 of what an encoder of images or sounds reads; one of them dark or silent.
 
     Where images of any size are read, a small oblong one and one above the size of the table too.
@@ -256,12 +252,11 @@ def signal_cases(embedding: PatchSpec | SoundSpec, seed: int = 0) -> list[Signal
     return found
 
 
-def tower_cases(spec: TowersSpec, longest: int, seed: int = 0) -> list[TowerCase]:
+def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> list[DualEncoderCase]:
     """One, three and nine texts, one, two and nine images; padding right, whose ids are the mark again."""
     random = np.random.default_rng(seed)
-    words = spec.text.words.vocab_size
-    mark = words - 1 if spec.mark is None else spec.mark
-    assert isinstance(spec.vision.embedding, PatchSpec)
+    words = spec.text.embedding.vocab_size
+    mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
     found = []
     for name, lengths, images in [
         ("one text of one token, one image", [1], 1),
@@ -276,5 +271,5 @@ def tower_cases(spec: TowersSpec, longest: int, seed: int = 0) -> list[TowerCase
         ids[~mask] = mark
         ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
         pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
-        found.append(TowerCase(name, ids, mask.astype(np.int64), pixels))
+        found.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels))
     return found

@@ -11,10 +11,18 @@ from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
-from txexport.spec import EmbeddingSpec, HeadKind, ModelSpec, PatchSpec, StackSpec
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    ModelSpec,
+    TextStackSpec,
+)
 from txexport.verification.cases import runs
 from txexport.verification.cases.plan import Planned
-from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, TowerCase
+from txexport.verification.cases.seeded import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase
 
 SENTENCES = (
     "The cat sat on the mat, and the dog lay on the rug.",
@@ -37,9 +45,8 @@ def plan_texts(
     which are then skipped; one that cannot be read is. Raises BundleError for it where `file` needs it,
     InputError where `file` cannot serve as texts, OSError where it cannot be read.
     """
-    stack = spec.towers.text if spec.towers is not None else spec.encoder or spec.decoder
-    reads = isinstance(stack and stack.embedding, EmbeddingSpec)
-    if not reads:
+    reader = next(iter(spec.stacks.values()))
+    if not isinstance(reader, TextStackSpec):
         if file is not None:
             raise InputError(f"texts are for a model that reads them; this one is for {manifest.task}")
         return []
@@ -51,7 +58,7 @@ def plan_texts(
                 raise
             return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
-        planned = list(_cases(files, manifest, spec, as_items(SENTENCES), BUILT_IN))
+        planned = list(_cases(files, manifest, spec, reader, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
         planned = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
@@ -60,7 +67,7 @@ def plan_texts(
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
         name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
-        planned += _cases(files, manifest, spec, part, name)
+        planned += _cases(files, manifest, spec, reader, part, name)
     return planned
 
 
@@ -84,21 +91,27 @@ def _lines(file: Path) -> list[Item]:
 
 
 def _cases(
-    files: BundleFiles, manifest: Manifest, spec: ModelSpec, items: Sequence[Item], name: str
+    files: BundleFiles,
+    manifest: Manifest,
+    spec: ModelSpec,
+    reader: TextStackSpec,
+    items: Sequence[Item],
+    name: str,
 ) -> Iterator[Planned]:
-    if spec.decoder is None or not spec.generates:
-        yield _of_encoder(files, manifest, spec, items, name)
+    """`reader` is the stack that reads the texts first."""
+    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
+        yield _of_encoder(files, manifest, spec, reader, items, name)
         return
-    if spec.encoder is None:
+    if isinstance(spec, DecoderSpec):
         pair = next((item for item in items if not isinstance(item, str)), None)
         if pair is not None:
             raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
-        rows, source = _ids(files, items, spec.decoder), None
+        rows, source = _ids(files, items, reader), None
         prompts = rows
     else:
-        prompts, source = _sources(files, spec, items)
+        prompts, source = _sources(files, reader, spec.decoder, items)
         rows = source
-    case = _steps(manifest, spec, name, rows, prompts if source is not None else None)
+    case = _steps(manifest, name, rows, prompts if source is not None else None)
     yield Planned(name, case, runs.run_decoder)
     room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
@@ -107,54 +120,55 @@ def _cases(
 
 
 def _of_encoder(
-    files: BundleFiles, manifest: Manifest, spec: ModelSpec, items: Sequence[Item], name: str
+    files: BundleFiles,
+    manifest: Manifest,
+    spec: ModelSpec,
+    reader: TextStackSpec,
+    items: Sequence[Item],
+    name: str,
 ) -> Planned:
-    stack = spec.towers.text if spec.towers is not None else spec.encoder
-    assert stack is not None
     encodings = files.text.encode(items, text_limit(manifest))
-    _known([encoding.ids for encoding in encodings], stack)
+    _known([encoding.ids for encoding in encodings], reader)
     check_marks(manifest, encodings)
     padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
-    if spec.towers is not None:
-        assert isinstance(spec.towers.vision.embedding, PatchSpec)
-        shape = (IMAGES, *spec.towers.vision.embedding.shape)
+    if isinstance(spec, DualEncoderSpec):
+        shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
-        return Planned(name, TowerCase(name, ids, mask, pixels), runs.run_towers)
+        return Planned(name, DualEncoderCase(name, ids, mask, pixels), runs.run_dual_encoder)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
-    return Planned(name, case, runs.run_choices if spec.head.kind == HeadKind.CHOICES else runs.run_encoder)
+    choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
+    return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
 
 
-def _ids(files: BundleFiles, items: Sequence[Item], stack: StackSpec) -> list[list[int]]:
+def _ids(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
     """Rows of ids, cut to what the stack reads."""
     rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
     _known(rows, stack)
     return rows
 
 
-def _known(rows: Sequence[Sequence[int]], stack: StackSpec) -> None:
+def _known(rows: Sequence[Sequence[int]], stack: TextStackSpec) -> None:
     """Raise InputError for a row without tokens, or with ids that the model does not know."""
-    as_rows(rows, stack.words.vocab_size)
+    as_rows(rows, stack.embedding.vocab_size)
 
 
 def _sources(
-    files: BundleFiles, spec: ModelSpec, items: Sequence[Item]
+    files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
-    assert spec.encoder is not None
-    assert spec.decoder is not None
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
-    sources = _ids(files, [first for first, _ in pairs], spec.encoder)
-    targets = _ids(files, [second for _, second in pairs], spec.decoder)
-    unread, start = spec.encoder.words.position.padding, files.generation_config.decoder_start or 0
-    rows = [[start, *(token for token in row if token != unread)][: spec.decoder.limit] for row in targets]
+    sources = _ids(files, [first for first, _ in pairs], encoder)
+    targets = _ids(files, [second for _, second in pairs], decoder)
+    unread, start = encoder.embedding.position.pad_token_id, files.generation_config.decoder_start or 0
+    rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
     return sources, rows
 
 
 def _steps(
-    manifest: Manifest, spec: ModelSpec, name: str, rows: list[list[int]], sources: list[list[int]] | None
+    manifest: Manifest, name: str, rows: list[list[int]], sources: list[list[int]] | None
 ) -> DecoderCase:
     """All but the last two tokens of a row at once, then one by one."""
     if sources is not None and manifest.cache == "dynamic":  # whose contract has no ragged rows

@@ -9,7 +9,6 @@ import numpy as np
 
 from txexport.errors import UnsupportedError
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.spec import ModelSpec
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import Planned
 from txexport.verification.cases.runs import Outcome
@@ -24,9 +23,9 @@ from txexport.verification.result import TensorCheck, compare
 class Probe:
     """Components compared over all cases that run through it."""
 
-    def __init__(self, loaded: LoadedBundle, twin: Twin, spec: ModelSpec, bound: float):
+    def __init__(self, loaded: LoadedBundle, twin: Twin, bound: float):
         self.manifest, self.bound = loaded.manifest, bound
-        self.trace = Trace(twin, spec, loaded.manifest.cache)
+        self.trace = Trace(twin, loaded.manifest.cache)
         self.graphs: dict[str, Components] = {}
         self.refused: list[str] = []
         for role, graph in loaded.manifest.graphs.items():

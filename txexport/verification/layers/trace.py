@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
@@ -20,7 +20,7 @@ from txexport.contracts.names import (
     LOGITS_PER_TEXT,
     TEXT_EMBEDS,
 )
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache
 from txexport.verification.references.originals import Arrays, Twin
 
 Values = list[np.ndarray | None]
@@ -45,11 +45,11 @@ class Traced:
 class Trace:
     """The twin with the bundle's kind of cache, so that its modules take what the graph's functions take."""
 
-    def __init__(self, twin: Twin, spec: ModelSpec, cache: str | None):
-        self.model: Model | Towers = twin.model
-        if cache == Cache.STATIC:
+    def __init__(self, twin: Twin, cache: str | None):
+        self.model: Model | DualEncoder = twin.model
+        if cache == Cache.STATIC and isinstance(twin.model, Model):
             with torch.device("meta"):  # the parameters are the twin's own, held once
-                self.model = Model(spec, Cache.STATIC)
+                self.model = Model(twin.model.spec, Cache.STATIC)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
 
@@ -87,7 +87,7 @@ class Trace:
                 hook.remove()
 
     def _forward(self, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        if isinstance(self.model, Towers):
+        if isinstance(self.model, DualEncoder):
             return self._tower(self.model, role, given)
         if any(map(cache_names.is_past, given)):
             return self._decode(self.model, given)
@@ -95,7 +95,7 @@ class Trace:
             return self.model.encode(**given)
         return self.model.encode_signal(*given.values())
 
-    def _tower(self, towers: Towers, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _tower(self, towers: DualEncoder, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == roles.TEXT:
             return {TEXT_EMBEDS: towers.texts(**given)}
         if role == roles.VISION:

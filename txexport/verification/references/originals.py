@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
@@ -26,6 +26,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
+from txexport.spec import EncoderSpec
 from txexport.tasks import TASKS
 
 Arrays = dict[str, np.ndarray]
@@ -124,9 +125,9 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 
 
-def read(model: Model | Towers, **inputs: Tensor) -> dict[str, Tensor]:
+def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
     """What an encoder or two towers put out, by the names of their graphs."""
-    if isinstance(model, Towers):
+    if isinstance(model, DualEncoder):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
@@ -165,8 +166,8 @@ class Transformers:
             raise UnsupportedError(
                 "the reference 'transformers' is not installed; pip install 'txexport[verify]'"
             ) from None
-        self.pooler = resolved.spec.pooler
-        decoder = resolved.spec.decoder
+        self.pooler = isinstance(resolved.spec, EncoderSpec) and resolved.spec.pooler
+        decoder = resolved.spec.stacks.get("decoder")
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = TASKS[resolved.task].judge(resolved.model_type)

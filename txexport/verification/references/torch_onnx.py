@@ -11,8 +11,8 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
-from txmodels.towers import Towers
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
@@ -20,7 +20,7 @@ from txexport.contracts.one_pass import signal_input, token_inputs
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
-from txexport.spec import EmbeddingSpec, HeadKind, StackSpec
+from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
 
 BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
@@ -76,38 +76,35 @@ class Third:
         return {name: array[0] for name, array in found.items()}
 
 
-def _traced(model: Model | Towers) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
+def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
     """What of the model is exported, and from which inputs."""
-    if isinstance(model, Towers):
+    if isinstance(model, DualEncoder):
         return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
-    if not spec.generates:
-        assert spec.encoder is not None
-        if not model.reads_tokens:
+    if not isinstance(spec, DecoderSpec) and not spec.generates:
+        if isinstance(spec.encoder, SignalStackSpec):
             return read, _signal(spec.encoder, BATCH)
         return read, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
     examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
-    if spec.encoder is not None:
-        ids = torch.full((1, TOKENS + 2), 5)
-        if model.reads_tokens:
-            axes = {1: Dim.DYNAMIC}
-            examples |= {INPUT_IDS: (ids, axes), ATTENTION_MASK: (torch.ones_like(ids), axes)}
-        else:
+    if not isinstance(spec, DecoderSpec):
+        if isinstance(spec.encoder, SignalStackSpec):
             examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+        else:
+            ids, axes = torch.full((1, TOKENS + 2), 5), {1: Dim.DYNAMIC}
+            examples |= {INPUT_IDS: (ids, axes), ATTENTION_MASK: (torch.ones_like(ids), axes)}
     return one_pass, examples
 
 
-def _texts(stack: StackSpec, choices: bool = False) -> Examples:
+def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     """A batch of texts, or of several for each row."""
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
     return {name: (torch.ones(size, dtype=torch.long), axes) for name in token_inputs(stack)}
 
 
-def _signal(stack: StackSpec, batch: int) -> Examples:
+def _signal(stack: SignalStackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
     embedding = stack.embedding
-    assert not isinstance(embedding, EmbeddingSpec)
     port = signal_input(embedding)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
     return {port.name: (torch.ones(batch, *embedding.shape), axes)}

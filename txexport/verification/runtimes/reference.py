@@ -12,12 +12,18 @@ from txexport.bundle import Manifest
 from txexport.inspection import flops
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
-from txexport.verification.cases.seeded import DecoderCase, EncoderCase, GreedyCase, SignalCase, TowerCase
+from txexport.verification.cases.seeded import (
+    DecoderCase,
+    DualEncoderCase,
+    EncoderCase,
+    GreedyCase,
+    SignalCase,
+)
 from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
 
 MOST = 3e11  # operations of a case: a minute or so, at what one core does here
 
-Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | TowerCase
+Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | DualEncoderCase
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:

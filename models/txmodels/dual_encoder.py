@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import Pick, TowersSpec
+from txexport.spec import DualEncoderSpec, Pick
 from txmodels.heads import pick
 from txmodels.linear import Linear
 from txmodels.stack import Encoder, SignalEncoder
@@ -30,10 +30,10 @@ class Similarity(nn.Module):
         return logits_per_text, logits_per_image
 
 
-class Towers(nn.Module):
+class DualEncoder(nn.Module):
     """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3)."""
 
-    def __init__(self, spec: TowersSpec):
+    def __init__(self, spec: DualEncoderSpec):
         super().__init__()
         self.spec = spec
         self.text = Encoder(spec.text)
@@ -45,7 +45,7 @@ class Towers(nn.Module):
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Both (T,S) -> text_embeds (T,size)."""
         x = self.text(input_ids, attention_mask)  # (T, S, W)
-        picked = pick(self.spec.pick, self.spec.mark, x, input_ids, attention_mask)  # (T, W)
+        picked = pick(self.spec.pick, self.spec.eos_token_id, x, input_ids, attention_mask)  # (T, W)
         return unit(self.text_projection(picked))
 
     def images(self, pixel_values: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import onnx_ir as ir
 from onnxscript import script
 
 from txexport.contracts import Signature, names
-from txexport.spec import Pick, TowersSpec
+from txexport.spec import DualEncoderSpec, Pick
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._graph import Graph
@@ -32,9 +32,11 @@ def similarity(g: Body, text_embeds: ir.Value, image_embeds: ir.Value) -> tuple[
     return logits_per_text, logits_per_image
 
 
-def text_vectors(spec: TowersSpec, graph: Graph, x: ir.Value, tokens: tuple[ir.Value, ir.Value]) -> ir.Value:
+def text_vectors(
+    spec: DualEncoderSpec, graph: Graph, x: ir.Value, tokens: tuple[ir.Value, ir.Value]
+) -> ir.Value:
     """Hidden states x (T,S,W), input_ids and attention_mask (T,S) -> text_embeds (T,size)."""
-    picked = graph.call(pick(spec.pick, spec.mark), x, *tokens, name="text.pick")
+    picked = graph.call(pick(spec.pick, spec.eos_token_id), x, *tokens, name="text.pick")
     return graph.call(unit, linear(False, graph / "text_projection", picked), name="text.unit")
 
 

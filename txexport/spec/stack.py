@@ -1,0 +1,124 @@
+"""Stacks of layers: over tokens, or over an image or a sound."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError, positive
+from txexport.spec.attention import LinformerAttentionSpec
+from txexport.spec.embedding import AlibiSpec, EmbeddingSpec, LogMelSpec, PatchSpec, RelativeSpec
+from txexport.spec.layer import BlockSpec
+from txexport.spec.norm import NormSpec
+
+
+@dataclass(frozen=True)
+class TextStackSpec:
+    """An embedding of tokens and `num_layers` layers; `final_norm` closes a pre-norm stack.
+
+    `blocks` are the layers' in turn, from the first again after the last, so one serves a stack of equal
+    layers. `relative` is the bias that all layers share.
+    """
+
+    embedding: EmbeddingSpec
+    blocks: tuple[BlockSpec, ...]
+    num_layers: int
+    final_norm: NormSpec | None = None
+    relative: RelativeSpec | AlibiSpec | None = None
+
+    def __post_init__(self) -> None:
+        _check_layers(self)
+        first = self.blocks[0]
+        for block in self.blocks:
+            if block.attention.has_position_bias != (self.relative is not None):
+                raise SpecError(
+                    "TextStackSpec: attention is biased exactly when positions give a relative bias"
+                )
+            if (block.cross_attention is None) != (first.cross_attention is None):
+                raise SpecError("TextStackSpec: either every layer has cross attention or none")
+            if block.attention.causal != first.attention.causal:
+                raise SpecError("TextStackSpec: either every layer is causal or none")
+            kind, limit = block.attention, self.limit
+            if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
+                raise SpecError(
+                    f"TextStackSpec: attention takes up to {kind.max_length} tokens, positions {limit}"
+                )
+        heads = first.attention.num_heads
+        if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
+            raise SpecError(f"TextStackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        return self.embedding.hidden_size
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence, in tokens; None where there is no limit."""
+        return self.embedding.position.limit
+
+    @property
+    def layers(self) -> tuple[BlockSpec, ...]:
+        """The block of every layer."""
+        return tuple(self.blocks[layer % len(self.blocks)] for layer in range(self.num_layers))
+
+    @property
+    def causal(self) -> bool:
+        """Whether tokens see only those before them."""
+        return self.blocks[0].attention.causal
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """Whether layers attend to an encoder's output."""
+        return self.blocks[0].cross_attention is not None
+
+    @property
+    def global_tokens(self) -> bool:
+        """Whether a layer takes a mask of tokens that every token sees."""
+        return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class SignalStackSpec:
+    """As TextStackSpec, over the vectors of an image or a sound, which all see one another."""
+
+    embedding: PatchSpec | LogMelSpec
+    blocks: tuple[BlockSpec, ...]
+    num_layers: int
+    final_norm: NormSpec | None = None
+
+    causal: ClassVar[bool] = False
+    has_cross_attention: ClassVar[bool] = False
+    limit: ClassVar[None] = None  # no tokens come in
+
+    def __post_init__(self) -> None:
+        _check_layers(self)
+        kinds = [block.attention for block in self.blocks]
+        if any(kind.causal or kind.has_position_bias or kind.token_masks or kind.window for kind in kinds):
+            raise SpecError("SignalStackSpec: images and sounds are seen as a whole")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        return self.embedding.hidden_size
+
+    @property
+    def layers(self) -> tuple[BlockSpec, ...]:
+        """The block of every layer."""
+        return tuple(self.blocks[layer % len(self.blocks)] for layer in range(self.num_layers))
+
+
+StackSpec = TextStackSpec | SignalStackSpec
+
+
+def _check_layers(stack: StackSpec) -> None:
+    """Raise SpecError where layers, their number, embedding and final norm do not fit each other."""
+    positive(stack, "num_layers")
+    name, width = type(stack).__name__, stack.hidden_size
+    if not 1 <= len(stack.blocks) <= stack.num_layers:
+        raise SpecError(f"{name}: {len(stack.blocks)} blocks for {stack.num_layers} layers")
+    for block in stack.blocks:
+        if block.attention.hidden_size != width:
+            raise SpecError(
+                f"{name}: the embedding is {width} wide, its blocks {block.attention.hidden_size}"
+            )
+    if stack.final_norm is not None and stack.final_norm.size != width:
+        raise SpecError(f"{name}: final norm is {stack.final_norm.size} wide, the stack {width}")
