@@ -34,19 +34,30 @@ class EncoderSpec:
 
     def __post_init__(self) -> None:
         if self.head.kind == HeadKind.CAUSAL_LM:
-            raise SpecError("EncoderSpec: a causal LM head needs a decoder")
+            raise SpecError(
+                f"EncoderSpec: a causal LM head needs a decoder; head.kind is '{self.head.kind}', "
+                "expected another"
+            )
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderSpec: an encoder has nothing to cross-attend to")
         second = self.next_sentence
         if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.whole):
             raise SpecError(
-                "EncoderSpec: a next-sentence head stands beside a masked LM's, and scores sequences"
+                "EncoderSpec: a next-sentence head stands beside a masked LM's, and scores sequences; "
+                f"it is of kind '{second.kind}' beside one of kind '{self.head.kind}'"
             )
         if self.distilled and self.head.kind != HeadKind.SEQUENCE:
-            raise SpecError("EncoderSpec: a distilled head stands beside one that scores sequences")
+            raise SpecError(
+                f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
+                f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
+            )
         if self.head.kind == HeadKind.MASKED_LM:
             if not isinstance(self.encoder, TextStackSpec):
-                raise SpecError("EncoderSpec: a masked LM reads tokens, not images or sounds")
+                read = type(self.encoder.embedding).__name__
+                raise SpecError(
+                    f"EncoderSpec: a masked LM reads tokens, not images or sounds; embedding is {read}, "
+                    "expected EmbeddingSpec"
+                )
             _check_tied(self.head, self.encoder)
 
     @property
@@ -125,16 +136,24 @@ class EncoderDecoderSpec:
             HeadKind.SEQUENCE,
             HeadKind.SPANS,
         ):
+            read = type(self.encoder.embedding).__name__
             raise SpecError(
-                "EncoderDecoderSpec: what is read twice are tokens, for labels of sequences or for spans"
+                "EncoderDecoderSpec: what is read twice are tokens, for labels of sequences or for spans; "
+                f"the encoder reads {read} and head.kind is '{self.head.kind}'"
             )
         if self.shared_embedding:
             if not isinstance(self.encoder, TextStackSpec):
-                raise SpecError("EncoderDecoderSpec: a shared embedding needs two stacks that read tokens")
+                read = type(self.encoder.embedding).__name__
+                raise SpecError(
+                    "EncoderDecoderSpec: a shared embedding needs two stacks that read tokens; the encoder "
+                    f"reads {read}: expected shared_embedding=False"
+                )
             ours, theirs = self.encoder.embedding, self.decoder.embedding
             if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
+                shapes = " and ".join(f"({e.vocab_size}, {e.hidden_size})" for e in (ours, theirs))
                 raise SpecError(
-                    "EncoderDecoderSpec: encoder and decoder cannot share word matrices of two shapes"
+                    "EncoderDecoderSpec: encoder and decoder cannot share word matrices of two shapes, "
+                    f"{shapes}; expected equal ones, or shared_embedding=False"
                 )
 
     @property
@@ -180,7 +199,11 @@ class DualEncoderSpec:
         if not (
             isinstance(self.text.embedding, EmbeddingSpec) and isinstance(self.vision.embedding, PatchSpec)
         ):
-            raise SpecError("DualEncoderSpec: one encoder reads text, the other images")
+            read = f"{type(self.text.embedding).__name__} and {type(self.vision.embedding).__name__}"
+            raise SpecError(
+                f"DualEncoderSpec: one encoder reads text, the other images; they read {read}, expected "
+                "EmbeddingSpec and PatchSpec"
+            )
         if self.text.global_tokens:
             raise SpecError("DualEncoderSpec: neither encoder takes global tokens")
         if self.pick not in (Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
@@ -202,11 +225,21 @@ ModelSpec = EncoderSpec | DecoderSpec | EncoderDecoderSpec | DualEncoderSpec
 
 def _check_decoder(decoder: TextStackSpec) -> None:
     if any(block.attention.token_masks for block in decoder.blocks):
-        raise SpecError("DecoderSpec: sparse attention has no cache, so it stands in an encoder only")
+        kinds = sorted({type(block.attention).__name__ for block in decoder.blocks})
+        raise SpecError(
+            "DecoderSpec: sparse attention has no cache, so it stands in an encoder only; blocks have "
+            f"{', '.join(kinds)}, expected AttentionSpec"
+        )
     if not decoder.causal:
-        raise SpecError("DecoderSpec: a decoder's attention must be causal")
+        raise SpecError(
+            "DecoderSpec: attention.causal is False, expected True: a decoder's attention must be causal"
+        )
     if decoder.embedding.position.pad_token_id is not None:
-        raise SpecError("DecoderSpec: a decoder's positions continue a cache, so they cannot skip padding")
+        skipped = decoder.embedding.position.pad_token_id
+        raise SpecError(
+            f"DecoderSpec: position.pad_token_id is {skipped}, expected None: "
+            "a decoder's positions continue a cache, so they cannot skip padding"
+        )
 
 
 def _check_causal_lm(head: HeadSpec, decoder: TextStackSpec) -> None:

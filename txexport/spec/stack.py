@@ -29,13 +29,23 @@ class TextStackSpec:
         first = self.blocks[0]
         for block in self.blocks:
             if block.attention.has_position_bias != (self.relative is not None):
+                given = "None" if self.relative is None else "given"
                 raise SpecError(
-                    "TextStackSpec: attention is biased exactly when positions give a relative bias"
+                    f"TextStackSpec: has_position_bias is {block.attention.has_position_bias} and relative "
+                    f"{given}; attention is biased exactly when positions give a relative bias"
                 )
             if (block.cross_attention is None) != (first.cross_attention is None):
-                raise SpecError("TextStackSpec: either every layer has cross attention or none")
+                count = sum(block.cross_attention is not None for block in self.blocks)
+                raise SpecError(
+                    f"TextStackSpec: {count} of {len(self.blocks)} blocks have cross attention; expected "
+                    "that either every layer has cross attention or none"
+                )
             if block.attention.causal != first.attention.causal:
-                raise SpecError("TextStackSpec: either every layer is causal or none")
+                count = sum(block.attention.causal for block in self.blocks)
+                raise SpecError(
+                    f"TextStackSpec: {count} of {len(self.blocks)} blocks are causal; expected that "
+                    "either every layer is causal or none"
+                )
             kind, limit = block.attention, self.limit
             if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
                 raise SpecError(
