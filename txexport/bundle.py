@@ -178,11 +178,11 @@ def present(folder: Path) -> list[str]:
     A model hub's own files, which nothing reads, are none, nor is what a killed verification left of its
     txexport.json.
     """
-    found = []
+    result = []
     for path, folders, files in os.walk(folder):
         for name in [*files, *(name for name in folders if (Path(path) / name).is_symlink())]:
-            found.append((Path(path) / name).relative_to(folder).as_posix())
-    return sorted(name for name in found if not (UNREAD.fullmatch(name) or DRAFT.fullmatch(name)))
+            result.append((Path(path) / name).relative_to(folder).as_posix())
+    return sorted(name for name in result if not (UNREAD.fullmatch(name) or DRAFT.fullmatch(name)))
 
 
 def check(folder: Path, manifest: Manifest) -> None:
@@ -235,8 +235,8 @@ def read_manifest(folder: Path) -> Manifest:
         for name in [*(graph.file for graph in graphs.values()), *values["companions"]]:
             if not stays_inside(name):
                 raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
-        found = values.pop("proof", None)
-        proof = None if found is None else Proof(**found)
+        result = values.pop("proof", None)
+        proof = None if result is None else Proof(**result)
         source = Source(**values["source"])
         manifest = Manifest(**values | {"graphs": graphs, "source": source, "proof": proof})
         ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
@@ -248,8 +248,8 @@ def read_manifest(folder: Path) -> Manifest:
             ("limits", manifest.limits, limits(spec)),
         ):
             if set(names) != set(expected):
-                said = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {said}, expected {', '.join(sorted(expected))}")
+                message = ", ".join(names) or "none"
+                raise ValueError(f"{key} are {message}, expected {', '.join(sorted(expected))}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
@@ -289,12 +289,12 @@ def older_files(folder: Path) -> list[str]:
 
 def files_sha256(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a bundle as it is now, which reads all; of txexport.json without its proof."""
-    found = {MANIFEST: read_manifest(folder).sha256}
+    result = {MANIFEST: read_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
             with (folder / name).open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                result[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return result
 
 
 def record(folder: Path, proof: Proof) -> None:

@@ -119,5 +119,5 @@ def crashes() -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, Exception) or not is_failure(error):
             raise
-        said = " ".join(str(error).split()) or "it does not say why"
-        raise LibraryError(f"a library crashed on this input: {said[:200]}") from None
+        message = " ".join(str(error).split()) or "it does not say why"
+        raise LibraryError(f"a library crashed on this input: {message[:200]}") from None

@@ -57,11 +57,11 @@ class AssertParity:
                 allow_edited=allow_edited,
             )
             self._found.append(report.to_dict())
-            said = None if report.ok else _message(report)
+            message = None if report.ok else _message(report)
         except TxexportError as error:
-            said = f"{folder} could not be tried: {error}"
-        if said is not None:
-            pytest.fail(said, pytrace=False)  # outside of `except`, whose error would be shown too
+            message = f"{folder} could not be tried: {error}"
+        if message is not None:
+            pytest.fail(message, pytrace=False)  # outside of `except`, whose error would be shown too
         return report
 
 

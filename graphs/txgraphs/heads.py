@@ -48,8 +48,8 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                     real = op.Not(op.Equal(input_ids, op.Constant(value_int=number)))
                     score = score * op.Cast(real, to=7)
                 if marked:
-                    found = op.Equal(input_ids, op.Constant(value_int=number))
-                    score = score * op.Cast(found, to=7)
+                    result = op.Equal(input_ids, op.Constant(value_int=number))
+                    score = score * op.Cast(result, to=7)
             elif mark:
                 score = op.Cast(op.Equal(input_ids, op.Constant(value_int=number)), to=7)
             else:

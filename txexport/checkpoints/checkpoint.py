@@ -78,8 +78,10 @@ class Checkpoint:
         elif (self.folder / "txexport.json").is_file():
             raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
         else:
-            found = sorted(f.name for f in self.folder.glob("*.bin"))
-            hint = f"found {found[0]}; save it again with save_pretrained" if found else f"expected {SINGLE}"
+            result = sorted(f.name for f in self.folder.glob("*.bin"))
+            hint = (
+                f"found {result[0]}; save it again with save_pretrained" if result else f"expected {SINGLE}"
+            )
             raise CheckpointError(f"{self.folder} has no safetensors weights ({hint})")
         for file in files:
             if not file.is_file():
@@ -122,17 +124,17 @@ class Checkpoint:
         They are copied, and bundles are published: one that is a link to a file elsewhere raises
         CheckpointError. Weights may be such links, since what is no safetensors file is never copied.
         """
-        found = {}
+        result = {}
         for path in sorted(self.folder.iterdir()):
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
             if path.is_file() and named and path.name != "txexport.json":
-                found[path.name] = path
+                result[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
-                found[f"{path.name}/config.json"] = path / "config.json"
-        for name, path in found.items():
+                result[f"{path.name}/config.json"] = path / "config.json"
+        for name, path in result.items():
             if links_out(path, self.folder):
                 raise CheckpointError(f"{self.folder / name} is a link out of the checkpoint; copy it there")
-        return found
+        return result
 
     def hashes(self) -> dict[str, str]:
         """SHA-256 of config.json and every weights file, by name."""
@@ -186,12 +188,12 @@ def read_header(file: Path) -> dict[str, Stored]:
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object whose names differ. Raises ValueError."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in result:
             raise ValueError(f"'{name}' is there twice")
-        found[name] = value
-    return found
+        result[name] = value
+    return result
 
 
 def _stored(file: Path, start: int, name: str, entry: Any) -> Stored:

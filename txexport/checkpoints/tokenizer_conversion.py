@@ -80,8 +80,8 @@ def marian(folder: Path) -> Tokenizer:
         raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
     lacking = len(scores.keys() - words.keys())
     if lacking:
-        said = f"vocab.json lacks {lacking} of the pieces of {file}, and texts are cut without them"
-        warnings.warn(said, stacklevel=2)
+        message = f"vocab.json lacks {lacking} of the pieces of {file}, and texts are cut without them"
+        warnings.warn(message, stacklevel=2)
 
     def spelt(word: str) -> str:
         read = word in scores or word in SPECIAL or _is_code(word) or len(word) == 1
@@ -166,17 +166,17 @@ def _read(file: Path):
 
 def _field(name: str, number: int, kind: str) -> dict:
     nested = kind in FIELDS
-    found: dict = {
+    result: dict = {
         "name": name,
         "number": number,
         "label": "LABEL_REPEATED" if name == "pieces" else "LABEL_OPTIONAL",
         "type": "TYPE_MESSAGE" if nested else f"TYPE_{kind}",
     }
     if nested:
-        found["typeName"] = kind
+        result["typeName"] = kind
     if name in DEFAULTS:
-        found["defaultValue"] = DEFAULTS[name]
-    return found
+        result["defaultValue"] = DEFAULTS[name]
+    return result
 
 
 def _by_transformers(folder: Path) -> str | None:
@@ -193,8 +193,8 @@ def _by_transformers(folder: Path) -> str | None:
     except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
         if not is_failure(error):
             raise
-        said = first_line(error)
-        warnings.warn(f"transformers made no tokenizer of {folder}: {said}", stacklevel=3)
+        message = first_line(error)
+        warnings.warn(f"transformers made no tokenizer of {folder}: {message}", stacklevel=3)
         return None
     if not tokenizer.is_fast:
         return None

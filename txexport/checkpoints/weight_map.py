@@ -151,12 +151,12 @@ def check_finite(numbers: np.ndarray, what: str) -> None:
 
 def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
     """The checkpoint's tensor names by canonical name."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name in checkpoint.tensors:
-        other = found.setdefault(naming.canonical(name), name)
+        other = result.setdefault(naming.canonical(name), name)
         if other != name:
             raise CheckpointError(f"tensors '{other}' and '{name}' have one meaning; expected one of them")
-    return found
+    return result
 
 
 def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, Weight]:
@@ -165,15 +165,15 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
     Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither
     used nor dropped, and every shape that disagrees with config.json.
     """
-    found = names(table.naming, checkpoint)
+    result = names(table.naming, checkpoint)
     rules = [(_pattern(key), _take(rule)) for key, rule in table.rules.items()]
     used: set[str] = set()
     missing, disagreeing, weights = [], [], {}
     for parameter, shape in shapes.items():
         match, take = next((m, take) for pattern, take in rules if (m := pattern.fullmatch(parameter)))
         sources = [_fill(name, match) for name in (take.source, *take.also)]
-        present = [found[name] for name in sources if name in found]
-        spare = found.get(_fill(take.fallback, match))
+        present = [result[name] for name in sources if name in result]
+        spare = result.get(_fill(take.fallback, match))
         if spare is not None:
             used.add(spare)
             present = present or [spare]
@@ -188,7 +188,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             weights[parameter] = Weight(shape, tuple(present), take, parameter)
     unused = [
         name
-        for canonical, name in found.items()
+        for canonical, name in result.items()
         if name not in used and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
     ]
     problems = disagreeing.copy()
@@ -219,8 +219,8 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
     shape = checkpoint.tensors[name].shape
     wrong = set(expected) - set(shape) or set(expected)
     config = checkpoint.config
-    said = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
-    because = f" (config.json says {', '.join(said)})" if said else ""
+    message = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
+    because = f" (config.json says {', '.join(message)})" if message else ""
     return f"tensor '{name}' is {shape}, expected {expected}{because}"
 
 

@@ -13,16 +13,16 @@ def _pairs(what: str, read: Callable[[str], Any]) -> Callable[..., dict[str, Any
     """NAME=VALUE pairs as a dict."""
 
     def parse(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-        found = {}
+        result = {}
         for pair in given:
             name, equals, value = pair.partition("=")
             try:
-                found[name] = read(value)
+                result[name] = read(value)
             except ValueError:
                 equals = ""
             if not (equals and name):
                 raise click.BadParameter(f"'{pair}' is not {what}")
-        return found
+        return result
 
     return parse
 

@@ -11,16 +11,16 @@ from txexport.cli import options
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
     """NAME=VALUE pairs as options; a value is JSON, or else the text itself."""
-    found = {}
+    result = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise click.BadParameter(f"'{pair}' is not NAME=VALUE")
         try:
-            found[name] = json.loads(value)
+            result[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 @click.command()
@@ -80,8 +80,8 @@ def generate(
         return
     budget = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
     languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
-    found = options.with_progress(model.generate, prompts, **languages, **given, **budget)
-    for prompt, text in zip(prompts, found, strict=True):
+    result = options.with_progress(model.generate, prompts, **languages, **given, **budget)
+    for prompt, text in zip(prompts, result, strict=True):
         several = [text] if isinstance(text, str) else text
         for one in several:
             click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
@@ -106,6 +106,6 @@ def transcribe(
     **chosen: Any,
 ) -> None:
     """Write down the WAV files SOUNDS, or translate them into English."""
-    found = options.run(out, "transcribe", list(sounds), **chosen)
-    for sound, text in zip(sounds, found, strict=True):
+    result = options.run(out, "transcribe", list(sounds), **chosen)
+    for sound, text in zip(sounds, result, strict=True):
         click.echo(json.dumps({"sound": str(sound), "text": text}) if as_json else text)

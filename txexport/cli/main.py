@@ -84,10 +84,10 @@ def export(source: Path, out: Path, **options: Any) -> None:
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     files = ", ".join(graph.file for graph in manifest.graphs.values())
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
-        said = (
+        message = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )
-        click.echo(f"warning: {said}", err=True)
+        click.echo(f"warning: {message}", err=True)
     click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
 
 
@@ -205,15 +205,15 @@ def inspect(path: Path, as_json: bool, **options: Any) -> None:
     """
     from txexport.inspection import inspect as run
 
-    found = run(path, **options)
+    result = run(path, **options)
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(result.to_dict()))
         return
     from rich.console import Console
 
     from txexport.inspection.table import render
 
-    Console(highlight=False).print(render(found))
+    Console(highlight=False).print(render(result))
 
 
 @main.command()
@@ -222,16 +222,16 @@ def families(as_json: bool) -> None:
     """The supported tasks, and the architectures of each."""
     from txexport.families import by_task
 
-    found = by_task()
+    result = by_task()
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(result))
         return
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
-    for task, names in found.items():
+    for task, names in result.items():
         table.add_row(task, ", ".join(names))
     Console().print(table)
 

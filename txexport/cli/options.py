@@ -54,8 +54,8 @@ def long_texts(command: Callable) -> Callable:
 
 def batch_tokens(default: int) -> Callable[[Callable], Callable]:
     """--batch-tokens, whose default is the method's."""
-    said = f"Most tokens of a batch (default: {default})."
-    return click.option("--batch-tokens", type=click.IntRange(min=1), help=said)
+    message = f"Most tokens of a batch (default: {default})."
+    return click.option("--batch-tokens", type=click.IntRange(min=1), help=message)
 
 
 def batch_size(command: Callable) -> Callable:
@@ -93,9 +93,9 @@ def rows(texts: Sequence[str], file: Path | None) -> list[list[str]]:
 
     Raises InputError for a row of less than two parts.
     """
-    found = lines(texts, file)
+    result = lines(texts, file)
     split = file is not None or list(texts) == ["-"]
-    parts = [line.split("\t") for line in found] if split else [found]
+    parts = [line.split("\t") for line in result] if split else [result]
     for row in parts:
         if len(row) < 2:
             raise InputError(

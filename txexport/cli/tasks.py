@@ -60,8 +60,8 @@ def classify(
     else:
         asked = options.lines(texts, file)
         given = [{"text": text} for text in asked]
-    found = options.run(out, "classify", asked, **chosen)
-    records = [one | {"labels": labels} for one, labels in zip(given, found, strict=True)]
+    result = options.run(out, "classify", asked, **chosen)
+    records = [one | {"labels": labels} for one, labels in zip(given, result, strict=True)]
     options.show(as_json, records, ["first", "second"] if pairs else ["text"], ["label", "score"])
 
 
@@ -83,8 +83,8 @@ def classify(
 def tag(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, **chosen: Any) -> None:
     """Entities in TEXTS: names, places, or whatever the checkpoint labels."""
     rows = options.lines(texts, file)
-    found = options.run(out, "tag", rows, **chosen)
-    records = [{"text": text, "entities": entities} for text, entities in zip(rows, found, strict=True)]
+    result = options.run(out, "tag", rows, **chosen)
+    records = [{"text": text, "entities": entities} for text, entities in zip(rows, result, strict=True)]
     options.show(as_json, records, ["text"], ["label", "score", "word", "start", "end"])
 
 
@@ -131,8 +131,8 @@ def answer(
         asked = [(question, context) for question in options.lines(texts, file)]
     else:
         asked = options.pairs(texts, file)
-    found = options.run(out, "answer", [one for one, _ in asked], [one for _, one in asked], **chosen)
-    records = [{"question": one, "answers": answers} for (one, _), answers in zip(asked, found, strict=True)]
+    result = options.run(out, "answer", [one for one, _ in asked], [one for _, one in asked], **chosen)
+    records = [{"question": one, "answers": answers} for (one, _), answers in zip(asked, result, strict=True)]
     options.show(as_json, records, ["question"], ["answer", "score", "start", "end"])
 
 
@@ -145,8 +145,8 @@ def answer(
 def fill_mask(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, **chosen: Any) -> None:
     """Words for the masks in TEXTS, written as the tokenizer does: [MASK], <mask>."""
     rows = options.lines(texts, file)
-    found = options.run(out, "fill_mask", rows, **chosen)
-    records = [{"text": text, "words": words} for text, words in zip(rows, found, strict=True)]
+    result = options.run(out, "fill_mask", rows, **chosen)
+    records = [{"text": text, "words": words} for text, words in zip(rows, result, strict=True)]
     options.show(as_json, records, ["text"], ["token_str", "score", "sequence"])
 
 
@@ -161,10 +161,10 @@ def next_sentence(out: Path, texts: tuple[str, ...], file: Path | None, as_json:
     Give them two by two, or in lines with a tab between them.
     """
     asked = options.pairs(texts, file)
-    found = options.run(out, "next_sentence", [one for one, _ in asked], [one for _, one in asked], **chosen)
+    result = options.run(out, "next_sentence", [one for one, _ in asked], [one for _, one in asked], **chosen)
     records = [
         {"first": first, "second": second, "probability": probability}
-        for (first, second), probability in zip(asked, found, strict=True)
+        for (first, second), probability in zip(asked, result, strict=True)
     ]
     options.show(as_json, records, ["first", "second", "probability"], [])
 
@@ -181,9 +181,9 @@ def choose(out: Path, texts: tuple[str, ...], file: Path | None, as_json: bool, 
     """
     rows = options.rows(texts, file)
     questions, sets = [row[0] for row in rows], [row[1:] for row in rows]
-    found = options.run(out, "choose", questions, sets, **chosen)
+    result = options.run(out, "choose", questions, sets, **chosen)
     records = []
-    for question, choices, probabilities in zip(questions, sets, found, strict=True):
+    for question, choices, probabilities in zip(questions, sets, result, strict=True):
         each = [{"choice": a, "probability": p} for a, p in zip(choices, probabilities, strict=True)]
         records.append({"question": question, "choices": each})
     options.show(as_json, records, ["question"], ["choice", "probability"])
@@ -200,8 +200,8 @@ def classify_image(
 ) -> None:
     """Labels of the image files IMAGES, and how likely they are."""
     images = options.lines(texts, file)
-    found = options.run(out, "classify_image", images, **chosen)
-    records = [{"image": image, "labels": labels} for image, labels in zip(images, found, strict=True)]
+    result = options.run(out, "classify_image", images, **chosen)
+    records = [{"image": image, "labels": labels} for image, labels in zip(images, result, strict=True)]
     options.show(as_json, records, ["image"], ["label", "score"])
 
 
@@ -247,8 +247,8 @@ def match(
     """How likely each text is the one that fits, for the image files IMAGES."""
     if bool(texts) == (file is not None):
         raise click.UsageError("give --text TEXT, once for each, or --file FILE")
-    found = options.run(out, "match", list(images), options.lines(texts, file), **chosen)
-    records = [{"image": image, "labels": labels} for image, labels in zip(images, found, strict=True)]
+    result = options.run(out, "match", list(images), options.lines(texts, file), **chosen)
+    records = [{"image": image, "labels": labels} for image, labels in zip(images, result, strict=True)]
     options.show(as_json, records, ["image"], ["label", "score"])
 
 
@@ -280,8 +280,8 @@ def zero_shot(
 ) -> None:
     """How likely each label fits TEXTS, by a model of natural language inference."""
     rows = options.lines(texts, file)
-    found = options.run(out, "zero_shot", rows, list(candidate_labels), **chosen)
-    records = [{"text": text, "labels": labels} for text, labels in zip(rows, found, strict=True)]
+    result = options.run(out, "zero_shot", rows, list(candidate_labels), **chosen)
+    records = [{"text": text, "labels": labels} for text, labels in zip(rows, result, strict=True)]
     options.show(as_json, records, ["text"], ["label", "score"])
 
 

@@ -105,11 +105,11 @@ def _contract(task: Task, cache: str | None) -> Contract:
 
 def versions() -> dict[str, str]:
     """The versions of what makes an export: Python, and those libraries that are installed."""
-    found = {}
+    result = {}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found | {"python": platform.python_version()}
+            result[name] = version(name)
+    return result | {"python": platform.python_version()}
 
 
 def _silent(done: int, total: int) -> None:
@@ -120,14 +120,14 @@ def graph_models(
     spec: ModelSpec, cache: Cache, tensors: Mapping[str, ir.TensorProtocol], opset: int, inline: bool
 ) -> dict[str, ir.Model]:
     """The graphs of a model by role, as they are written; equal versions of `versions()` give equal bytes."""
-    found = {}
+    result = {}
     for role, graph in models(spec, cache, tensors).items():
         model = graph.model(version("txexport"), opset)
         if inline:
             model = InlinePass()(model).model
             model.opset_imports.pop("txexport", None)
-        found[role] = model
-    return found
+        result[role] = model
+    return result
 
 
 def _write_graph(folder: Path, file: str, model: ir.Model) -> GraphFile:

@@ -46,11 +46,11 @@ def names() -> list[str]:
 
 def by_task() -> dict[str, list[str]]:
     """The families that support each task, tasks in the order in which families name them."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for name in names():
         for task in module(name).TASKS:
-            found.setdefault(task, []).append(name)
-    return found
+            result.setdefault(task, []).append(name)
+    return result
 
 
 def module(model_type: str) -> ModuleType:
@@ -79,8 +79,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     if task is None and vectors in family.TASKS and _is_sentence_encoder(checkpoint.folder):
         task = vectors  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
-    found = weight_map.names(family.NAMING, checkpoint)
-    spec = _spec(family, config, task, Stored(checkpoint, found))
+    result = weight_map.names(family.NAMING, checkpoint)
+    spec = _spec(family, config, task, Stored(checkpoint, result))
     return Resolved(
         model_type, task, spec, weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
     )

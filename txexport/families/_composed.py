@@ -48,12 +48,12 @@ def config(spec: ModelSpec) -> dict:
 def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
     """The architecture that config.json holds."""
     try:
-        found: ModelSpec = serialization.from_dict(ModelSpec, dict(config.table("spec").values))
+        result: ModelSpec = serialization.from_dict(ModelSpec, dict(config.table("spec").values))
     except SpecError as error:
         raise CheckpointError(f"{config.path}: {error}") from None
-    if task_of(found) != task:
-        raise UnsupportedError(f"{config.path}: this model is for {task_of(found)}, not for {task}")
-    return found
+    if task_of(result) != task:
+        raise UnsupportedError(f"{config.path}: this model is for {task_of(result)}, not for {task}")
+    return result
 
 
 def table(spec: ModelSpec) -> Table:

@@ -122,13 +122,13 @@ class Config:
 
     def each(self, key: str, layers: int, default: int) -> list[int]:
         """A whole number for each of `layers`; where config.json has but one, it is that of all."""
-        found = self._get(key, (int, list), default)
-        numbers = found if isinstance(found, list) else [found] * layers
+        result = self._get(key, (int, list), default)
+        numbers = result if isinstance(result, list) else [result] * layers
         if len(numbers) != layers or not all(
             type(number) is int and abs(number) <= LONGEST for number in numbers
         ):
             raise CheckpointError(
-                f"{self.path}: '{key}' is {shortened(found)}, expected int, or one a layer of {layers}"
+                f"{self.path}: '{key}' is {shortened(result)}, expected int, or one a layer of {layers}"
             )
         return numbers
 
@@ -149,20 +149,20 @@ class Config:
 
     def strings(self, key: str) -> list[str]:
         """A list of strings; empty where the key is missing."""
-        found = self._get(key, list, [])
-        if not all(isinstance(item, str) for item in found):
-            raise CheckpointError(f"{self.path}: '{key}' is {shortened(found)}, expected strings")
-        return found
+        result = self._get(key, list, [])
+        if not all(isinstance(item, str) for item in result):
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(result)}, expected strings")
+        return result
 
     def numbers(self, key: str) -> list[float]:
         """A list of numbers."""
-        found = self._get(key, list, None)
+        result = self._get(key, list, None)
         if not all(
             isinstance(item, int | float) and type(item) is not bool and abs(item) <= sys.float_info.max
-            for item in found
+            for item in result
         ):
-            raise CheckpointError(f"{self.path}: '{key}' is {shortened(found)}, expected finite numbers")
-        return found
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(result)}, expected finite numbers")
+        return result
 
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by the name that transformers gives it."""
@@ -217,10 +217,10 @@ class Config:
     def expect(self, **allowed: Any) -> None:
         """Raise UnsupportedError for each key whose value is given and is not the one allowed."""
         for key, value in allowed.items():
-            found = self.values.get(key)
-            if found is not None and found != value:
+            result = self.values.get(key)
+            if result is not None and result != value:
                 raise UnsupportedError(
-                    f"{self.path}: {key}={shortened(found)} is not supported; expected {shortened(value)}"
+                    f"{self.path}: {key}={shortened(result)} is not supported; expected {shortened(value)}"
                 )
 
     def check_supported(self, with_code: bool) -> None:
@@ -256,8 +256,8 @@ def shortened(value: object) -> str:
 
 def minimal_cycle(layers: Iterable[T]) -> tuple[T, ...]:
     """The shortest run of `layers` that gives them all when it is repeated."""
-    found = tuple(layers)
-    for size in range(1, len(found)):
-        if all(found[i] == found[i % size] for i in range(len(found))):
-            return found[:size]
-    return found
+    result = tuple(layers)
+    for size in range(1, len(result)):
+        if all(result[i] == result[i % size] for i in range(len(result))):
+            return result[:size]
+    return result

@@ -64,9 +64,9 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
         static_position_embeddings=False,
         extra_pos_embeddings=OFFSET,
     )
-    found = encoder_decoder_spec(config, names, NormPlacement.POST)
+    result = encoder_decoder_spec(config, names, NormPlacement.POST)
     if task == "text2text-generation":
-        return found
+        return result
     head = HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=2)
     if task == "text-classification":
         head = HeadSpec(
@@ -78,7 +78,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
             pick=Pick.LAST_EOS,
             eos_token_id=config.integer("eos_token_id", 2),
         )
-    return replace(found, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
+    return replace(result, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
 
 
 def encoder_decoder_spec(

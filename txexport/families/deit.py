@@ -18,9 +18,9 @@ NAMING = Naming("deit.")
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes; a distilled head shows in the checkpoint."""
-    found = vit.image_spec(config, task, names, tokens=2)
+    result = vit.image_spec(config, task, names, tokens=2)
     taught = task == "image-classification" and "distillation_classifier.weight" in names
-    return replace(found, distilled=taught)
+    return replace(result, distilled=taught)
 
 
 def table(spec: EncoderSpec) -> Table:

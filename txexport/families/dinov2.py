@@ -24,20 +24,20 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     hidden, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(hidden * ratio)
     own = config.replaced(intermediate_size=wide)
-    found = vit.image_spec(own, task, names, tokens=1, any_size=True)
+    result = vit.image_spec(own, task, names, tokens=1, any_size=True)
     (height, width), side = vit.image_size(config), vit.patch_size(config)
     if height // side != width // side:
         raise UnsupportedError(
             f"{config.path}: image_size is not square, and its positions cannot be interpolated"
         )
-    block = replace(found.encoder.blocks[0], layer_scale=True)
+    block = replace(result.encoder.blocks[0], layer_scale=True)
     if config.flag("use_swiglu_ffn", False):
         gated = FeedForwardSpec(hidden, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
         block = replace(block, feed_forward=gated)
-    head = found.head
+    head = result.head
     if head.kind == HeadKind.SEQUENCE:
         head = replace(head, pick=Pick.FIRST_AND_MEAN)
-    return replace(found, encoder=replace(found.encoder, blocks=(block,)), head=head)
+    return replace(result, encoder=replace(result.encoder, blocks=(block,)), head=head)
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -78,7 +78,7 @@ def _cap(config: Config, key: str, default: float) -> float | None:
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with the norms under other names; their scales are stored less 1."""
-    stack, found = _causal.stack_name(spec), llama.table(spec)
+    stack, result = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"
     rules: Rules = {
         f"{layer}.attention_norm.*": Take(f"{source}.input_layernorm.*", plus=1.0),
@@ -87,4 +87,4 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.feed_forward_post_norm.*": Take(f"{source}.post_feedforward_layernorm.*", plus=1.0),
         f"{stack}.final_norm.*": Take("norm.*", plus=1.0),
     }
-    return Table(found.rules | rules, NAMING, found.drop)
+    return Table(result.rules | rules, NAMING, result.drop)

@@ -27,19 +27,19 @@ NAMING = Naming("longformer.", roberta.NAMING.rename)
 
 def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
     """The architecture that config.json describes."""
-    found = roberta.spec(config, task, names)
-    [block], windows = found.encoder.blocks, config.each("attention_window", found.encoder.num_layers, 512)
+    result = roberta.spec(config, task, names)
+    [block], windows = result.encoder.blocks, config.each("attention_window", result.encoder.num_layers, 512)
     sizes = block.dense.hidden_size, block.dense.num_heads, block.dense.head_dim
     layers = (replace(block, attention=LongformerAttentionSpec(*sizes, window)) for window in windows)
-    return replace(found, encoder=replace(found.encoder, blocks=minimal_cycle(layers)))
+    return replace(result, encoder=replace(result.encoder, blocks=minimal_cycle(layers)))
 
 
 def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
-    found, source = roberta.table(spec), f"{bert.SOURCE}.attention.self"
+    result, source = roberta.table(spec), f"{bert.SOURCE}.attention.self"
     apart: Rules = {
         f"{bert.LAYER}.attention.q_global.*": f"{source}.query_global.*",
         f"{bert.LAYER}.attention.k_global.*": f"{source}.key_global.*",
         f"{bert.LAYER}.attention.v_global.*": f"{source}.value_global.*",
     }
-    return replace(found, rules=found.rules | apart, naming=NAMING)
+    return replace(result, rules=result.rules | apart, naming=NAMING)

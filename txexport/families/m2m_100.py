@@ -49,11 +49,11 @@ def _check_start(config: Config, padding: int) -> None:
 
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's, with computed positions."""
-    found = bart.table(spec)
+    result = bart.table(spec)
     padding = spec.decoder.embedding.position.offset - 1  # whose positions begin after padding's
     sinusoids = partial(stretched, padding=padding)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.weights", computed=sinusoids)
         for side in bart.SIDES
     }
-    return Table(found.rules | rules, NAMING, found.drop)
+    return Table(result.rules | rules, NAMING, result.drop)

@@ -36,7 +36,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
 
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's; a checkpoint may keep the sinusoids or leave them to be computed."""
-    found = bart.table(spec)
+    result = bart.table(spec)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.*", computed=halves)
         for side in bart.SIDES
@@ -44,4 +44,4 @@ def table(spec: EncoderDecoderSpec) -> Table:
     if spec.head.tied and not spec.shared_embedding:
         words = "decoder.embed_tokens.weight"
         rules["decoder.embedding.word.weight"] = Take(words, also=("lm_head.weight",))
-    return Table(found.rules | rules, NAMING, found.drop)
+    return Table(result.rules | rules, NAMING, result.drop)

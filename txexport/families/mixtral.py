@@ -28,10 +28,10 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with experts."""
-    found, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
+    result, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward", "layers.{i}.block_sparse_moe"
     rules: Rules = {f"{layer}.router.*": f"{source}.gate.*"}
     for number in range(mixed.num_experts if isinstance(mixed, ExpertsSpec) else 0):
         for ours, theirs in (("gate", "w1"), ("down", "w2"), ("up", "w3")):
             rules[f"{layer}.experts.{number}.{ours}.*"] = f"{source}.experts.{number}.{theirs}.*"
-    return Table(found.rules | rules, NAMING, found.drop)
+    return Table(result.rules | rules, NAMING, result.drop)

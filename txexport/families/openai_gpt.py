@@ -53,9 +53,9 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter: as GPT-2's, but for the embeddings."""
-    stack, found = _causal.stack_name(spec), gpt2.table(spec)
+    stack, result = _causal.stack_name(spec), gpt2.table(spec)
     rules: Rules = {
         f"{stack}.embedding.word.weight": Take("tokens_embed.weight", also=_causal.copies(spec)),
         f"{stack}.embedding.position.*": "positions_embed.*",
     }
-    return Table(found.rules | rules, NAMING, drop=(*found.drop, "position_ids"))
+    return Table(result.rules | rules, NAMING, drop=(*result.drop, "position_ids"))

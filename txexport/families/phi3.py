@@ -24,7 +24,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
-    attention, found = spec.stack.blocks[0].dense, llama.table(spec)
+    attention, result = spec.stack.blocks[0].dense, llama.table(spec)
     layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"
     heads, keys = attention.num_heads, attention.num_kv_heads
     parts = heads + 2 * keys
@@ -35,4 +35,4 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.feed_forward.gate.*": Take("layers.{i}.mlp.gate_up_proj.*", part=0, parts=2),
         f"{layer}.feed_forward.up.*": Take("layers.{i}.mlp.gate_up_proj.*", part=1, parts=2),
     }
-    return Table(found.rules | rules, NAMING, found.drop)
+    return Table(result.rules | rules, NAMING, result.drop)

@@ -33,19 +33,19 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
     config = config.replaced(scale_embedding=False)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
     positions = dict.fromkeys(bart.SIDES, position)
-    found = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
+    result = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
     sound = LogMelSpec(
         config.integer("d_model"),
         config.integer("num_mel_bins", 80),
         config.integer("max_source_positions", 1500),
         Activation.GELU,  # whatever activation_function says
     )
-    encoder, tied = found.encoder, config.flag("tie_word_embeddings", True)
+    encoder, tied = result.encoder, config.flag("tie_word_embeddings", True)
     return EncoderDecoderSpec(
         encoder=SignalStackSpec(
             *(sound, _unmasked(encoder.blocks), encoder.num_layers), final_norm=encoder.final_norm
         ),
-        decoder=replace(found.decoder, blocks=_unmasked(found.decoder.blocks)),
+        decoder=replace(result.decoder, blocks=_unmasked(result.decoder.blocks)),
         head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied),
     )
 
@@ -62,7 +62,7 @@ def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
 
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's; keys have no bias."""
-    found = bart.table(spec)
+    result = bart.table(spec)
     rules: Rules = {
         "encoder.embedding.first.*": "encoder.conv1.*",
         "encoder.embedding.second.*": "encoder.conv2.*",
@@ -75,7 +75,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
     for side in bart.SIDES:
         key = f"{side}.layers.{{i}}.self_attn.k_proj.bias"
         rules[f"{side}.layers.{{i}}.attention.k.bias"] = Take(key, computed=zeros)
-    return Table(rules | found.rules | rules, NAMING, found.drop)
+    return Table(rules | result.rules | rules, NAMING, result.drop)
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:

@@ -116,9 +116,9 @@ def _relative_positions(spec: TextStackSpec) -> str:
 
 
 def _windows(spec: StackSpec) -> list[str]:
-    found = Counter(block.attention.window for block in spec.layers)
+    result = Counter(block.attention.window for block in spec.layers)
     return [
         f"window of {window:,} in {count} of {spec.num_layers} layers"
-        for window, count in found.items()
+        for window, count in result.items()
         if window is not None
     ]

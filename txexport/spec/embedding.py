@@ -110,11 +110,11 @@ class RelativeSpec:
         """The bucket of each distance from 0 to max_distance; those beyond have the last one's."""
         exact = self.directed // 2
         grown = self.directed - exact
-        found = list(range(exact))
+        result = list(range(exact))
         for distance in range(exact, self.max_distance + 1):
             step = math.log(distance / exact) / math.log(self.max_distance / exact) * grown
-            found.append(min(exact + int(step + 1e-6), self.directed - 1))
-        return found
+            result.append(min(exact + int(step + 1e-6), self.directed - 1))
+        return result
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,10 @@ def check_weights(
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
     """Raise AssertionError unless the file begins as it should, and is as long."""
     if header != expected.header:
-        found = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
-        wrong = [name for name in expected.offsets | found if expected.offsets.get(name) != found.get(name)]
-        said = f": {wrong[0]} does not lie where it should" if wrong else ""
-        raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{said}")
+        result = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
+        wrong = [name for name in expected.offsets | result if expected.offsets.get(name) != result.get(name)]
+        message = f": {wrong[0]} does not lie where it should" if wrong else ""
+        raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{message}")
     size = (folder / WEIGHTS).stat().st_size
     if size != expected.size:
         raise AssertionError(f"{WEIGHTS} is {size:,} bytes, expected {expected.size:,}")
@@ -82,10 +82,10 @@ def _pairs(
     """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
     file.seek(offset)
     for rows in expected.rows(name):
-        found = np.fromfile(file, "<f4", rows.size)
-        if found.tobytes() != rows.tobytes():
+        result = np.fromfile(file, "<f4", rows.size)
+        if result.tobytes() != rows.tobytes():
             unlike.append(name)
-        yield found.reshape(rows.shape) if found.size == rows.size else found, rows
+        yield result.reshape(rows.shape) if result.size == rows.size else result, rows
 
 
 def _pointers(path: Path, resolved: Resolved) -> Iterator[onnx.TensorProto]:
@@ -111,8 +111,8 @@ def check_manifest(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
 ) -> list[TensorCheck]:
     """Raise AssertionError where txexport.json, the graphs, the copied files and the checkpoint disagree."""
-    for said in _contradictions(folder, manifest, checkpoint, resolved):
-        raise AssertionError(said)
+    for message in _contradictions(folder, manifest, checkpoint, resolved):
+        raise AssertionError(message)
     return [TensorCheck(MANIFEST, 1, 0.0, 0.0)]
 
 
@@ -145,12 +145,12 @@ def _contradictions(
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Files of the folder that are not the bundle's, and the other way round."""
-    found = bundle.present(folder)
-    for name in found:
+    result = bundle.present(folder)
+    for name in result:
         if name not in manifest.files:
             yield f"{name} is in the folder, and no export wrote it"
     for name in manifest.files:
-        if name not in found:
+        if name not in result:
             yield f"{name} is missing"
 
 

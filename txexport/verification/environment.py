@@ -11,13 +11,13 @@ CPUINFO = Path("/proc/cpuinfo")
 
 def versions() -> dict[str, str]:
     """The versions of those libraries that are installed."""
-    found = {}
+    result = {}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return result
 
 
 def environment() -> dict[str, str]:

@@ -42,14 +42,14 @@ def check_graphs(
     kind = Cache(manifest.cache or Cache.STATIC)
     written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
     files = {role: roles.file(role) for role in written}
-    said = {role: graph.file for role, graph in manifest.graphs.items()}
-    if said != files:
-        raise AssertionError(f"txexport.json: graphs are {said}, expected {files}")
+    message = {role: graph.file for role, graph in manifest.graphs.items()}
+    if message != files:
+        raise AssertionError(f"txexport.json: graphs are {message}, expected {files}")
     differences, checks = {}, []
     for role, file in files.items():
         expected = ir.to_proto(written[role])
-        found = (folder / file).read_bytes()
-        difference, how = _compared(found, expected, manifest)
+        result = (folder / file).read_bytes()
+        difference, how = _compared(result, expected, manifest)
         if difference is not None:
             differences[file] = difference
         elif sha256(folder / file) != manifest.graphs[role].sha256:
@@ -78,14 +78,16 @@ def _compared(found: bytes, expected: onnx.ModelProto, manifest: Manifest) -> tu
 def _tell(differences: dict[str, str], manifest: Manifest, allow_edited: bool) -> None:
     """Raise what there is to say of graphs that are not the exported ones."""
     [(file, first), *more] = differences.items()
-    said = f"{file} is not the exported graph: first difference {first}"
+    message = f"{file} is not the exported graph: first difference {first}"
     if more:
-        said = f"{' and '.join(differences)} are not the exported graphs: first difference of {file} {first}"
+        message = (
+            f"{' and '.join(differences)} are not the exported graphs: first difference of {file} {first}"
+        )
     if allow_edited:
-        raise SkipError(said)
+        raise SkipError(message)
     if others := _others(manifest):
-        said += f"; the bundle was made by {', '.join(others)}: export again, or give --allow-edited"
-    raise AssertionError(said)
+        message += f"; the bundle was made by {', '.join(others)}: export again, or give --allow-edited"
+    raise AssertionError(message)
 
 
 def _others(manifest: Manifest) -> list[str]:

@@ -68,5 +68,5 @@ def _check(outcome: Outcome, relative: float, rounding: float | None) -> TensorC
     allowed = bound(relative, rounding, _scalar(outcome))
     check = compare(outcome.output, outcome.pairs, allowed)
     says = outcome.says or partial(behaviour, outcome.output)
-    said = says(outcome.pairs, allowed)
-    return replace(check, rounding=rounding, behaviour=said)
+    message = says(outcome.pairs, allowed)
+    return replace(check, rounding=rounding, behaviour=message)

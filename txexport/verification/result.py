@@ -95,9 +95,9 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
-        said = self.worst.behaviour
-        if said is not None and not said.ok and self.worst.error <= self.worst.tolerance:
-            return f"{self.worst.output}: {said.summary}"
+        message = self.worst.behaviour
+        if message is not None and not message.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {message.summary}"
         return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
@@ -148,10 +148,10 @@ class Report:
 
     def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
         """The cases by name and reference, and then by runtime: a row each, and a column a runtime."""
-        found: dict[tuple[str, str], dict[str | None, CaseReport]] = {}
+        result: dict[tuple[str, str], dict[str | None, CaseReport]] = {}
         for case in self.cases:
-            found.setdefault((case.name, case.reference), {})[case.runtime] = case
-        return found
+            result.setdefault((case.name, case.reference), {})[case.runtime] = case
+        return result
 
     @property
     def failed(self) -> list[CaseReport]:
@@ -183,8 +183,8 @@ class Report:
     @property
     def edited(self) -> str | None:
         """Which graphs are not the exported ones, where that was allowed."""
-        said = (case.skipped for case in self.cases if case.name == IDENTITY)
-        return next((why.partition(": ")[0] for why in said if why is not None), None)
+        message = (case.skipped for case in self.cases if case.name == IDENTITY)
+        return next((why.partition(": ")[0] for why in message if why is not None), None)
 
     @property
     def facts(self) -> str:
@@ -192,8 +192,8 @@ class Report:
         about = f"{self.model_type}, {self.task}"
         if self.failed:
             first = self.failed[0]
-            said = f"{first.name} ({self.against(first)}): {first.summary}"
-            facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {said}"
+            message = f"{first.name} ({self.against(first)}): {first.summary}"
+            facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         checks = [check for case in self.cases for check in case.checks]
@@ -206,8 +206,8 @@ class Report:
     def _asides(self) -> list[str]:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
-        said = [self.reached] if self.reach else []
-        return [*said, "yet components are beyond their budget alone"] if beyond else said
+        message = [self.reached] if self.reach else []
+        return [*message, "yet components are beyond their budget alone"] if beyond else message
 
     @property
     def reached(self) -> str:
@@ -238,12 +238,12 @@ class Report:
 
     def behaviours(self) -> dict[str, Behaviour]:
         """What the outputs say, by their names, all cases and references together."""
-        found: dict[str, Behaviour] = {}
+        result: dict[str, Behaviour] = {}
         for check in (check for case in self.cases for check in case.checks):
             if check.behaviour is not None:
-                before = found.get(check.output)
-                found[check.output] = check.behaviour if before is None else before.merged(check.behaviour)
-        return found
+                before = result.get(check.output)
+                result[check.output] = check.behaviour if before is None else before.merged(check.behaviour)
+        return result
 
     def repeat(self, case: CaseReport) -> str:
         """The command that runs one case again."""
@@ -310,7 +310,7 @@ class Report:
 def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
     """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
     elements, worst = 0, 0.0
-    for found, expected in pairs:
+    for result, expected in pairs:
         elements += expected.size
-        worst = max(worst, largest_error(found, expected))
+        worst = max(worst, largest_error(result, expected))
     return TensorCheck(output, elements, worst, bound)

@@ -168,11 +168,11 @@ def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
             limits |= {"tokens": spec.decoder.limit, "source tokens": spec.encoder.limit}
         case _:
             assert_never(spec)
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for case in planned:
         for name, number in _sizes(case.case).items():
-            found[name] = max(number, found.get(name, 0))
-    return {name: (number, limits.get(name)) for name, number in found.items()}
+            result[name] = max(number, result.get(name, 0))
+    return {name: (number, limits.get(name)) for name, number in result.items()}
 
 
 def _sizes(case: Any) -> dict[str, int]:

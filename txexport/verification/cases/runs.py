@@ -61,15 +61,15 @@ class Outcome:
 def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """Every output of an encoder-only graph over a padded batch."""
     graph, inputs = runner.manifest.graphs[roles.MODEL], _inputs(runner, case)
-    found = runner.run(**inputs)
-    _check_declared(runner, found)
+    result = runner.run(**inputs)
+    _check_declared(runner, result)
     by_token = {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
         """One row's numbers, without those of padding where an output has a number of its own a token."""
         return {name: array[row][mask] if name in by_token else array[row] for name, array in outputs.items()}
 
-    pairs: dict[str, Pairs] = {name: [] for name in found}
+    pairs: dict[str, Pairs] = {name: [] for name in result}
     whole = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         if whole is None:
@@ -77,8 +77,8 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
             expected = {name: array[0] for name, array in alone.items()}
         else:
             expected = real(whole, row, mask)
-        _check_owed(found, expected)
-        for name, array in real(found, row, mask).items():
+        _check_owed(result, expected)
+        for name, array in real(result, row, mask).items():
             pairs[name].append((array, expected[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
 
@@ -86,40 +86,40 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
 def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
     """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
     inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(runner, case).items()}
-    found = runner.run(**inputs)[LOGITS]  # (2, B)
+    result = runner.run(**inputs)[LOGITS]  # (2, B)
     if not case.alone:
-        return [Outcome(LOGITS, [(found, reference.encode(inputs)[LOGITS])])]
-    expected = np.zeros(found.shape)
-    for item, choice in np.ndindex(found.shape):
+        return [Outcome(LOGITS, [(result, reference.encode(inputs)[LOGITS])])]
+    expected = np.zeros(result.shape)
+    for item, choice in np.ndindex(result.shape):
         mask = inputs[ATTENTION_MASK][item, choice].astype(bool)
         alone = {name: array[item, choice, mask][None, None] for name, array in inputs.items()}
         expected[item, choice] = reference.encode(alone)[LOGITS].item()
-    return [Outcome(LOGITS, [(found, expected)])]
+    return [Outcome(LOGITS, [(result, expected)])]
 
 
 def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> list[Outcome]:
     """Every output of an encoder of images or sounds."""
     name = runner.manifest.graphs[roles.MODEL].inputs[0].name
-    found, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
-    _check_owed(found, expected)
-    _check_declared(runner, found)
-    return [Outcome(name, [(array, expected[name])]) for name, array in found.items()]
+    result, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
+    _check_owed(result, expected)
+    _check_declared(runner, result)
+    return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
-    found = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **{PIXEL_VALUES: case.pixel_values})
-    found |= runner.run(roles.SIMILARITY, **found)
+    result = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **{PIXEL_VALUES: case.pixel_values})
+    result |= runner.run(roles.SIMILARITY, **result)
     pairs: dict[str, Pairs] = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
         expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
         own = {
-            TEXT_EMBEDS: found[TEXT_EMBEDS][row : row + 1],
-            IMAGE_EMBEDS: found[IMAGE_EMBEDS],
-            LOGITS_PER_TEXT: found[LOGITS_PER_TEXT][row : row + 1],
-            LOGITS_PER_IMAGE: found[LOGITS_PER_IMAGE][:, row : row + 1].T,  # one vector, of all images
+            TEXT_EMBEDS: result[TEXT_EMBEDS][row : row + 1],
+            IMAGE_EMBEDS: result[IMAGE_EMBEDS],
+            LOGITS_PER_TEXT: result[LOGITS_PER_TEXT][row : row + 1],
+            LOGITS_PER_IMAGE: result[LOGITS_PER_IMAGE][:, row : row + 1].T,  # one vector, of all images
         }
         expected[LOGITS_PER_IMAGE] = expected[LOGITS_PER_IMAGE].T
         for name, array in own.items():
@@ -169,8 +169,8 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
     for counts in case.steps:
         taken = [len(parts) for parts in logits]
         new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
-        for parts, found in zip(logits, steps.run(new), strict=True):
-            parts.extend(found)
+        for parts, result in zip(logits, steps.run(new), strict=True):
+            parts.extend(result)
     _check_owed([*pairs, *steps.present, LOGITS], expected[0])
     for row, truth in enumerate(expected):
         pairs.setdefault(LOGITS, []).append((np.stack(logits[row]), truth[LOGITS]))
@@ -186,18 +186,18 @@ def _run_source(
     port, rest = runner.manifest.graphs[roles.ENCODER].inputs[0].name, {}
     if port == INPUT_IDS:
         ids, mask = pad([list(source) for source in sources], 0)
-        found = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
+        result = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
         rest = {ENCODER_ATTENTION_MASK: mask}
     else:
-        found = runner.run(roles.ENCODER, **{port: np.stack(sources)})
-    for name, array in found.items():
+        result = runner.run(roles.ENCODER, **{port: np.stack(sources)})
+    for name, array in result.items():
         per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
         for row, source in enumerate(sources):
             truth = expected[row][name]
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
             length = len(source) if rest else len(truth)
             pairs.setdefault(name, []).append((per_row[row, :length], truth))
-    cross = {cache_names.to_past(name): array for name, array in found.items() if name != LAST_HIDDEN_STATE}
+    cross = {cache_names.to_past(name): array for name, array in result.items() if name != LAST_HIDDEN_STATE}
     return {**rest, **cross}
 
 
@@ -225,9 +225,9 @@ class Steps:
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """One run; keeps the caches, returns the logits."""
-        found = self.runner.run(self.role, **feeds, **self.cross, **self.past)
-        self.past = {name: found[cache_names.to_present(name)] for name in self.past}
-        return found[LOGITS]
+        result = self.runner.run(self.role, **feeds, **self.cross, **self.past)
+        self.past = {name: result[cache_names.to_present(name)] for name in self.past}
+        return result[LOGITS]
 
 
 class StaticSteps(Steps):
@@ -327,8 +327,8 @@ def plain_config(runner: GraphRunner, **options: Any) -> GenerationConfig:
 
 def _choices(pairs: Pairs, bound: float) -> Behaviour:
     """Rows of (reached, best) scores: how many choices are the best, or as good within the bound."""
-    said = Behaviour()
+    message = Behaviour()
     for reached, best in pairs:
         equal, near = reached == best, best - reached <= bound * bounds.size(best)
-        said = said.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
-    return said
+        message = message.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
+    return message

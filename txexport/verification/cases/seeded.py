@@ -236,7 +236,7 @@ def signal_cases(embedding: PatchSpec | LogMelSpec, seed: int = 0) -> list[Signa
     """
     random, shape = np.random.default_rng(seed), embedding.shape
     signals = random.standard_normal((3, *shape), np.float32)
-    found = [
+    result = [
         SignalCase("one", signals[:1]),
         SignalCase("three", signals),
         SignalCase("one of zeros", np.zeros((1, *shape), np.float32)),
@@ -247,9 +247,9 @@ def signal_cases(embedding: PatchSpec | LogMelSpec, seed: int = 0) -> list[Signa
             ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),
             ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
         ):
-            found.append(SignalCase(name, random.standard_normal(size, np.float32)))
-    found.append(SignalCase("nine", random.standard_normal((len(MANY), *shape), np.float32)))
-    return found
+            result.append(SignalCase(name, random.standard_normal(size, np.float32)))
+    result.append(SignalCase("nine", random.standard_normal((len(MANY), *shape), np.float32)))
+    return result
 
 
 def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> list[DualEncoderCase]:
@@ -257,7 +257,7 @@ def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> li
     random = np.random.default_rng(seed)
     words = spec.text.embedding.vocab_size
     mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
-    found = []
+    result = []
     for name, lengths, images in [
         ("one text of one token, one image", [1], 1),
         ("three ragged texts, two images", [5, 11, 2], 2),
@@ -271,5 +271,5 @@ def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> li
         ids[~mask] = mark
         ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
         pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
-        found.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels))
-    return found
+        result.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels))
+    return result

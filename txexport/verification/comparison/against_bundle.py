@@ -50,19 +50,19 @@ def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: Cas
     pair = _Pair(loaded, reference, options)
     names = [] if isinstance(options.cases, str) else list(options.cases)
     planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static")
-    found = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
+    result = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
     chosen: list[plan.Planned] = []
     if names != [NAMES]:
         selected = plan.select(planned, [name for name in names if name != NAMES] or options.cases)
         chosen = [case for case in planned if case.name in selected]
-        found += pair.cases(chosen, progress)
+        result += pair.cases(chosen, progress)
     return Report(
         bundle=str(out),
         model_type=loaded.manifest.model_type,
         task=loaded.manifest.task,
         runtime=f"onnxruntime {loaded.device}",
         versions=environment.versions(),
-        cases=found,
+        cases=result,
         environment=environment.environment(),
         bundle_sha256=files_sha256(out),
         selection=options.cases if isinstance(options.cases, str) else names,
@@ -83,9 +83,9 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
     if loaded.manifest.cache is not None and not loaded.has_encoder:
         return  # what a decoder is given follows from its cache
     ours = input_names(loaded.manifest)
-    said = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")
-    if said:
-        raise InputError(f"the inputs do not match: {said}")
+    message = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")
+    if message:
+        raise InputError(f"the inputs do not match: {message}")
 
 
 class _Pair:
@@ -142,8 +142,8 @@ class _Pair:
 
     def narrowed(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
         """Of what the bundle's graph gives, the outputs that are wanted."""
-        found = self.loaded.run(graph, **inputs)
-        return {name: array for name, array in found.items() if name in self.common}
+        result = self.loaded.run(graph, **inputs)
+        return {name: array for name, array in result.items() if name in self.common}
 
 
 class _Narrow:
@@ -154,10 +154,10 @@ class _Narrow:
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        found = self.pair.reference.encode(inputs)
-        return {name: array for name, array in found.items() if name in self.pair.common}
+        result = self.pair.reference.encode(inputs)
+        return {name: array for name, array in result.items() if name in self.pair.common}
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        found = self.pair.reference.decode(tokens, source)
-        return {name: array for name, array in found.items() if name in self.pair.ours}
+        result = self.pair.reference.decode(tokens, source)
+        return {name: array for name, array in result.items() if name in self.pair.ours}

@@ -131,19 +131,19 @@ def _of_folders(a: Path, b: Path, options: CompareOptions, reach: Reach) -> dict
     ours, theirs = ({file.name for file in folder.glob(f"*{roles.SUFFIX}")} for folder in (a, b))
     if not ours & theirs:
         raise InputError(f"{a} and {b} have no .onnx file of the same name")
-    found: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}
+    result: dict[str, Run] = {"files": partial(_files, a, b, ours, theirs)}
     for name in sorted(ours & theirs):
         sides = [Graph(folder / name, options.device) for folder in (a, b)]
         runs = _of_sides(sides[0], sides[1], options, reach)
-        found |= {f"{name}: {case}": run for case, run in runs.items()}
-    return found
+        result |= {f"{name}: {case}": run for case, run in runs.items()}
+    return result
 
 
 def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorCheck]:
     """Raise AssertionError for a file that only one folder has."""
-    said = one_sided(str(a), ours, str(b), theirs)
-    if said:
-        raise AssertionError(said)
+    message = one_sided(str(a), ours, str(b), theirs)
+    if message:
+        raise AssertionError(message)
     return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(ours)]
 
 

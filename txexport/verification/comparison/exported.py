@@ -85,7 +85,7 @@ class Exported:
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        given, found = self._read(source) if source is not None else ({}, {})
+        given, result = self._read(source) if source is not None else ({}, {})
         most = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
         first = self.model.run(self._feeds(self.model, tokens[:most], 0, {}) | given)
         own = {name: first[name] for name in first if cache_names.is_present(name)}
@@ -96,7 +96,7 @@ class Exported:
             own |= {name: last[name] for name in last if name in own and not cache_names.is_cross(name)}
         else:
             logits = first[LOGITS]
-        return found | {name: array[0] for name, array in own.items()} | {LOGITS: logits[0]}
+        return result | {name: array[0] for name, array in own.items()} | {LOGITS: logits[0]}
 
     def _read(self, source: Source) -> tuple[Arrays, Arrays]:
         """What the encoder leaves for the decoder, and its outputs without batch axis."""
@@ -168,14 +168,14 @@ class Bundled:
         if roles.TEXT not in self.runner.manifest.graphs:
             return self.runner.run(**inputs)
         texts = {name: array for name, array in inputs.items() if name != PIXEL_VALUES}
-        found = self.runner.run(roles.TEXT, **texts)
-        found |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
-        return found | self.runner.run(roles.SIMILARITY, **found)
+        result = self.runner.run(roles.TEXT, **texts)
+        result |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
+        return result | self.runner.run(roles.SIMILARITY, **result)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
-        found: Arrays = {}
+        result: Arrays = {}
         if source is not None:
             port = self.runner.manifest.graphs[roles.ENCODER].inputs[0].name
             feeds = {port: np.asarray(source)[None]}
@@ -184,7 +184,7 @@ class Bundled:
                 cross[ENCODER_ATTENTION_MASK] = feeds[ATTENTION_MASK]
             encoded = self.runner.run(roles.ENCODER, **feeds)
             cross |= {cache_names.to_past(n): a for n, a in encoded.items() if cache_names.is_present(n)}
-            found = {name: array[0] for name, array in encoded.items()}
+            result = {name: array[0] for name, array in encoded.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
         sources = None if source is None else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
@@ -193,7 +193,7 @@ class Bundled:
         parts = [steps.run([tokens[: counts[0]]])[0]]
         parts += [steps.run([tokens[-1:]])[0]] if len(counts) > 1 else []
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
-        return found | present | {LOGITS: np.concatenate(parts)}
+        return result | present | {LOGITS: np.concatenate(parts)}
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:

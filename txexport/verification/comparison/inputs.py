@@ -159,8 +159,8 @@ class _Maker:
         sizes = self.sizes
         if "+" in dim:
             parts = [part.strip() for part in dim.split("+")]
-            found = [int(part) if part.isdigit() else self._guess(port, axis, part) for part in parts]
-            return None if None in found else sum(size for size in found if size is not None)
+            result = [int(part) if part.isdigit() else self._guess(port, axis, part) for part in parts]
+            return None if None in result else sum(size for size in result if size is not None)
         for word, size in (
             ("batch", sizes.rows),
             ("total", sizes.past + sizes.new),
@@ -185,11 +185,11 @@ class _Maker:
     def arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
         """An array an input."""
         masks = {name: self._mask(name, shape) for name, shape in shapes.items() if name.endswith(MASK)}
-        found = {}
+        result = {}
         for name, shape in shapes.items():
             array = masks[name] if name in masks else self._array(self.ports[name], shape, masks.get(MASK))
-            found[name] = array.astype(dtype_of(self.ports[name]))
-        return found
+            result[name] = array.astype(dtype_of(self.ports[name]))
+        return result
 
     def _mask(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """1 for a token, 0 for padding: on either side of new tokens, or on the left of past ones."""

@@ -139,8 +139,8 @@ class Module:
         past = {name: tensors.pop(name) for name in list(tensors) if cache_names.is_past(name)}
         cache = {PAST: _cache(past)} if past else {}
         with torch.inference_mode():
-            found = self.module(**tensors, **cache)
-        named = dict(_flatten(found, ""))
+            result = self.module(**tensors, **cache)
+        named = dict(_flatten(result, ""))
         return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
 
 
@@ -213,8 +213,8 @@ class Renamed:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """See Side."""
-        found = self.side.run({self.own.get(name, name): array for name, array in feeds.items()})
-        return {self.names.get(name, name): array for name, array in found.items()}
+        result = self.side.run({self.own.get(name, name): array for name, array in feeds.items()})
+        return {self.names.get(name, name): array for name, array in result.items()}
 
 
 def one_sided(a: str, ours: Iterable[str], b: str, theirs: Iterable[str], verb: str = "has") -> str:

@@ -38,12 +38,12 @@ def merged(a: Side, b: Side) -> dict[str, Port]:
     alone = one_sided(a.name, ours, b.name, theirs, "takes")
     if alone:
         raise InputError(f"the inputs do not match: {alone}; --match A_NAME=B_NAME matches two")
-    found = {}
+    result = {}
     for name in [*a.inputs, *(name for name in b.inputs if name not in a.inputs)]:
         ports = [port for port in (a.inputs.get(name), b.inputs.get(name)) if port is not None]
         assert ports, "a graph declares all that it takes"
-        found[name] = ports[0] if len(ports) == 1 else _joined(a.name, b.name, *ports)
-    return found
+        result[name] = ports[0] if len(ports) == 1 else _joined(a.name, b.name, *ports)
+    return result
 
 
 def _joined(a: str, b: str, one: Port, other: Port) -> Port:
@@ -66,7 +66,7 @@ def feeds(
     ports = merged(a, b)
     if not files:
         return make(ports, choices, _limits([a, b]))
-    found = []
+    result = []
     for place, file in enumerate(files, 1):
         if isinstance(file, Mapping):
             feed = Feed(f"inputs {place}", {name: _numbers(name, array) for name, array in file.items()})
@@ -75,32 +75,32 @@ def feeds(
         missing, unknown = ports.keys() - feed.inputs.keys(), feed.inputs.keys() - ports.keys()
         unknown = {name for name in unknown if not (a.takes(name) and b.takes(name))}
         if missing or unknown:
-            said = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
-            said += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
-            raise InputError(f"{feed.name} {' and '.join(said)}")
-        found.append(feed)
-    return found
+            message = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
+            message += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
+            raise InputError(f"{feed.name} {' and '.join(message)}")
+        result.append(feed)
+    return result
 
 
 def _numbers(name: str, array: object) -> np.ndarray:
     try:
-        found = np.asarray(array)
+        result = np.asarray(array)
     except (TypeError, ValueError, OverflowError):  # rows of several lengths
-        found = np.asarray(None)
-    if found.dtype.kind not in KINDS:
-        raise InputError(f"input '{name}' is {found.dtype}, expected an array of numbers")
-    return found
+        result = np.asarray(None)
+    if result.dtype.kind not in KINDS:
+        raise InputError(f"input '{name}' is {result.dtype}, expected an array of numbers")
+    return result
 
 
 def _limits(sides: Sequence[Side]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for side in sides:
         names = side.names if isinstance(side, Renamed) else {}
         graph = side.side if isinstance(side, Renamed) else side
         for own, rows in index_limits(graph.path).items() if isinstance(graph, Graph) else ():
             name = names.get(own, own)
-            found[name] = min(rows, found.get(name, rows))
-    return found
+            result[name] = min(rows, result.get(name, rows))
+    return result
 
 
 class Pair:
@@ -126,10 +126,10 @@ class Pair:
         while feed.shorter is not None and not any(_takes(side, feed) for side in (self.a, self.b)):
             feed = feed.shorter()
         ours, theirs = self._run(feed)
-        found = [(name, ours[name], theirs[name]) for name in self._common(ours, theirs)]
+        result = [(name, ours[name], theirs[name]) for name in self._common(ours, theirs)]
         return [
             self._check(name, array, expected, feed)
-            for name, array, expected in found
+            for name, array, expected in result
             if array.size or array.shape != expected.shape
         ]
 
@@ -139,9 +139,9 @@ class Pair:
 
     def _common(self, ours: Arrays, theirs: Arrays) -> list[str]:
         for name in self.wanted:
-            for side, found in ((self.a, ours), (self.b, theirs)):
-                if name not in found:
-                    raise AssertionError(f"{side.name} has no output {name}; it has {', '.join(found)}")
+            for side, result in ((self.a, ours), (self.b, theirs)):
+                if name not in result:
+                    raise AssertionError(f"{side.name} has no output {name}; it has {', '.join(result)}")
         return [name for name in self.wanted or ours if name in theirs]
 
     def _run(self, feed: Feed) -> tuple[Arrays, Arrays]:

@@ -202,5 +202,5 @@ def unmatched(modules: Iterable[str], matched: set[str]) -> list[str]:
         if name.split(".")[-1].isdigit()
         and ".layers." in name
         and name.count(".") == 2
-        and not any(found == name or found.startswith(f"{name}.") for found in matched)
+        and not any(result == name or result.startswith(f"{name}.") for result in matched)
     ]

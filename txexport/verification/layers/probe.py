@@ -49,8 +49,8 @@ class Probe:
     def report(self) -> LayerReport:
         """What was found, graph by graph."""
         order = {role: place for place, role in enumerate(self.manifest.graphs)}
-        found = sorted(merge(self.found), key=lambda check: order[check.graph])
-        return LayerReport(found, "; ".join(self.refused) or None)
+        result = sorted(merge(self.found), key=lambda check: order[check.graph])
+        return LayerReport(result, "; ".join(self.refused) or None)
 
     def _run(
         self,
@@ -84,19 +84,19 @@ class Probe:
             if point.kind == "output" and (truth := expected(traced, point)) is not None
         }
         alone = graph.run(feeds, traced, cut=True)
-        found = []
+        result = []
         points = graph.alone.points
         errors = [_error(point, alone, traced, self.bound) for point in points]
         blamed = _makers(points, errors, self.bound)
         for point, check, maker in zip(points, errors, blamed, strict=True):
             component, kind, value = maker or (point.component, point.kind, point.name)
             drift = drifts.get(_key(point)) if point.kind == "output" else None
-            found.append(
+            result.append(
                 ComponentCheck(
                     role, component, kind, value, check.elements, check.error, drift, self.bound, case
                 )
             )
-        return merge(found)
+        return merge(result)
 
 
 def _key(point: Point) -> Place | str:
@@ -119,12 +119,14 @@ def _makers(
     A value that is wrong wherever it arrives was made wrong; if it is right somewhere, a wrong one was taken.
     """
     right = {p.source for p, check in zip(points, checks, strict=True) if check.error <= bound}
-    found: list[tuple[str, str, str] | None] = []
+    result: list[tuple[str, str, str] | None] = []
     for point, check in zip(points, checks, strict=True):
         taken = check.error > bound and point.source in right
         if point.kind != "input" or point.maker is None or taken:
-            found.append(None)
+            result.append(None)
             continue
         component, name = point.maker
-        found.append((component, "inside" if point.component.startswith(f"{component}.") else "output", name))
-    return found
+        result.append(
+            (component, "inside" if point.component.startswith(f"{component}.") else "output", name)
+        )
+    return result

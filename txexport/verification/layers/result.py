@@ -56,12 +56,12 @@ class ComponentCheck:
 
     @property
     def _place(self) -> tuple[str | None, int | None, str]:
-        found = re.fullmatch(r"(\w+)\.layers\.(\d+)(?:\.(.+))?", self.component)
-        if found is not None:
-            return found[1], int(found[2]), found[3] or "block"
-        found = re.fullmatch(r"cross\.(\d+)(\..+)?", self.component)
-        if found is not None:  # what an encoder's graph computes for a layer of the decoder
-            return "decoder", int(found[1]), self.component.replace(found[1], "key_value", 1)
+        result = re.fullmatch(r"(\w+)\.layers\.(\d+)(?:\.(.+))?", self.component)
+        if result is not None:
+            return result[1], int(result[2]), result[3] or "block"
+        result = re.fullmatch(r"cross\.(\d+)(\..+)?", self.component)
+        if result is not None:  # what an encoder's graph computes for a layer of the decoder
+            return "decoder", int(result[1]), self.component.replace(result[1], "key_value", 1)
         return None, None, self.component
 
     @property
@@ -147,15 +147,15 @@ class LayerReport:
 
     def rows(self) -> dict[str, list[ComponentCheck]]:
         """Checks by a label for their layer, or for their component where it is of no layer."""
-        found: dict[str, list[ComponentCheck]] = {}
+        result: dict[str, list[ComponentCheck]] = {}
         for check in self.checks:
             names = check.component.split(".")
             label = ".".join(names[: 2 if names[0] in STACKS else 1])
             if check.layer is not None:
                 crossed = ", cross keys and values" if names[0] == "cross" else ""
                 label = f"{check.stack} {check.layer}{crossed}"
-            found.setdefault(label, []).append(check)
-        return found
+            result.setdefault(label, []).append(check)
+        return result
 
     def to_dict(self) -> dict:
         """Plain JSON values, as schema.json describes."""
@@ -187,11 +187,11 @@ def digits(error: float) -> str:
 
 def merge(checks: Iterable[ComponentCheck]) -> list[ComponentCheck]:
     """One check a value, in the order in which they first came."""
-    found: dict[tuple, ComponentCheck] = {}
+    result: dict[tuple, ComponentCheck] = {}
     for check in checks:
         key = (check.graph, check.component, check.kind, check.value)
-        found[key] = found[key].merged(check) if key in found else check
-    return list(found.values())
+        result[key] = result[key].merged(check) if key in result else check
+    return list(result.values())
 
 
 def _finite(error: float | None) -> float | None:

@@ -79,8 +79,8 @@ class Twin:
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         assert isinstance(self.model, Model)
-        found = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
-        return {name: value[0].numpy() for name, value in found.items()}
+        result = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
+        return {name: value[0].numpy() for name, value in result.items()}
 
 
 class Double(Twin):
@@ -108,10 +108,10 @@ def in_double(module: nn.Module) -> Iterator[None]:
 
 def tensors(arrays: Arrays) -> dict[str, Tensor]:
     """Arrays as tensors; floating-point ones of the type that is computed in."""
-    found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    result = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return {
         name: value.to(torch.get_default_dtype()) if value.is_floating_point() else value
-        for name, value in found.items()
+        for name, value in result.items()
     }
 
 
@@ -135,13 +135,13 @@ def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
 def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
     """decoder_input_ids (1,T) and what an encoder reads -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
-    found, own = {}, None
+    result, own = {}, None
     if source:
-        found = read(model, **source)
+        result = read(model, **source)
         if ATTENTION_MASK in source:
             inputs[ENCODER_ATTENTION_MASK] = source[ATTENTION_MASK]
         inputs["cross"] = [
-            tuple(found[name] for name in cache_names.present(i, cache_names.ENCODER))
+            tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))
             for i in range(len(model.cross))
         ]
         own = cache_names.DECODER
@@ -151,7 +151,7 @@ def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[
         for i, pair in enumerate(present)
         for name, tensor in zip(cache_names.present(i, own), pair, strict=True)
     }
-    return found | caches | {LOGITS: logits}
+    return result | caches | {LOGITS: logits}
 
 
 class Transformers:

@@ -37,9 +37,9 @@ class _Traced(nn.Module):
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Inputs in the order of `inputs`."""
-        found = self.call(self.model, **dict(zip(self.inputs, values, strict=True)))
-        self.outputs = list(found)
-        return tuple(found.values())
+        result = self.call(self.model, **dict(zip(self.inputs, values, strict=True)))
+        self.outputs = list(result)
+        return tuple(result.values())
 
 
 class Third:
@@ -66,14 +66,14 @@ class Third:
         """See Reference."""
         ports = [port.name for port in self._session.get_inputs()]
         values = [inputs[name] for name in self._traced.inputs]
-        found = self._session.run(None, dict(zip(ports, values, strict=True)))
-        return dict(zip(self._traced.outputs, found, strict=True))
+        result = self._session.run(None, dict(zip(ports, values, strict=True)))
+        return dict(zip(self._traced.outputs, result, strict=True))
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         given = {name: value.numpy() for name, value in source_tensors(source).items()}
-        found = self.encode(given | {"decoder_input_ids": np.array([tokens])})
-        return {name: array[0] for name, array in found.items()}
+        result = self.encode(given | {"decoder_input_ids": np.array([tokens])})
+        return {name: array[0] for name, array in result.items()}
 
 
 def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]], Examples]:

@@ -34,11 +34,11 @@ def _suite(report: Report) -> Element:
         },
     )
     properties = SubElement(suite, "properties")
-    said = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    message = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
     if report.layers is not None:
-        said["layers"] = report.layers.summary
-    said |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
-    for name, value in said.items():
+        message["layers"] = report.layers.summary
+    message |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
+    for name, value in message.items():
         SubElement(properties, "property", {"name": clean(name), "value": clean(value)})
     for case in report.cases:
         suite.append(_testcase(report, case))
@@ -62,6 +62,6 @@ def _testcase(report: Report, case: CaseReport) -> Element:
             for check in case.checks
             if not check.ok
         ]
-        said = [case.exception] if case.exception is not None else lines
-        failure.text = clean("\n".join([*said, f"repeat: {report.repeat(case)}"]))
+        message = [case.exception] if case.exception is not None else lines
+        failure.text = clean("\n".join([*message, f"repeat: {report.repeat(case)}"]))
     return element

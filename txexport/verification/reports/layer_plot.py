@@ -11,12 +11,12 @@ from txexport.verification.reports.plot import HEAD, TRACK, across, axis, decade
 
 def render(layers: LayerReport) -> str:
     """What the components say in words, and the plot with its legend."""
-    said = f"<p>{escape(clean(layers.summary))}.</p>"
+    message = f"<p>{escape(clean(layers.summary))}.</p>"
     if layers.checks and layers.skipped is not None:
-        said += f"<p>{escape(clean(layers.skipped))}.</p>"
+        message += f"<p>{escape(clean(layers.skipped))}.</p>"
     rows = layers.rows()
     if not rows:
-        return said
+        return message
     numbers = [n for c in layers.checks for n in (c.error, c.accumulated or 0.0, c.tolerance)]
     first, last = decades(numbers)
     height = HEAD + TRACK * len(rows)
@@ -31,21 +31,21 @@ def render(layers: LayerReport) -> str:
         parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
         parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
         parts += _marks(checks, y + 26, first, last)
-    return "\n".join([said, *parts, "</svg>", LEGEND])
+    return "\n".join([message, *parts, "</svg>", LEGEND])
 
 
 def _marks(checks: Sequence[ComponentCheck], y: int, first: int, last: int) -> list[str]:
     """A mark a component's own error, what failed on top, and one for what has come together by its end."""
-    found = []
+    result = []
     drifts = [check for check in checks if check.accumulated is not None]
     for check in drifts[-1:]:
         assert check.accumulated is not None
-        said = f"in the whole graph: {check.component}, {check.value}, {number(check.accumulated)}"
-        found.append(mark("accumulated", check.accumulated, said, y, first, last))
+        message = f"in the whole graph: {check.component}, {check.value}, {number(check.accumulated)}"
+        result.append(mark("accumulated", check.accumulated, message, y, first, last))
     for check in sorted(checks, key=lambda check: not check.ok):
-        said = f"{check.component}, {check.what}: error {number(check.error)} of {number(check.tolerance)}"
-        found.append(mark("twin" if check.ok else "failed", check.error, said, y, first, last))
-    return found
+        message = f"{check.component}, {check.what}: error {number(check.error)} of {number(check.tolerance)}"
+        result.append(mark("twin" if check.ok else "failed", check.error, message, y, first, last))
+    return result
 
 
 def _sign(kind: str, said: str) -> str:

@@ -18,9 +18,9 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
-    said = "; ".join(f"{name}: {found.summary}" for name, found in report.behaviours().items())
+    message = "; ".join(f"{name}: {result.summary}" for name, result in report.behaviours().items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
-    yield f"\n{about}.{f' {_code(said)}' if said else ''}"
+    yield f"\n{about}.{f' {_code(message)}' if message else ''}"
     yield from _outputs(report)
     yield from _failed(report)
     if report.layers is not None:
@@ -58,10 +58,10 @@ def _error(check: TensorCheck | None) -> str:
 
 def _untried(report: Report) -> Iterator[str]:
     """Which of several runtimes did not run, and why."""
-    found = {
+    result = {
         case.runtime: case.skipped for case in report.cases if case.name == EVERY and case.skipped is not None
     }
-    for runtime, why in found.items():
+    for runtime, why in result.items():
         if runtime is not None:
             yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
 

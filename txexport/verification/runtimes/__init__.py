@@ -31,7 +31,7 @@ def choose(
     for a named runtime that is not installed or cannot take the bundle.
     """
     everything = wants_all(wanted)
-    found: dict[Runtime, str | None] = {}
+    result: dict[Runtime, str | None] = {}
     for name in RUNTIMES if everything else _names(wanted):
         if name not in RUNTIMES:
             raise InputError(f"runtime '{name}' is not known; expected {ALL} or one of {', '.join(RUNTIMES)}")
@@ -41,10 +41,10 @@ def choose(
             raise UnsupportedError(f"{folder} cannot be tried on {name}: {why}")
         if not everything and device == "cuda" and not runtime.cuda:
             raise InputError(f"runtime '{name}' runs on the CPU only; leave out --device {device}")
-        found[runtime] = why
-    if not found:
+        result[runtime] = why
+    if not result:
         raise InputError(f"no runtime is named; expected {ALL} or some of {', '.join(RUNTIMES)}")
-    return found
+    return result
 
 
 def wants_all(wanted: str | Sequence[str]) -> bool:

@@ -47,10 +47,10 @@ def builder(send: Send, about: Callable[[Path], dict[str, Any]]) -> Callable[[Pa
     """
 
     def ask(message: dict[str, Any], tensors: Arrays) -> tuple[dict[str, Any], Arrays]:
-        answer, found = decode(send(encode(message, tensors)))
+        answer, result = decode(send(encode(message, tensors)))
         if "error" in answer:
             raise RuntimeError(answer["error"])
-        return answer, found
+        return answer, result
 
     def build(path: Path) -> Compute:
         loaded, _ = ask({"call": "load", **about(path)}, {})

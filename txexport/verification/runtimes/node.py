@@ -40,16 +40,16 @@ def _send(process: subprocess.Popen, errors: IO[bytes], frame: bytes) -> bytes:
     except (BrokenPipeError, EOFError):
         errors.seek(0)
         lines = errors.read().decode(errors="replace").splitlines()
-        said = next((line for line in lines if re.match(r"\w*Error\b", line)), "it said nothing")
-        raise RuntimeError(f"Node ended with code {process.wait()}: {said}") from None
+        message = next((line for line in lines if re.match(r"\w*Error\b", line)), "it said nothing")
+        raise RuntimeError(f"Node ended with code {process.wait()}: {message}") from None
 
 
 def _read(process: subprocess.Popen, size: int) -> bytes:
     assert process.stdout is not None
-    found = process.stdout.read(size)
-    if len(found) < size:
+    result = process.stdout.read(size)
+    if len(result) < size:
         raise EOFError
-    return found
+    return result
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Ses
         request = core.compile_model(core.read_model(path), "CPU", EXACT).create_infer_request()
 
         def compute(feeds: Arrays) -> Arrays:
-            found = request.infer(dict(feeds))
-            return {name: array for port, array in found.items() for name in port.get_names()}
+            result = request.infer(dict(feeds))
+            return {name: array for port, array in result.items() for name in port.get_names()}
 
         return compute
 

@@ -76,10 +76,10 @@ def operations(spec: ModelSpec, case: Case) -> int:
 
 
 def _skips(spec: ModelSpec, case: Case) -> str | None:
-    found = operations(spec, case)
-    if found <= MOST:
+    result = operations(spec, case)
+    if result <= MOST:
         return None
-    return f"{found:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
+    return f"{result:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
 
 
 RUNTIME = Runtime("reference", _open, refuses=_refuses, skips=_skips)

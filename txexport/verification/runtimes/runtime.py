@@ -59,12 +59,12 @@ def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:
 
 def ports(values: Iterable[onnx.ValueInfoProto]) -> list[Port]:
     """Inputs or outputs of a graph, as a manifest lists them."""
-    found = []
+    result = []
     for value in values:
         tensor = value.type.tensor_type
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-        found.append(Port(value.name, kind, [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]))
-    return found
+        result.append(Port(value.name, kind, [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]))
+    return result
 
 
 class Computed:
@@ -77,8 +77,8 @@ class Computed:
 
     def run(self, feeds: Arrays) -> dict[str, np.ndarray]:
         """See Engine."""
-        found = self._compute({name: np.ascontiguousarray(array) for name, array in feeds.items()})
-        return {port.name: found[port.name] for port in self.outputs}
+        result = self._compute({name: np.ascontiguousarray(array) for name, array in feeds.items()})
+        return {port.name: result[port.name] for port in self.outputs}
 
     def bind(
         self,
@@ -90,13 +90,13 @@ class Computed:
         """See Engine; everything is in the CPU's memory."""
 
         def run(feeds: Arrays) -> dict[str, ort.OrtValue]:
-            found = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))
+            result = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))
             for name, value in outputs.items():
-                array = np.ascontiguousarray(found[name])
+                array = np.ascontiguousarray(result[name])
                 if value.shape() != list(array.shape):
                     raise ValueError(f"output '{name}' is {array.shape}, expected {tuple(value.shape())}")
                 value.update_inplace(array)
-            return {name: _value(np.ascontiguousarray(found[name])) for name in wanted}
+            return {name: _value(np.ascontiguousarray(result[name])) for name in wanted}
 
         return run
 

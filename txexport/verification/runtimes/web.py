@@ -41,8 +41,10 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    said = subprocess.run([_browser() or "", "--version"], capture_output=True, text=True, check=True).stdout
-    return {"browser": said.strip(), PACKAGE: npm.version(PACKAGE)}
+    message = subprocess.run(
+        [_browser() or "", "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    return {"browser": message.strip(), PACKAGE: npm.version(PACKAGE)}
 
 
 @contextmanager
