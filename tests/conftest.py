@@ -36,19 +36,27 @@ def short_cases(monkeypatch):
     monkeypatch.setattr(plan, "OPERATIONS", 0)
 
 
+def listing(folder: Path) -> dict[str, int]:
+    """When each file of a folder was written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory):
-    """A function from a row, or a model_type, to its checkpoint folder."""
+    """A function from a row, or a model_type, to its checkpoint folder, which no test may change."""
     made: dict[str, Path] = {}
+    written: dict[str, dict] = {}
 
     def get(what: Row | str) -> Path:
         row = what if isinstance(what, Row) else Row(what, tiny_checkpoint.FAMILIES[what][0], "default")
         if row.id not in made:
             made[row.id] = tmp_path_factory.mktemp("checkpoint")
             tiny_checkpoint.save(made[row.id], row.model_type, row.architecture, **row.config)
+            written[row.id] = listing(made[row.id])
         return made[row.id]
 
-    return get
+    yield get
+    assert [name for name, folder in made.items() if listing(folder) != written[name]] == []
 
 
 @pytest.fixture(scope="session")

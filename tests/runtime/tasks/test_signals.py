@@ -1,7 +1,9 @@
 """From a file to a model's numbers: what a user does with images and sounds, against transformers."""
 
 import json
+import shutil
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +27,11 @@ def row(model_type: str, task: str):
     return next(row for row in OTHERS if row.model_type == model_type and row.task == task)
 
 
+def copy(checkpoint: Path, folder: Path) -> Path:
+    """The checkpoint in a folder of the test's own, to which a processor may be added."""
+    return Path(shutil.copytree(checkpoint, folder / "checkpoint"))
+
+
 @pytest.fixture
 def photograph(tmp_path):
     """An image file of odd size."""
@@ -34,7 +41,7 @@ def photograph(tmp_path):
 
 
 def test_labels_of_an_image_file(checkpoint_of, photograph, tmp_path):
-    folder = checkpoint_of(row("vit", "image-classification"))
+    folder = copy(checkpoint_of(row("vit", "image-classification")), tmp_path)
     processor = transformers.ViTImageProcessorPil(**SETTINGS)
     processor.save_pretrained(folder)
     export(folder, tmp_path / "out")
@@ -47,7 +54,7 @@ def test_labels_of_an_image_file(checkpoint_of, photograph, tmp_path):
 
 
 def test_texts_that_fit_an_image_file(checkpoint_of, photograph, tmp_path):
-    folder = checkpoint_of("clip")
+    folder = copy(checkpoint_of("clip"), tmp_path)
     processor = transformers.CLIPImageProcessorPil(**SETTINGS)
     processor.save_pretrained(folder)
     export(folder, tmp_path / "out")
@@ -67,7 +74,7 @@ def test_texts_that_fit_an_image_file(checkpoint_of, photograph, tmp_path):
 
 def test_tokens_of_a_sound_file(checkpoint_of, tmp_path):
     heard = Row("whisper", "WhisperForConditionalGeneration", HEAR, "1 s", {"max_source_positions": 50})
-    folder = checkpoint_of(heard)
+    folder = copy(checkpoint_of(heard), tmp_path)
     extractor = transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1)
     extractor.save_pretrained(folder)
     sound = np.sin(np.arange(6000) / 7) * np.linspace(0.1, 0.9, 6000)
@@ -112,9 +119,8 @@ WHISPER = {
 @pytest.fixture
 def whisper(checkpoint_of, tmp_path):
     """A model that hears 1 s with the settings of a multilingual Whisper, its original, and two sounds."""
-    folder = checkpoint_of(
-        Row("whisper", "WhisperForConditionalGeneration", HEAR, "many", {"max_source_positions": 50})
-    )
+    many = Row("whisper", "WhisperForConditionalGeneration", HEAR, "many", {"max_source_positions": 50})
+    folder = copy(checkpoint_of(many), tmp_path)
     transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
     original = transformers.WhisperForConditionalGeneration.from_pretrained(folder).eval()
     original.generation_config = transformers.GenerationConfig(**WHISPER)
