@@ -352,8 +352,18 @@ def test_a_provider_that_does_not_start_is_one_line(bundle_of, monkeypatch):
         txexport.load(bundle_of("bert"), device="xnnpack")
 
 
+def test_cuda_of_another_onnx_runtime_is_said(bundle_of, monkeypatch):
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(InputError, match=r"'cuda' is not there; .* has cpu; txexport\[gpu\] brings one"):
+        txexport.load(bundle_of("bert"), device="cuda")
+    assert txexport.load(bundle_of("bert")).device == "cpu"
+
+
 @pytest.mark.skipif(cuda_present(), reason="this machine has CUDA")
-def test_cuda_that_is_not_there_is_said(bundle_of, monkeypatch):
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_cuda_that_does_not_start_is_said(bundle_of, monkeypatch):
+    there = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: there)
     with pytest.raises(InputError, match="cannot start CUDA here; it needs a device, CUDA 13 and cuDNN 9"):
         txexport.load(bundle_of("bert"), device="cuda")
     assert txexport.load(bundle_of("bert")).device == "cpu"

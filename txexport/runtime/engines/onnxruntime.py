@@ -114,7 +114,10 @@ def _known(device: str) -> str:
     """The device as `devices` names it. Raises InputError for one that is not there."""
     name = device.lower().removesuffix(SUFFIX.lower())
     if name not in devices():
-        raise InputError(f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}")
+        needs = "; txexport[gpu] brings one" if name == "cuda" else ""
+        raise InputError(
+            f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}{needs}"
+        )
     return name
 
 
