@@ -40,20 +40,23 @@ ALLOWED = {
     "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/spec": "",
+    "txexport/formats": "numpy",
     "txexport/contracts": "spec",
     "txexport/checkpoints": "numpy tokenizers transformers paths spec",
     "txexport/families": "numpy checkpoints spec tasks",
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers txmodels checkpoints families spec",
-    "graphs/txgraphs": "onnxscript onnx_ir contracts spec",
+    "graphs/txgraphs": "numpy onnx onnxscript onnx_ir contracts formats spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs arguments bundle checkpoints contracts families progress spec swap tasks"
+        "numpy onnx onnx_ir txgraphs "
+        "arguments bundle checkpoints contracts families formats progress spec swap tasks"
     ),
-    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families spec",
+    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families formats spec",
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts paths progress tasks",
     "txexport/verification": (
         "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints contracts exporter families inspection paths printable runtime spec "
+        "arguments bundle checkpoints contracts exporter families formats inspection paths printable runtime "
+        "spec "
         "tasks"
     ),
     "txexport/cli": "click numpy rich bundle exporter families inspection printable runtime verification",

@@ -9,51 +9,43 @@ from typing import Any
 
 import onnx_ir as ir
 
+from txexport.formats import Use
 from txgraphs import DOMAIN, OPSET
-from txgraphs._graph import Function, Place, Recorded
+from txgraphs._graph import Function, Nodes, Operators, Place, Received, Recorded
 
 Build = Callable[..., Any]
 
 
-class Operators:
-    """Standard operators by name, each call of which adds a node to a body.
+class Body(Nodes):
+    """The body of a function under construction, which is to stand at `place`.
 
-    `name` is what its value is called; several outputs are asked for by a list of names.
+    What it asks for are inputs from then on: the values that functions receive of the parameter there.
     """
 
-    def __init__(self, graph: ir.Graph):
-        self._graph = graph
-
-    def __getattr__(self, operator: str) -> Build:
-        return functools.partial(self._add, operator)
-
-    def _add(
-        self, operator: str, *inputs: ir.Value | None, name: str | list[str] = "", **attributes: Any
-    ) -> Any:
-        names = [name or operator] if isinstance(name, str) else name
-        outputs = [ir.Value(name=output) for output in names]
-        self._graph.append(ir.node(operator, inputs, attributes, outputs=outputs, name=names[0]))
-        return outputs[0] if len(outputs) == 1 else outputs
-
-
-class Body:
-    """The body of a function under construction; a weight that it asks for is an input from then on."""
-
-    def __init__(self, inputs: Sequence[ir.Value]):
+    def __init__(self, inputs: Sequence[ir.Value], place: Nodes):
         self.graph = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1})
         self.op = Operators(self.graph)
+        self.place = place
         self.called: list[Function] = []
-        self.weights: dict[str, ir.Value] = {}
+        self.asked: dict[tuple[str, Use], Received] = {}
 
     def __truediv__(self, name: str) -> Place:
         return Place(self, name)
 
-    def weight(self, name: str) -> ir.Value:
-        """The weight called `name` by the component, `q.weight`, which is the input `q_weight`."""
-        if name not in self.weights:
-            self.weights[name] = ir.Value(name=name.replace(".", "_"))
-            self.graph.inputs.append(self.weights[name])
-        return self.weights[name]
+    @property
+    def dtype(self) -> ir.DataType:
+        """See Nodes."""
+        return self.place.dtype
+
+    def ask(self, name: str, use: Use) -> Received:
+        """The parameter called `name` by the component, `q.weight`, of which the input is `q_weight`."""
+        if (name, use) not in self.asked:
+            there = self.place.ask(name, use)
+            label = name.replace(".", "_")
+            values = {part: ir.Value(name="_".join(filter(None, (label, part)))) for part in there.values}
+            self.graph.inputs.extend(values.values())
+            self.asked[name, use] = Received(there.format, values)
+        return self.asked[name, use]
 
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "", **attributes: Any) -> Any:
         """One call node; a single output is called `name`, or after the function."""
@@ -79,9 +71,8 @@ class Body:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.name = _free(str(value.name), taken)
-        return Recorded(
-            ir.Function(DOMAIN, name, graph=self.graph, attributes=[]), self.called, [*self.weights]
-        )
+        function = ir.Function(DOMAIN, name, graph=self.graph, attributes=[])
+        return Recorded(function, self.called, {key: there.format for key, there in self.asked.items()})
 
 
 def _free(name: str, taken: Counter[str]) -> str:
@@ -98,14 +89,14 @@ def component(*outputs: str) -> Callable[[Build], Build]:
     """Make a function of the graph out of one of Python, which gives the values `outputs`.
 
     Its arguments are switches, then the place `g` where it stands, then values, of which some may be absent;
-    a dict holds several, and so does what follows `**`. The text runs once for equal switches and the same
-    absent values, whatever the place: its `g` is a Body, which it asks for weights by the component's names
-    for them, and where it stands they are those of the place.
+    a dict holds several, and so does what follows `**`. The text runs once for equal switches, the same
+    absent values and equal formats of its parameters, whatever the place: its `g` is a Body, which it asks
+    for weights by the component's names for them, and where it stands they are those of the place.
     """
 
     def decorate(build: Build) -> Build:
         signature = inspect.signature(build)
-        recorded: dict[tuple, Recorded] = {}
+        recorded: dict[tuple, list[Recorded]] = {}
 
         @functools.wraps(build)
         def stand(*given: Any, **named: Any) -> Any:
@@ -114,17 +105,27 @@ def component(*outputs: str) -> Callable[[Build], Build]:
             switches = itertools.takewhile(lambda name: name != "g", bound.arguments)
             values, place = _values(bound), bound.arguments["g"]
             key = (
+                place.dtype,
                 *(bound.arguments[name] for name in switches),
                 *((name, value is None) for name, value in values.items()),
+                *((name, p.format) for name, p in bound.arguments.items() if isinstance(p, Received)),
             )
-            if key not in recorded:
-                recorded[key] = _record(build, bound, values, outputs)
-            function = recorded[key]
-            return place.call(function, *values.values(), *map(place.weight, function.weights))
+            known = recorded.setdefault(key, [])
+            function = next((function for function in known if _fits(function, place)), None)
+            if function is None:
+                function = _record(build, bound, values, outputs)
+                known.append(function)
+            asked = itertools.chain.from_iterable(place.ask(*one).values.values() for one in function.asked)
+            return place.call(function, *values.values(), *asked)
 
         return stand
 
     return decorate
+
+
+def _fits(function: Recorded, place: Nodes) -> bool:
+    """Whether what a function asked for has the same formats at this place."""
+    return all(place.ask(*one).format == known for one, known in function.asked.items())
 
 
 def _values(bound: inspect.BoundArguments) -> dict[str, ir.Value | None]:
@@ -133,6 +134,8 @@ def _values(bound: inspect.BoundArguments) -> dict[str, ir.Value | None]:
     for name, value in itertools.islice(bound.arguments.items(), list(bound.arguments).index("g") + 1, None):
         if isinstance(value, dict):
             values |= {f"{_prefix(bound, name)}{key}": part for key, part in value.items()}
+        elif isinstance(value, Received):
+            values |= {"_".join(filter(None, (name, key))): part for key, part in value.values.items()}
         else:
             values[name] = value
     return values
@@ -149,10 +152,13 @@ def _record(
     """The function that `build` makes of inputs in place of the values."""
     inputs = {name: ir.Value(name=name) for name in values}
     present = {name: None if values[name] is None else inputs[name] for name in values}
-    body = Body([*inputs.values()])
+    body = Body([*inputs.values()], bound.arguments["g"])
     arguments = dict(bound.arguments) | {"g": body}
     for name, value in arguments.items():
-        if isinstance(value, dict):
+        if isinstance(value, Received):
+            own = {key: inputs["_".join(filter(None, (name, key)))] for key in value.values}
+            arguments[name] = Received(value.format, own)
+        elif isinstance(value, dict):
             arguments[name] = {key: present[f"{_prefix(bound, name)}{key}"] for key in value}
         elif name in present:
             arguments[name] = present[name]

@@ -1,56 +1,129 @@
 """One ONNX graph being put together from calls of graph functions."""
 
+import functools
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+import ml_dtypes
+import numpy as np
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
 from txexport.contracts import Port, Signature
+from txexport.formats import FLOAT32, NumberFormat, Use
 from txgraphs import DOMAIN, OPSET
 from txgraphs._lowering import IR_VERSIONS, lower
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter in the weights file: its format, and that one's parts by name."""
+
+    format: NumberFormat
+    parts: Mapping[str, ir.TensorProtocol]
+
+
+@dataclass(frozen=True)
+class Received:
+    """What nodes read of a parameter: values by name, which its format knows to use."""
+
+    format: NumberFormat
+    values: Mapping[str, ir.Value]
+
+    def product(self, op: Any, x: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+        """x (..., in), bias (out) -> (..., out), where the parameter is a matrix (out,in)."""
+        y: ir.Value = self.format.product(op, x, self.values, bias)
+        return y
+
+    def lookup(self, op: Any, ids: ir.Value) -> ir.Value:
+        """ids (...) -> rows (..., W), where the parameter is a table (V,W)."""
+        rows: ir.Value = self.format.lookup(op, ids, self.values)
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """A function made by running its text: its body, and what that asked for.
 
-    `called` are the functions that its calls stand for, in their order; `weights` are the names of those of
-    its inputs that are weights, the last ones, as the body asked for them.
+    `called` are the functions that its calls stand for, in their order; `asked` are the parameters whose
+    values are the last of its inputs, by name and use in the order in which the body asked, and the format
+    that each had.
     """
 
     function_ir: ir.Function
     called: Sequence["Function"]
-    weights: Sequence[str]
+    asked: Mapping[tuple[str, Use], NumberFormat]
 
 
 Function = OnnxFunction | Recorded
 
 
-class Nodes(Protocol):
+class Nodes(ABC):
     """What components stand in: a graph, or the body of a function."""
 
-    def weight(self, name: str) -> ir.Value:
-        """The weight called `name`."""
+    @property
+    @abstractmethod
+    def dtype(self) -> ir.DataType:
+        """The type of the numbers that it computes with."""
 
+    @abstractmethod
+    def ask(self, name: str, use: Use) -> Received:
+        """The parameter called `name`, for that use."""
+
+    @abstractmethod
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
         """One call node: its outputs."""
 
+    def weight(self, name: str) -> ir.Value:
+        """The numbers of the parameter `name`, for any operator."""
+        return self.ask(name, Use.WHOLE).values[""]
 
-class Graph:
-    """A graph under construction; `tensors` are the weights that its calls may ask for, by name.
+    def matrix(self, name: str) -> Received:
+        """The parameter `name` to multiply with."""
+        return self.ask(name, Use.PRODUCT)
+
+    def table(self, name: str) -> Received:
+        """The parameter `name` to read rows of."""
+        return self.ask(name, Use.LOOKUP)
+
+
+class Operators:
+    """Standard operators by name, each call of which adds a node to a graph or body.
+
+    `name` is what its value is called; several outputs are asked for by a list of names.
+    """
+
+    def __init__(self, graph: ir.Graph):
+        self._graph = graph
+
+    def __getattr__(self, operator: str) -> Callable[..., Any]:
+        return functools.partial(self._add, operator)
+
+    def _add(
+        self, operator: str, *inputs: ir.Value | None, name: str | list[str] = "", **attributes: Any
+    ) -> Any:
+        names = [name or operator] if isinstance(name, str) else name
+        outputs = [ir.Value(name=output) for output in names]
+        self._graph.append(ir.node(operator, inputs, attributes, outputs=outputs, name=names[0]))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class Graph(Nodes):
+    """A graph under construction; `stored` are the parameters that its calls may ask for, by name.
 
     `asked` are the names of all that they asked for, stored or not.
     """
 
-    def __init__(self, name: str, tensors: Mapping[str, ir.TensorProtocol]):
+    def __init__(self, name: str, stored: Mapping[str, Parameter], dtype: ir.DataType = ir.DataType.FLOAT):
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
         self.op: Any = self.builder.op
-        self.tensors = tensors
+        self.stored, self._dtype = stored, dtype
         self.asked: set[str] = set()
+        self._standing: dict[tuple[str, Use], Mapping[str, ir.Value]] = {}
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[Function, str] = {}
         self._labels: Counter[str] = Counter()
@@ -58,6 +131,11 @@ class Graph:
 
     def __truediv__(self, name: str) -> "Place":
         return Place(self, name)
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """See Nodes."""
+        return self._dtype
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """A graph input; a string in `shape` is a symbolic dimension."""
@@ -72,28 +150,44 @@ class Graph:
         return value
 
     def declare(self, signature: Signature) -> dict[str, ir.Value]:
-        """Make the inputs that a contract says, by name; its outputs are then promised."""
+        """Make the inputs that a contract says, by name; its outputs are then promised.
+
+        The contract's floats are numbers of the graph's type.
+        """
         self._promised = {port.name: port for port in signature.outputs}
-        return {port.name: self.input(port.name, _dtype(port), port.shape) for port in signature.inputs}
+        return {port.name: self.input(port.name, self._type(port), port.shape) for port in signature.inputs}
 
     def add_outputs(self, values: Mapping[str, ir.Value]) -> None:
         """Make each value the output of its name that the contract says."""
         for name, value in values.items():
             port = self._promised.pop(name)
-            self.output(value, name, _dtype(port), port.shape)
+            self.output(value, name, self._type(port), port.shape)
+
+    def _type(self, port: Port) -> ir.DataType:
+        kind = ir.DataType[port.dtype.upper()]
+        return self.dtype if kind == ir.DataType.FLOAT else kind
 
     def constant(self, name: str, numbers: list[int]) -> ir.Value:
         """A vector of int64."""
         return self._initializer(name, ir.tensor(numbers, dtype=ir.DataType.INT64, name=name))
 
-    def weight(self, name: str) -> ir.Value:
-        """The weight called `name`, held once however often and under whatever other name it is asked for.
+    def ask(self, name: str, use: Use) -> Received:
+        """The parameter called `name`, held once however often and under whatever other name it is asked for.
 
         One that is not stored has no numbers: such a graph is whole, and cannot be written.
         """
         self.asked.add(name)
-        tensor = self.tensors.get(name)
-        return ir.Value(name=name) if tensor is None else self._initializer(tensor.name or name, tensor)
+        stored = self.stored.get(name)
+        if stored is None:
+            return Received(FLOAT32, {"": ir.Value(name=name)})
+        parts = {
+            part: self._initializer(tensor.name or name, tensor) for part, tensor in stored.parts.items()
+        }
+        held = str(next(iter(parts.values())).name)
+        if (held, use) not in self._standing:
+            standing = stored.format.stand(Operators(self.graph), held, parts, use)
+            self._standing[held, use] = standing
+        return Received(stored.format, self._standing[held, use])
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         if name not in self.graph.initializers:
@@ -146,21 +240,20 @@ class Graph:
         """The finished model in operators of `opset`, each function in it once."""
         assert not self._promised, f"no output {', '.join(self._promised)}"
         self.graph.opset_imports[""] = opset
+        functions = lower(map(_copy, self.functions.values()), opset)
+        for nodes in (self.graph, *functions):
+            _make_tensors(nodes, self.dtype)
         return ir.Model(
             self.graph,
             ir_version=IR_VERSIONS[opset],
             producer_name="txexport",
             producer_version=producer_version,
-            functions=lower(map(_copy, self.functions.values()), opset),
+            functions=functions,
         )
 
 
-def _dtype(port: Port) -> ir.DataType:
-    return ir.DataType[port.dtype.upper()]
-
-
 @dataclass(frozen=True)
-class Place:
+class Place(Nodes):
     """Where in a graph a component stands: its weights are those under `name`, and its call is called so."""
 
     graph: Nodes
@@ -169,13 +262,37 @@ class Place:
     def __truediv__(self, name: str) -> "Place":
         return Place(self.graph, f"{self.name}.{name}")
 
-    def weight(self, name: str) -> ir.Value:
-        """The component's weight `name`."""
-        return self.graph.weight(f"{self.name}.{name}")
+    @property
+    def dtype(self) -> ir.DataType:
+        """That of the graph."""
+        return self.graph.dtype
+
+    def ask(self, name: str, use: Use) -> Received:
+        """The component's parameter `name`."""
+        return self.graph.ask(f"{self.name}.{name}", use)
 
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
         """The component's call node, or its part `name`: its outputs."""
         return self.graph.call(function, *arguments, name=f"{self.name}.{name}" if name else self.name)
+
+
+def _make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
+    """Write constants as tensors, which every tool reads, and numbers in the graph's type.
+
+    What that type cannot hold becomes its largest or smallest number: a mask's, which must stay finite.
+    """
+    for node in nodes:
+        if node.op_type != "Constant" or "value" in node.attributes:
+            continue
+        [(kind, attribute)] = node.attributes.items()
+        if attribute.is_ref():  # a number that the function's caller gives
+            continue
+        numbers = np.array(attribute.value, np.float32 if "float" in kind else np.int64)
+        if "float" in kind:
+            limits = ml_dtypes.finfo(dtype.numpy())
+            numbers = numbers.clip(float(limits.min), float(limits.max)).astype(dtype.numpy())
+        node.attributes.clear()
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(numbers))
 
 
 def _text(function: ir.Function) -> bytes:

@@ -45,7 +45,7 @@ def sigmoid_swish(x):
 @script(domain, default_opset=old)
 def spelled_rms(x, weight, epsilon: float):
     last = old.Constant(value_ints=[-1])
-    size = old.Cast(old.Shape(x, start=-1), to=1)
+    size = old.CastLike(old.Shape(x, start=-1), x)
     mean = old.ReduceSum(x * x, last, keepdims=1) / size
     y = x / old.Sqrt(mean + old.Constant(value_float=epsilon)) * weight
     return y

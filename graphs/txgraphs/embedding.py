@@ -26,7 +26,7 @@ def embedding(
     vectors need the mask.
     """
     op = g.op
-    words = op.Gather(g.weight("word.weight"), input_ids, name="words")  # (B, S, W)
+    words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:
@@ -41,7 +41,7 @@ def embedding(
     if spec.norm is not None:
         words = norm(spec.norm, g / "norm", words)
     if spec.masked:
-        real = op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))  # (B, S, 1)
+        real = op.Unsqueeze(op.Cast(attention_mask, to=g.dtype), op.Constant(value_ints=[2]))  # (B, S, 1)
         words = op.Mul(words, real, name="words")
     return words if spec.factored_size is None else linear(True, g / "project", words)
 
@@ -51,9 +51,11 @@ def _rescaled(
 ) -> ir.Value:
     """Words (B,S,W) without those of id `dropped_id`, the others scaled as their share in training was."""
     op = g.op
-    dropped = op.Cast(op.Equal(input_ids, op.Constant(value_int=dropped_id)), to=1, name="dropped")  # (B, S)
+    dropped = op.Cast(
+        op.Equal(input_ids, op.Constant(value_int=dropped_id)), to=g.dtype, name="dropped"
+    )  # (B, S)
     axis, one = op.Constant(value_ints=[1]), op.Constant(value_float=1.0)
-    real = op.Cast(op.ReduceSum(attention_mask, axis), to=1, name="real")  # (B, 1)
+    real = op.Cast(op.ReduceSum(attention_mask, axis), to=g.dtype, name="real")  # (B, 1)
     share = op.Unsqueeze(op.Div(op.ReduceSum(dropped, axis), real), axis, name="share")  # (B, 1, 1)
     left = op.Unsqueeze(op.Sub(one, dropped), op.Constant(value_ints=[2]), name="left")  # (B, S, 1)
     kept = op.Mul(op.Mul(words, left), op.Constant(value_float=KEPT))

@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import HeadSpec, Pick
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._graph import Received
 from txgraphs.activation import activation
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
@@ -33,11 +34,11 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
             rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
             picked = op.Concat(
                 op.Gather(x, op.Constant(value_int=0), axis=1),
-                op.ReduceSum(rest, one, keepdims=0) / op.Cast(op.Shape(rest, start=1, end=2), to=1),
+                op.ReduceSum(rest, one, keepdims=0) / op.CastLike(op.Shape(rest, start=1, end=2), x),
                 axis=1,
             )  # (B, 2W)
         elif mean:
-            weights = op.Unsqueeze(op.Cast(attention_mask, to=1), op.Constant(value_ints=[2]))  # (B, S, 1)
+            weights = op.Unsqueeze(op.CastLike(attention_mask, x), op.Constant(value_ints=[2]))  # (B, S, 1)
             picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
         else:
             if last:
@@ -76,14 +77,17 @@ def _shaped(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
     return x if spec.norm is None else norm(spec.norm, g / "norm", x)
 
 
-def _scores(spec: HeadSpec, g: Body, x: ir.Value, word: ir.Value | None = None) -> ir.Value:
+def _scores(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None = None) -> ir.Value:
     """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
-    return project(spec.bias, g, x, word if spec.tied and word is not None else g.weight("weight"))
+    return project(spec.bias, g, x, g.matrix("weight") if word is None else word)
 
 
 @component("logits")
-def masked_lm_head(spec: HeadSpec, g: Body, x: ir.Value, word: ir.Value) -> ir.Value:
-    """Scores of every word (Devlin et al. 2019, 3.1): x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
+def masked_lm_head(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None) -> ir.Value:
+    """Scores of every word (Devlin et al. 2019, 3.1).
+
+    x (B,S,W), a tied head's word matrix (V,W) -> logits (B,S,V).
+    """
     shaped = _shaped(spec, g, x)  # (B, S, W)
     logits = _scores(spec, g, shaped, word)  # (B, S, V)
     return logits
@@ -91,11 +95,11 @@ def masked_lm_head(spec: HeadSpec, g: Body, x: ir.Value, word: ir.Value) -> ir.V
 
 @component("logits")
 def causal_lm_head(
-    spec: HeadSpec, g: Body, x: ir.Value, logits_indices: ir.Value | None, word: ir.Value
+    spec: HeadSpec, g: Body, x: ir.Value, logits_indices: ir.Value | None, word: Received | None
 ) -> ir.Value:
     """Scores of the next word (Radford et al. 2018, 3.1), at the positions asked for.
 
-    x (B,S,W), logits_indices (B,L) or absent for all, word matrix (V,W) -> logits (B,L,V).
+    x (B,S,W), logits_indices (B,L) or absent for all, a tied head's word matrix (V,W) -> logits (B,L,V).
     """
     op = g.op
     if logits_indices is not None:

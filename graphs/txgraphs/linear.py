@@ -1,33 +1,31 @@
 """Projection of the last axis."""
 
 import onnx_ir as ir
-from onnxscript import script
 
-from txgraphs import domain, op
-from txgraphs._graph import Nodes
+from txgraphs._component import Body, component
+from txgraphs._graph import Nodes, Received
 
 
-@script(domain, default_opset=op)
-def linear_bias(x, weight, bias):
-    rows = op.Gemm(op.Flatten(x, axis=-1), weight, bias, transB=1)  # (B*S, out)
-    y = op.Reshape(rows, op.Concat(op.Shape(x, end=-1), op.Shape(weight, end=1), axis=0))
+@component("y")
+def linear_bias(g: Body, x: ir.Value, weight: Received) -> ir.Value:
+    """x (..., in) -> y (..., out): y = x weightᵀ + bias."""
+    y = weight.product(g.op, x, g.weight("bias"))
     return y
 
 
-@script(domain, default_opset=op)
-def linear_plain(x, weight):
-    rows = op.Gemm(op.Flatten(x, axis=-1), weight, transB=1)  # (B*S, out)
-    y = op.Reshape(rows, op.Concat(op.Shape(x, end=-1), op.Shape(weight, end=1), axis=0))
+@component("y")
+def linear_plain(g: Body, x: ir.Value, weight: Received) -> ir.Value:
+    """x (..., in) -> y (..., out): y = x weightᵀ."""
+    y = weight.product(g.op, x)
     return y
 
 
 def linear(bias: bool, g: Nodes, x: ir.Value) -> ir.Value:
     """x (..., in) -> y (..., out): y = x weightᵀ + bias, with weight (out, in)."""
-    return project(bias, g, x, g.weight("weight"))
+    return project(bias, g, x, g.matrix("weight"))
 
 
-def project(bias: bool, g: Nodes, x: ir.Value, weight: ir.Value) -> ir.Value:
+def project(bias: bool, g: Nodes, x: ir.Value, weight: Received) -> ir.Value:
     """As `linear`, with a matrix that may be another component's."""
-    if bias:
-        return g.call(linear_bias, x, weight, g.weight("bias"))
-    return g.call(linear_plain, x, weight)
+    y: ir.Value = (linear_bias if bias else linear_plain)(g, x, weight)
+    return y

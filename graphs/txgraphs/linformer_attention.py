@@ -30,7 +30,9 @@ def linformer_attention(
     """
     op, heads = g.op, g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     along = "e" if spec.sharing == Sharing.KEY_VALUE else "f"  # the projection of the values
-    real = op.CastLike(op.Unsqueeze(attention_mask, op.Constant(value_ints=[2])), x, name="real")  # (B, S, 1)
+    real = op.Cast(
+        op.Unsqueeze(attention_mask, op.Constant(value_ints=[2])), to=g.dtype, name="real"
+    )  # (B, S, 1)
     q = g.call(split, linear(spec.bias, g / "q", x), heads)  # (B, N, S, H)
     k = g.call(split, op.Mul(linear(spec.bias, g / "k", x), real), heads)  # (B, N, S, H)
     k = length_projection(g / "e", k)  # (B, N, K, H)

@@ -18,30 +18,30 @@ from txexport.spec import (
     ModelSpec,
     SignalStackSpec,
 )
-from txgraphs._graph import Graph
+from txgraphs._graph import Graph, Parameter
 from txgraphs.attention import cross_key_value
 from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.stack import decoder, encoder, signal_encoder
 
-Tensors = Mapping[str, ir.TensorProtocol]
+Parameters = Mapping[str, Parameter]
 Signatures = Mapping[str, Signature]
 Values = dict[str, ir.Value]
 
 
-def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
-    """The graphs of a model by role, with weights taken from `tensors` by parameter name.
+def models(spec: ModelSpec, cache: Cache, stored: Parameters) -> dict[str, Graph]:
+    """The graphs of a model by role, with parameters taken from `stored` by name.
 
-    Raises GraphError unless the graphs together ask for each of `tensors`, and for nothing else.
+    Raises GraphError unless the graphs together ask for each of `stored`, and for nothing else.
     """
     shared = "encoder.embedding.word.weight"
-    if isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding and shared in tensors:
-        tensors = {**tensors, "decoder.embedding.word.weight": tensors[shared]}
-    graphs = _graphs(spec, cache, tensors)
+    if isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding and shared in stored:
+        stored = {**stored, "decoder.embedding.word.weight": stored[shared]}
+    graphs = _graphs(spec, cache, stored)
     asked = set().union(*(graph.asked for graph in graphs.values()))
     problems = [
         f"{kind}: {', '.join(sorted(parameters))}"
-        for kind, parameters in (("missing", asked - tensors.keys()), ("unused", tensors.keys() - asked))
+        for kind, parameters in (("missing", asked - stored.keys()), ("unused", stored.keys() - asked))
         if parameters
     ]
     if problems:
@@ -49,30 +49,32 @@ def models(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
     return graphs
 
 
-def _graphs(spec: ModelSpec, cache: Cache, tensors: Tensors) -> dict[str, Graph]:
+def _graphs(spec: ModelSpec, cache: Cache, stored: Parameters) -> dict[str, Graph]:
     contract = of_cache(cache) if spec.generates else ONE_PASS
     signatures = contract.graphs(spec)
     match spec:
         case EncoderSpec():
-            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, stored)}
         case DecoderSpec():
-            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, tensors)}
+            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, stored)}
         case EncoderDecoderSpec() if not spec.generates:
-            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, tensors)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, stored)}
         case EncoderDecoderSpec():
             return {
-                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, tensors),
-                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, tensors),
+                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, stored),
+                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, stored),
             }
         case DualEncoderSpec():
-            return dual_encoder_models(spec, signatures, tensors)
+            return dual_encoder_models(spec, signatures, stored)
         case _:
             assert_never(spec)
 
 
-def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, tensors: Tensors) -> dict[str, Graph]:
+def dual_encoder_models(
+    spec: DualEncoderSpec, signatures: Signatures, stored: Parameters
+) -> dict[str, Graph]:
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
-    text, vision, both = (Graph(role, tensors) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
+    text, vision, both = (Graph(role, stored) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
     inputs = text.declare(signatures[roles.TEXT])
     x = encoder(spec.text, text, inputs, "text")
     vectors = text_vectors(spec, text, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
@@ -85,10 +87,10 @@ def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, tensors: 
 
 
 def encoder_model(
-    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, tensors: Tensors
+    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, stored: Parameters
 ) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
-    graph = Graph(role, tensors)
+    graph = Graph(role, stored)
     inputs = graph.declare(signatures[role])
     if isinstance(spec.encoder, SignalStackSpec):
         (signal,) = inputs.values()
@@ -159,7 +161,8 @@ def _head_outputs(
     tokens = inputs.get(names.INPUT_IDS), inputs.get(names.ATTENTION_MASK)
     match head.kind:
         case HeadKind.MASKED_LM:
-            logits = masked_lm_head(head, graph / "head", x, graph.weight("encoder.embedding.word.weight"))
+            word = graph.matrix("encoder.embedding.word.weight") if head.tied else None
+            logits = masked_lm_head(head, graph / "head", x, word)
             second = spec.next_sentence if isinstance(spec, EncoderSpec) else None
             graph.add_outputs({names.LOGITS if second is None else names.PREDICTION_LOGITS: logits})
             if second is not None:
@@ -195,10 +198,14 @@ def _distilled(spec: EncoderSpec | EncoderDecoderSpec, graph: Graph, x: ir.Value
 
 
 def decoder_model(
-    spec: DecoderSpec | EncoderDecoderSpec, cache: Cache, role: str, signatures: Signatures, tensors: Tensors
+    spec: DecoderSpec | EncoderDecoderSpec,
+    cache: Cache,
+    role: str,
+    signatures: Signatures,
+    stored: Parameters,
 ) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
-    graph = Graph(role, tensors)
+    graph = Graph(role, stored)
     inputs = graph.declare(signatures[role])
     part = cache_names.DECODER if isinstance(spec, EncoderDecoderSpec) else None
     past, cross = [], []
@@ -207,7 +214,7 @@ def decoder_model(
         if block.cross_attention is not None:
             cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
     x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None)
-    word = graph.weight("decoder.embedding.word.weight")
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
     logits = causal_lm_head(spec.head, graph / "head", x, inputs.get(names.LOGITS_INDICES), word)
     graph.add_outputs({names.LOGITS: logits})
     for layer, pair in enumerate(present):

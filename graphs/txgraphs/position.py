@@ -1,13 +1,21 @@
 """Where tokens stand in their sequence."""
 
+from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
 from txgraphs import domain, op
 from txgraphs._graph import Nodes
+
+
+def _float32(numbers: float | Sequence[float]) -> onnx.TensorProto:
+    """float32 numbers as a tensor."""
+    return onnx.numpy_helper.from_array(np.array(numbers, np.float32))
 
 
 @script(domain, default_opset=op)
@@ -33,39 +41,49 @@ def token_positions(padding: int) -> OnnxFunction:
 
 
 @cache
-def rotation(spec: RotarySpec) -> OnnxFunction:
-    """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2)."""
-    numbers, scale, scaled = list(spec.frequencies), spec.scale, spec.scale != 1
+def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
+    """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2).
+
+    Angles need float32 whatever the graph computes with: float16 has no odd positions beyond 2,048.
+    """
+    numbers, scale, scaled = _float32(spec.frequencies), _float32(spec.scale), spec.scale != 1
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
     def rotation(positions):
-        frequencies = op.Constant(value_floats=numbers)  # (R)
+        frequencies = op.Constant(value=numbers)  # (R)
         places = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
         angles = places * frequencies  # (B, S, R)
         cos = op.Cos(angles)
         sin = op.Sin(angles)
         if scaled:
-            cos = cos * op.Constant(value_float=scale)
-            sin = sin * op.Constant(value_float=scale)
+            cos = cos * op.Constant(value=scale)
+            sin = sin * op.Constant(value=scale)
+        if narrow:
+            cos = op.Cast(cos, to=kind)
+            sin = op.Cast(sin, to=kind)
         return cos, sin
 
     return rotation
 
 
 @cache
-def alibi(spec: AlibiSpec) -> OnnxFunction:
+def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
     """What a head's scores lose with the distance of key and query (Press et al. 2022, 3).
 
-    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T). As angles, distances need float32.
     """
-    numbers = [-slope for slope in spec.slopes]
+    numbers = _float32([-slope for slope in spec.slopes])
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
     def alibi(queries, keys):
-        slopes = op.Unsqueeze(op.Constant(value_floats=numbers), op.Constant(value_ints=[1, 2]))  # (N, 1, 1)
+        slopes = op.Unsqueeze(op.Constant(value=numbers), op.Constant(value_ints=[1, 2]))  # (N, 1, 1)
         one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
         distance = op.Cast(op.Abs(op.Unsqueeze(queries, two) - op.Unsqueeze(keys, one)), to=1)  # (B, S, T)
         bias = op.Unsqueeze(distance, one) * slopes  # (B, N, S, T)
+        if narrow:
+            bias = op.Cast(bias, to=kind)
         return bias
 
     return alibi

@@ -38,14 +38,14 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
 
 @cache
 def _interpolation() -> OnnxFunction:
-    """Matrix (new,old) whose product with `old` values is `new` ones between them, bicubic."""
+    """Matrix (new,old), typed as `like`, whose product with `old` values is `new` ones, bicubic."""
 
     @script(domain, default_opset=op)
-    def interpolation(old, new):
+    def interpolation(old, new, like):
         zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
         places = op.Range(zero, old, one)
         unit = op.Equal(op.Unsqueeze(places, op.Constant(value_ints=[1])), places)  # (old, old)
-        image = op.Unsqueeze(op.Cast(unit, to=1), op.Constant(value_ints=[0, 1]))
+        image = op.Unsqueeze(op.CastLike(unit, like), op.Constant(value_ints=[0, 1]))
         size = op.Concat(op.Constant(value_ints=[1, 1]), new, op.Shape(unit, start=1), axis=0)
         resized = op.Resize(
             image,
@@ -73,8 +73,10 @@ def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def resized(table, grid):
-        down = interpolation(op.Constant(value_int=high), op.Shape(grid, start=2, end=3))  # (rows, high)
-        across = interpolation(op.Constant(value_int=wide), op.Shape(grid, start=3))  # (columns, wide)
+        down = interpolation(
+            op.Constant(value_int=high), op.Shape(grid, start=2, end=3), table
+        )  # (rows, high)
+        across = interpolation(op.Constant(value_int=wide), op.Shape(grid, start=3), table)  # (columns, wide)
         down = op.Unsqueeze(down, op.Constant(value_ints=[1, 3]))
         both = down * op.Unsqueeze(across, op.Constant(value_ints=[0, 2]))  # (rows, columns, high, wide)
         shares = op.Reshape(both, op.Constant(value_ints=[-1, high * wide]))

@@ -176,7 +176,9 @@ def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[Rota
     """Cosines and sines for every way of rotating that a layer has."""
     rotations: dict[RotarySpec | None, Values] = {}
     for kind in dict.fromkeys(attention.rotary for attention in _dense(spec)):
-        cos, sin = (None, None) if kind is None else graph.call(rotation(kind), places, name="rotation")
+        cos, sin = (
+            (None, None) if kind is None else graph.call(rotation(kind, graph.dtype), places, name="rotation")
+        )
         rotations[kind] = {"cos": cos, "sin": sin}
     return rotations
 
@@ -189,7 +191,7 @@ def _bias(
         case None:
             return mask
         case AlibiSpec() as kind:
-            bias = graph.call(alibi(kind), queries, keys, name="alibi")
+            bias = graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")
         case RelativeSpec() as kind:
             bias = relative_bias(kind, graph / f"{stack}.relative", queries, keys)
         case unknown:

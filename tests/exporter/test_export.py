@@ -16,8 +16,7 @@ from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export
-from txexport.exporter.exporter import graph_models
-from txexport.exporter.weight_file import WeightFile
+from txexport.exporter.exporter import graph_models, weight_file
 from txexport.runtime import load
 from txexport.spec import Cache
 
@@ -85,7 +84,7 @@ def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
     """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
     resolved = families.resolve(checkpoint, None)
-    tensors = WeightFile(checkpoint, resolved.weights).tensors(tmp_path)
+    tensors = weight_file(checkpoint, resolved).parameters(tmp_path)
     graphs = partial(graph_models, resolved.spec, Cache.STATIC, opset=24, inline=False)
     assert set(graphs(tensors)) == {"encoder_model", "decoder_model"}
     dropped = ["decoder.layers.1.feed_forward.up.bias", "encoder.layers.0.attention.q.weight"]

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 Body = onnx.GraphProto | onnx.FunctionProto
 
@@ -37,12 +38,18 @@ def set_attribute(of: onnx.NodeProto, name: str, value: Any) -> None:
 
 def constant(body: Body, value: Any) -> onnx.NodeProto:
     """The constant of that value."""
-    return next(
-        node
-        for node in body.node
-        if node.op_type == "Constant"
-        and any(helper.get_attribute_value(a) == value for a in node.attribute if a.name.startswith("value_"))
-    )
+    return next(node for node in body.node if node.op_type == "Constant" and constant_value(node) == value)
+
+
+def constant_value(of: onnx.NodeProto) -> Any:
+    """A constant's number, or list of them."""
+    return numpy_helper.to_array(attribute(of, "value")).tolist()
+
+
+def set_constant(of: onnx.NodeProto, value: Any) -> None:
+    """Give a constant another value of its type."""
+    kind = numpy_helper.to_array(attribute(of, "value")).dtype
+    set_attribute(of, "value", numpy_helper.from_array(np.array(value, kind)))
 
 
 def become(of: onnx.NodeProto, kind: str, *inputs: str, **attributes: Any) -> None:

@@ -7,11 +7,13 @@ from helpers.graph_edits import (
     become,
     blocks,
     constant,
+    constant_value,
     function,
     named,
     node,
     replace_input,
     set_attribute,
+    set_constant,
     swap_inputs,
     through,
 )
@@ -241,8 +243,7 @@ def unscaled_logits(model):
 def truncated_rotary(model):
     """The last pair of a head is not turned."""
     frequencies = node(function(model, "rotation"), "Constant")
-    kept = attribute(frequencies, "value_floats")
-    set_attribute(frequencies, "value_floats", [*kept[:-1], 0.0])
+    set_constant(frequencies, [*constant_value(frequencies)[:-1], 0.0])
 
 
 def interleaved_rotary(model):
@@ -261,8 +262,7 @@ def keys_not_turned(model):
 def other_rotary_base(model):
     """The frequencies of half the base's logarithm."""
     frequencies = node(function(model, "rotation"), "Constant")
-    kept = attribute(frequencies, "value_floats")
-    set_attribute(frequencies, "value_floats", [value**0.5 for value in kept])
+    set_constant(frequencies, [value**0.5 for value in constant_value(frequencies)])
 
 
 def other_groups(model):

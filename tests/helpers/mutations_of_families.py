@@ -4,10 +4,12 @@ from helpers.graph_edits import (
     attribute,
     become,
     blocks,
+    constant_value,
     function,
     named,
     node,
     set_attribute,
+    set_constant,
     swap_inputs,
     through,
 )
@@ -59,21 +61,22 @@ def drop_post_norm(model):
 
 
 def _slopes(model):
-    return next(n for n in function(model, "alibi").node if attribute(n, "value_floats"))
+    numbers = [n for n in function(model, "alibi").node if n.op_type == "Constant"]
+    return next(n for n in numbers if isinstance(constant_value(n)[0], float))
 
 
 def halved_slopes(model):
     """Half of what distance costs."""
     slopes = _slopes(model)
-    set_attribute(slopes, "value_floats", [value / 2 for value in attribute(slopes, "value_floats")])
+    set_constant(slopes, [value / 2 for value in constant_value(slopes)])
 
 
 def other_slopes(model):
     """Slopes in the order of size, which is not that of the heads where these are no power of two."""
     slopes = _slopes(model)
-    values = attribute(slopes, "value_floats")
-    assert sorted(values) != list(values)
-    set_attribute(slopes, "value_floats", sorted(values))
+    values = constant_value(slopes)
+    assert sorted(values) != values
+    set_constant(slopes, sorted(values))
 
 
 def drop_alibi(model):
@@ -91,9 +94,10 @@ def one_sided_buckets(model):
 
 def early_buckets(model):
     """Distances that share a bucket begin one too early."""
-    table = next(n for n in function(model, "relative_bias").node if len(attribute(n, "value_ints", [])) > 4)
-    values = list(attribute(table, "value_ints"))
-    set_attribute(table, "value_ints", [*values[1:], values[-1]])
+    table = node(function(model, "relative_bias"), "Constant")
+    values = constant_value(table)
+    assert len(values) > 4
+    set_constant(table, [*values[1:], values[-1]])
 
 
 def halves_of_sinusoids(model):
@@ -155,7 +159,7 @@ def not_of_unit_length(model):
 def other_quick_gelu(model):
     """1.7 for 1.702."""
     factor = node(function(model, "quick_gelu"), "Constant")
-    set_attribute(factor, "value_float", 1.7)
+    set_constant(factor, 1.7)
 
 
 def plain_logit_scale(model):

@@ -1,11 +1,15 @@
 """A component's two halves against each other: seeded weights and inputs, the graph half in a session."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 import torch
 from onnxscript import OnnxFunction
-from txgraphs._graph import Graph
+from txgraphs._graph import Graph, Parameter
+
+from txexport.formats import FLOAT32
 
 ABSENT = None
 DTYPES = {torch.int64: ir.DataType.INT64, torch.float32: ir.DataType.FLOAT, torch.bool: ir.DataType.BOOL}
@@ -32,13 +36,20 @@ def integers(high: int, *shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(sum(shape)).integers(0, high, shape))
 
 
-def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[list[np.ndarray], set[str]]:
-    """The function called once in a session, and the parameters that it asked for; None is absent."""
+def stored(
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]], prefix: str = ""
+) -> dict[str, Parameter]:
+    """A module's parameters as a graph takes them, under names that begin with `prefix`."""
     tensors = {
-        f"part.{name}": ir.tensor(parameter.detach().numpy(), name=f"part.{name}")
+        f"{prefix}{name}": ir.tensor(parameter.detach().numpy(), name=f"{prefix}{name}")
         for name, parameter in named_parameters
     }
-    graph, feeds = Graph("component", tensors), {}
+    return {name: Parameter(FLOAT32, {"": tensor}) for name, tensor in tensors.items()}
+
+
+def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[list[np.ndarray], set[str]]:
+    """The function called once in a session, and the parameters that it asked for; None is absent."""
+    graph, feeds = Graph("component", stored(named_parameters, "part.")), {}
 
     def value(argument):
         if argument is ABSENT:

@@ -23,7 +23,7 @@ import txmodels.longformer_attention
 import txmodels.low_rank_attention
 import txmodels.strided_attention
 from helpers.sparse import LENGTHS, SIZES, H, L, N, W, marks, padding, session_of
-from helpers.twins import DTYPES, check, integers, random, seeded
+from helpers.twins import DTYPES, check, integers, random, seeded, stored
 from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
@@ -84,8 +84,7 @@ def arguments(spec, length: int) -> list[torch.Tensor]:
 
 def model_of(module, function, given: list[torch.Tensor | None], opset: int) -> onnx.ModelProto:
     """The graph function called once, in operators of `opset`."""
-    named = {f"part.{name}": p.detach().numpy() for name, p in module.named_parameters()}
-    graph = Graph("component", {name: ir.tensor(array, name=name) for name, array in named.items()})
+    graph = Graph("component", stored(module.named_parameters(), "part."))
     inputs = [
         None if a is None else graph.input(f"x{i}", DTYPES[a.dtype], [f"d{i}_{j}" for j in range(a.ndim)])
         for i, a in enumerate(given)
@@ -124,11 +123,9 @@ def test_layers_of_one_graph_may_differ():
     """Longformers have windows that grow from layer to layer (Beltagy et al. 2020, 4.1)."""
     first, second = (twins(SPECS[name]) for name in ("longformer", "local in blocks of 5"))
     third = twins(LongformerAttentionSpec(*SIZES, 10))
-    named = {
-        f"{i}.{name}": ir.tensor(p.detach().numpy(), name=f"{i}.{name}")
-        for i, (module, _) in enumerate((first, second, third))
-        for name, p in module.named_parameters()
-    }
+    named = {}
+    for i, (module, _) in enumerate((first, second, third)):
+        named |= stored(module.named_parameters(), f"{i}.")
     x, mask, chosen = arguments(SPECS["longformer"], 13)
     graph = Graph("layers", named)
     inputs = [

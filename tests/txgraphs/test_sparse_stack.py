@@ -14,7 +14,7 @@ import txmodels.model
 from helpers.project import ROOT
 from helpers.rows import ROWS
 from helpers.sparse import LENGTHS, SIZES, H, L, N, W, marks, padding, session_of
-from helpers.twins import check, integers, random, seeded
+from helpers.twins import check, integers, random, seeded, stored
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
 from txgraphs.block import encoder_block
@@ -110,8 +110,7 @@ MODELS = {
 
 
 def graph_of(spec: EncoderSpec, module: Model) -> Graph:
-    named = {name: ir.tensor(p.detach().numpy(), name=name) for name, p in module.named_parameters()}
-    return models(spec, Cache.STATIC, named)["model"]
+    return models(spec, Cache.STATIC, stored(module.named_parameters()))["model"]
 
 
 def inputs_of(spec: EncoderSpec, mask: torch.Tensor) -> dict[str, torch.Tensor]:

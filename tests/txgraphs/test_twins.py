@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 import txgraphs.activation
@@ -32,7 +33,9 @@ import txmodels.norm
 import txmodels.position
 import txmodels.signal
 from helpers.twins import ABSENT, check, integers, random, seeded
+from txgraphs._graph import Received
 
+from txexport.formats import FLOAT32
 from txexport.spec import (
     Activation,
     AlibiSpec,
@@ -199,13 +202,17 @@ def test_alibi():
     spec = AlibiSpec((0.5, 0.25, 0.06, 0.01))
     for rows in (B, 1):
         arguments = integers(200, B, S), integers(200, rows, 9)
-        check(partial(txmodels.position.alibi, spec), txgraphs.position.alibi(spec), *arguments)
+        check(
+            partial(txmodels.position.alibi, spec),
+            txgraphs.position.alibi(spec, ir.DataType.FLOAT),
+            *arguments,
+        )
 
 
 @pytest.mark.parametrize("kind", ROTARY)
 def test_rotation(kind):
     module = partial(txmodels.position.rotation, ROTARY[kind])
-    check(module, txgraphs.position.rotation(ROTARY[kind]), integers(1000, B, S))
+    check(module, txgraphs.position.rotation(ROTARY[kind], ir.DataType.FLOAT), integers(1000, B, S))
 
 
 @pytest.mark.parametrize("factored", [None, 10])
@@ -407,6 +414,11 @@ def test_pooler():
     check(txmodels.heads.Pooler(W), txgraphs.heads.pooler, random(B, S, W))
 
 
+def received(word: ir.Value) -> Received:
+    """A word matrix that is no parameter of the head."""
+    return Received(FLOAT32, {"": word})
+
+
 @pytest.mark.parametrize("size", [W, 10])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
@@ -414,7 +426,11 @@ def test_masked_lm_head(tied, bias, size):
     spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
     module = txmodels.heads.MaskedLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, partial(txgraphs.heads.masked_lm_head, spec), random(B, S, W), random(V, size))
+
+    def head(g, x, word):
+        return txgraphs.heads.masked_lm_head(spec, g, x, received(word) if tied else None)
+
+    check(module, head, random(B, S, W), random(V, size))
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -425,7 +441,12 @@ def test_causal_lm_head(tied, bias, indexed):
     picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, partial(txgraphs.heads.causal_lm_head, spec), random(B, S, W), picks, random(V, W))
+
+    def head(g, x, logits_indices, word):
+        matrix = received(word) if tied else None
+        return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
+
+    check(module, head, random(B, S, W), picks, random(V, W))
 
 
 ZERO = torch.tensor([0])

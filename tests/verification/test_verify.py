@@ -12,7 +12,7 @@ import pytest
 import tiny_checkpoint
 from click.testing import CliRunner
 from helpers.bundle_edits import tamper, weight_names
-from helpers.graph_edits import constant, function, set_attribute
+from helpers.graph_edits import constant, function, set_constant
 from onnx import numpy_helper
 
 from txexport import bundle
@@ -110,7 +110,7 @@ def test_window_longer_than_usual_is_still_crossed(tmp_path, short_cases):
     export(tmp_path / "ck", tmp_path / "out")
     assert verify(tmp_path / "out", reference="transformers").ok
     model = onnx.load(tmp_path / "out" / "model.onnx", load_external_data=False)
-    set_attribute(constant(function(model, "cache_mask"), 300), "value_int", 280)
+    set_constant(constant(function(model, "cache_mask"), 300), 280)
     onnx.save(model, tmp_path / "out" / "model.onnx")
     failed = verify(tmp_path / "out", allow_edited=True).failed
     assert {case.reference for case in failed} == {"twin", "transformers"}

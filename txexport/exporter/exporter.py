@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 from txgraphs import OPSET
+from txgraphs._graph import Parameter
 from txgraphs._lowering import IR_VERSIONS
 from txgraphs.model import models
 
@@ -27,6 +28,8 @@ from txexport.contracts import Contract, Port, roles
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes
 from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import WeightFile
+from txexport.families import Resolved
+from txexport.formats import FLOAT32
 from txexport.progress import Progress
 from txexport.spec import Cache, ModelSpec
 from txexport.spec.serialization import to_dict
@@ -63,12 +66,12 @@ def export(
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
     with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
-        weights = WeightFile(checkpoint, resolved.weights)
+        weights = weight_file(checkpoint, resolved)
         digest = weights.write(folder, progress or _silent)
         graphs = {
             role: _write_graph(folder, roles.file(role), model)
             for role, model in graph_models(
-                resolved.spec, contract.cache or Cache.STATIC, weights.tensors(folder), opset, inline
+                resolved.spec, contract.cache or Cache.STATIC, weights.parameters(folder), opset, inline
             ).items()
         }
         companions = _copy_companions(checkpoint, folder, bundle.reads_tokens(graphs))
@@ -112,16 +115,21 @@ def versions() -> dict[str, str]:
     return result | {"python": platform.python_version()}
 
 
+def weight_file(checkpoint: Checkpoint, resolved: Resolved) -> WeightFile:
+    """The weights file of a bundle, in which every parameter is float32."""
+    return WeightFile(checkpoint, resolved.weights, dict.fromkeys(resolved.weights, FLOAT32))
+
+
 def _silent(done: int, total: int) -> None:
     pass
 
 
 def graph_models(
-    spec: ModelSpec, cache: Cache, tensors: Mapping[str, ir.TensorProtocol], opset: int, inline: bool
+    spec: ModelSpec, cache: Cache, stored: Mapping[str, Parameter], opset: int, inline: bool
 ) -> dict[str, ir.Model]:
     """The graphs of a model by role, as they are written; equal versions of `versions()` give equal bytes."""
     result = {}
-    for role, graph in models(spec, cache, tensors).items():
+    for role, graph in models(spec, cache, stored).items():
         model = graph.model(version("txexport"), opset)
         if inline:
             model = InlinePass()(model).model

@@ -2,39 +2,49 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from txgraphs._graph import Parameter
 
 from txexport.bundle import WEIGHTS
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
+from txexport.formats import NumberFormat, Part
 from txexport.progress import Progress
-
-FLOAT = 4  # bytes
 
 
 class WeightFile:
-    """The file that a checkpoint's weights make, byte by byte: every parameter once, as float32.
+    """The file that a checkpoint's weights make, byte by byte: every parameter once, in its number format.
 
     `header` are the bytes before the numbers; `stored` is the name under which a parameter lies there, that
-    of the first with the same numbers; `offsets` are where those lie, `size` is the whole file's.
+    of the first with the same numbers in the same format; `parts` are what lies there, by the name of each,
+    of which `owners` are the parameters; `offsets` are where, and `size` is the whole file's.
     """
 
-    def __init__(self, checkpoint: Checkpoint, weights: Mapping[str, Weight]):
-        self.checkpoint, self.weights = checkpoint, weights
+    def __init__(
+        self, checkpoint: Checkpoint, weights: Mapping[str, Weight], formats: Mapping[str, NumberFormat]
+    ):
+        self.checkpoint, self.weights, self.formats = checkpoint, weights, formats
         first: dict[tuple, str] = {}
-        self.stored = {name: first.setdefault(weight.key, name) for name, weight in weights.items()}
+        self.stored = {
+            name: first.setdefault((weight.key, formats[name].name), name) for name, weight in weights.items()
+        }
+        self.parts: dict[str, Part] = {}
+        self.owners: dict[str, str] = {}
+        for owner in first.values():
+            for suffix, part in formats[owner].parts(weights[owner].shape).items():
+                name = part_name(owner, suffix)
+                self.parts[name], self.owners[name] = part, owner
         header: dict[str, dict] = {}
         ends = 0
-        for name in first.values():
-            begins, ends = ends, ends + self.nbytes(name)
+        for name, part in self.parts.items():
+            begins, ends = ends, ends + part.nbytes
             header[name] = {
-                "dtype": "F32",
-                "shape": list(weights[name].shape),
+                "dtype": part.type.safetensors,
+                "shape": list(part.stored_shape),
                 "data_offsets": [begins, ends],
             }
         text = json.dumps(header).encode()
@@ -43,39 +53,54 @@ class WeightFile:
         self.offsets = {name: len(self.header) + entry["data_offsets"][0] for name, entry in header.items()}
         self.size = len(self.header) + ends
 
-    def nbytes(self, name: str) -> int:
-        """Bytes of a parameter."""
-        return FLOAT * math.prod(self.weights[name].shape)
+    def names(self, parameter: str) -> dict[str, str]:
+        """The names in the file of a parameter's parts, by what its format calls them, in their order."""
+        parts = self.formats[parameter].parts(self.weights[parameter].shape)
+        return {part: part_name(self.stored[parameter], part) for part in parts}
 
-    def rows(self, name: str) -> Iterator[np.ndarray]:
-        """The numbers of a parameter as they lie in the file, in blocks of whole rows."""
-        for rows in self.weights[name].rows(self.checkpoint):
-            yield rows.astype("<f4", copy=False)
+    def blocks(self, parameter: str) -> Iterator[tuple[str, np.ndarray]]:
+        """A parameter's bytes as they lie in the file, in blocks, each with the name of its part."""
+        names = self.names(parameter)
+        weight = self.weights[parameter]
+        for part, block in self.formats[parameter].encode(weight.rows(self.checkpoint), weight.shape):
+            yield names[part], np.ascontiguousarray(block)
 
     def write(self, folder: Path, progress: Progress) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""
         digest, done = hashlib.sha256(self.header), 0
         with (folder / WEIGHTS).open("wb") as file:
             file.write(self.header)
-            for name in self.offsets:
-                for rows in self.rows(name):
-                    file.write(rows.data)
-                    digest.update(rows.data)
-                    done += rows.nbytes
+            for name in dict.fromkeys(self.stored.values()):
+                for _, block in self.blocks(name):
+                    file.write(block.data)
+                    digest.update(block.data)
+                    done += block.nbytes
                     progress(done, self.size - len(self.header))
         return digest.hexdigest()
 
-    def tensors(self, folder: Path) -> dict[str, ir.TensorProtocol]:
+    def parameters(self, folder: Path) -> dict[str, Parameter]:
         """Every parameter where it lies in the file of that folder, which need not be there yet."""
         return {
-            name: ir.ExternalTensor(
-                WEIGHTS,
-                self.offsets[self.stored[name]],
-                self.nbytes(name),
-                ir.DataType.FLOAT,
-                shape=ir.Shape(weight.shape),
-                name=self.stored[name],
-                base_dir=folder,
+            parameter: Parameter(
+                self.formats[parameter],
+                {part: self._tensor(folder, name) for part, name in self.names(parameter).items()},
             )
-            for name, weight in self.weights.items()
+            for parameter in self.weights
         }
+
+    def _tensor(self, folder: Path, name: str) -> ir.ExternalTensor:
+        part = self.parts[name]
+        return ir.ExternalTensor(
+            WEIGHTS,
+            self.offsets[name],
+            part.nbytes,
+            ir.DataType[part.type.onnx],
+            shape=ir.Shape(part.shape),
+            name=name,
+            base_dir=folder,
+        )
+
+
+def part_name(parameter: str, part: str) -> str:
+    """The name in the file of a parameter's part."""
+    return f"{parameter}.{part}" if part else parameter

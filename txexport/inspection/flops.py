@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import assert_never
 
+from txexport.formats import FLOAT
 from txexport.inspection.parameter_count import active
 from txexport.spec import (
     AttentionSpec,
@@ -32,7 +33,7 @@ from txexport.spec import (
     parameters,
 )
 
-FLOAT = 4  # bytes of a float32, which a bundle's weights, keys and values are
+NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
 
 
@@ -108,9 +109,9 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
         return None
     layers = spec.decoder.layers
-    own = 2 * FLOAT * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
+    own = 2 * NUMBER * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
-    cross = 2 * FLOAT * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
+    cross = 2 * NUMBER * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
     source = tokens(spec.encoder, length) if isinstance(spec, EncoderDecoderSpec) else 0
     windowed = sum(block.dense.window is not None for block in layers)
     return CacheBytes(
@@ -128,7 +129,7 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
         for stack in spec.stacks.values()
         for block in stack.blocks
     )
-    return FLOAT * batch * max(scores)
+    return NUMBER * batch * max(scores)
 
 
 def tokens(spec: StackSpec, length: int) -> int:

@@ -10,6 +10,7 @@ from txexport.arguments import checked
 from txexport.bundle import WEIGHTS, Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.errors import InputError
+from txexport.formats import FLOAT32, nbytes
 from txexport.inspection import flops, parameter_count
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
@@ -23,7 +24,7 @@ LENGTH = 512
 
 @dataclass(frozen=True)
 class WeightBytes:
-    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's float32."""
+    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's weights."""
 
     checkpoint: dict[str, int] | None
     bundle: int
@@ -106,7 +107,8 @@ def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: in
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
     parameters = parameter_count.count(resolved.spec, set(first.values()))
-    weights = WeightBytes(dict(stored), flops.FLOAT * (parameters.total + parameters.fixed))
+    written = sum(nbytes(FLOAT32, resolved.weights[name].shape) for name in first.values())
+    weights = WeightBytes(dict(stored), written)
     return _inspection(
         folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
     )

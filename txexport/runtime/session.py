@@ -9,7 +9,7 @@ import onnxruntime as ort
 from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line
 
-TYPES = {"int64": np.int64, "float": np.float32}
+TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32}
 
 Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, ort.OrtValue]]
 
@@ -116,6 +116,10 @@ class Session:
             if size != length:
                 raise InputError(f"{dim} is {length} in input '{name}', but {size} in '{owner}'")
         return array
+
+    def dtype(self, name: str) -> type[np.generic]:
+        """What an input's numbers are for NumPy."""
+        return TYPES[self.inputs[name].dtype]
 
     def value(self, array: np.ndarray) -> ort.OrtValue:
         """`array` in the session's memory; the CPU's is shared with the array."""

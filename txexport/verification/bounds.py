@@ -7,7 +7,9 @@ few times that rounding: two ways to sum in float32 are no nearer to each other.
 
 import numpy as np
 
-RELATIVE = 1e-5  # of a tensor's size; what rounding leaves of some ten layers stays below it
+from txexport.formats import FLOAT32
+
+RELATIVE = FLOAT32.relative  # of a tensor's size
 ROUNDINGS = 8.0  # the largest of few numbers is no steady measure: of one case it was up to 4.2 of another's
 MOST = 1e-2  # beyond it rounding excuses nothing: a choice has tipped over, or float32 is no use there
 MOST_OF_SCALAR = 0.5  # of a number alone, whose sum may all but cancel; its sign stays

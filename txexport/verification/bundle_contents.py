@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,7 @@ from txexport import bundle
 from txexport.bundle import MANIFEST, WEIGHTS, Manifest, limits
 from txexport.checkpoints.checkpoint import Checkpoint, read_header, sha256
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.exporter import companions, versions
+from txexport.exporter.exporter import companions, versions, weight_file
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.paths import stays_inside
@@ -34,34 +34,38 @@ def check_weights(
     They must be equal, and all bytes those that export writes. Cases of tokens read few rows of a large
     table, so they cannot prove the others.
     """
-    expected = WeightFile(checkpoint, resolved.weights)
+    expected = weight_file(checkpoint, resolved)
     with (folder / WEIGHTS).open("rb") as file:
         _check_header(folder, file.read(len(expected.header)), expected)
         unlike: list[str] = []
-        checked = {
-            (name, WEIGHTS, offset): compare(name, _pairs(file, offset, expected, name, unlike), 0.0)
-            for name, offset in expected.offsets.items()
-        }
+        checks, checked = [], set()
+        for parameter in dict.fromkeys(expected.stored.values()):
+            names = [*expected.names(parameter).values()]
+            pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
+            checks.append(compare(parameter, pairs, 0.0))
+            checked |= {(name, WEIGHTS, expected.offsets[name]) for name in names}
     held = set()
     for graph in manifest.graphs.values():
-        for tensor in _pointers(folder / graph.file, resolved):
+        for tensor in _pointers(folder / graph.file, expected):
             place = ExternalDataInfo(tensor)
             if not stays_inside(place.location):
                 raise AssertionError(
                     f"{graph.file}: {tensor.name} lies outside the bundle, in {place.location}"
                 )
-            held.add(resolved.weights[tensor.name].key)
+            held.add(tensor.name)
             key = (tensor.name, place.location, place.offset or 0)
             if key not in checked:
+                checked.add(key)
+                owner = expected.owners[tensor.name]
+                blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
                 with (folder / place.location).open("rb") as file:
-                    pairs = _pairs(file, place.offset or 0, expected, tensor.name, unlike)
-                    checked[key] = compare(tensor.name, pairs, 0.0)
-    missing = [name for name, weight in resolved.weights.items() if weight.key not in held]
+                    checks.append(compare(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
+    missing = [name for name in expected.parts if name not in held]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")
-    if unlike and all(check.ok for check in checked.values()):
+    if unlike and all(check.ok for check in checks):
         raise AssertionError(f"{WEIGHTS}: the bytes of {unlike[0]} are not those that export writes")
-    return list(checked.values())
+    return checks
 
 
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
@@ -77,18 +81,18 @@ def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
 
 
 def _pairs(
-    file: BinaryIO, offset: int, expected: WeightFile, name: str, unlike: list[str]
+    file: BinaryIO, offset: int, blocks: Iterable[tuple[str, np.ndarray]], unlike: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
     file.seek(offset)
-    for rows in expected.rows(name):
-        result = np.fromfile(file, "<f4", rows.size)
-        if result.tobytes() != rows.tobytes():
+    for name, block in blocks:
+        result = np.fromfile(file, block.dtype, block.size)
+        if result.tobytes() != block.tobytes():
             unlike.append(name)
-        yield result.reshape(rows.shape) if result.size == rows.size else result, rows
+        yield result.reshape(block.shape) if result.size == block.size else result, block
 
 
-def _pointers(path: Path, resolved: Resolved) -> Iterator[onnx.TensorProto]:
+def _pointers(path: Path, expected: WeightFile) -> Iterator[onnx.TensorProto]:
     """The initialisers of a graph that lie outside it. Raises AssertionError for any but used weights."""
     proto = onnx.load(path, load_external_data=False)
     consumed = {name for node in proto.graph.node for name in node.input}
@@ -99,11 +103,14 @@ def _pointers(path: Path, resolved: Resolved) -> Iterator[onnx.TensorProto]:
             continue
         if tensor.name not in consumed:
             raise AssertionError(f"{path.name} does not use {tensor.name}")
-        if tensor.name not in resolved.weights:
+        if tensor.name not in expected.parts:
             raise AssertionError(f"{path.name} points to {tensor.name}, which is no weight")
-        weight = resolved.weights[tensor.name]
-        if tuple(tensor.dims) != weight.shape:
-            raise AssertionError(f"{tensor.name} is {tuple(tensor.dims)}, expected {weight.shape}")
+        part = expected.parts[tensor.name]
+        kind = onnx.TensorProto.DataType.Name(tensor.data_type)
+        if (kind, tuple(tensor.dims)) != (part.type.onnx, part.shape):
+            raise AssertionError(
+                f"{tensor.name} is {kind} {tuple(tensor.dims)}, expected {part.type.onnx} {part.shape}"
+            )
         yield tensor
 
 

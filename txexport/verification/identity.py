@@ -17,8 +17,7 @@ from onnx.helper import get_attribute_value
 from txexport.bundle import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, sha256
 from txexport.contracts import roles
-from txexport.exporter.exporter import graph_models, versions
-from txexport.exporter.weight_file import WeightFile
+from txexport.exporter.exporter import graph_models, versions, weight_file
 from txexport.families import Resolved
 from txexport.spec import Cache
 from txexport.verification.result import SkipError, TensorCheck
@@ -38,7 +37,7 @@ def check_graphs(
     Raises AssertionError where one is another, named by its first differing node, or SkipError where that is
     allowed; and where txexport.json does not say what the files are.
     """
-    weights = WeightFile(checkpoint, resolved.weights).tensors(folder)
+    weights = weight_file(checkpoint, resolved).parameters(folder)
     kind = Cache(manifest.cache or Cache.STATIC)
     written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
     files = {role: roles.file(role) for role in written}

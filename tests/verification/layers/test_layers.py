@@ -8,7 +8,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from helpers.bundle_edits import tamper, weight_names
-from helpers.graph_edits import function, node, set_attribute
+from helpers.graph_edits import constant, function, node, set_constant
 from helpers.mutations import (
     ignore_mask,
     other_gelu,
@@ -121,8 +121,8 @@ def unequal_residual(model):
     add.input[0] = add.input[1]
 
 
-def other_scale(model):
-    """Each tenth of a turn is longer."""
+def sines_for_cosines(model):
+    """A turn's sines in the place of its cosines."""
     rotation = function(model, "rotation")
     cos = node(rotation, "Cos")
     cos.op_type = "Sin"
@@ -130,10 +130,7 @@ def other_scale(model):
 
 def other_rows(model):
     """The image's second vector in place of its first."""
-    set_attribute(node(function(model, "pick"), "Constant"), "value_ints", [2])
-    for constant in function(model, "pick").node:
-        if constant.op_type == "Constant" and any(a.name == "value_int" for a in constant.attribute):
-            set_attribute(constant, "value_int", 1)
+    set_constant(constant(function(model, "pick"), 0), 1)
 
 
 # What is done to the graph, and what must be named: component, kind, value.
@@ -145,7 +142,7 @@ GRAPHS = [
     ("bert", None, PADDED, "model.onnx", swap_queries_and_keys,
      ("encoder.layers.0.attention.q", "output", "y")),
     ("bert", None, PADDED, "model.onnx", unequal_residual, ("encoder.layers.0", "inside", "attended")),
-    ("llama", "static", STEPS, "model.onnx", other_scale, ("rotation", "output", "cos")),
+    ("llama", "static", STEPS, "model.onnx", sines_for_cosines, ("rotation", "output", "cos")),
     ("gpt2", "dynamic", "three ragged rows, left padding", "model.onnx", ignore_mask,
      ("mask", "output", "mask")),
     ("bart", "static", STEPS, "decoder_model.onnx", stale_cross_cache,

@@ -38,7 +38,10 @@ def open_cache(
 
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
     """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
-    token = sum(math.prod(_per_token(session, name)) for name in own_past(session.inputs)) * 4
+    token = sum(
+        math.prod(_per_token(session, name)) * session.dtype(name)().nbytes
+        for name in own_past(session.inputs)
+    )
     memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
 
 
@@ -61,7 +64,7 @@ class StaticCache:
         self.cross = dict(cross)
         self.lengths = np.zeros(batch, np.int64)
         self.arrays = {
-            name: np.zeros(self._shape(name, batch, capacity), np.float32)
+            name: np.zeros(self._shape(name, batch, capacity), session.dtype(name))
             for name in own_past(session.inputs)
         }
         self._bind()
@@ -110,7 +113,7 @@ class StaticCache:
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
         for name, array in self._held().items():
-            self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), np.float32)
+            self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), array.dtype)
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self.cross = _taken(self.session, self.cross, rows)
         self.lengths = self.lengths[rows]
@@ -123,7 +126,7 @@ class StaticCache:
         capacity = max(needed, 2 * self.capacity)
         check_room(self.session, len(self.lengths), capacity)
         for name, array in self._held().items():
-            self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), np.float32)
+            self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), array.dtype)
             self.arrays[name][:, :, : self.capacity] = array
         self.capacity = capacity
         self._bind()
@@ -150,7 +153,7 @@ class DynamicCache:
         self.past = {}
         for name in own_past(session.inputs):
             heads, size = _per_token(session, name)
-            self.past[name] = session.value(np.zeros((batch, heads, 0, size), np.float32))
+            self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""

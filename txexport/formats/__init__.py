@@ -1,0 +1,10 @@
+"""Number formats: how parameters are stored, which nodes read them, their bytes and what rounding leaves.
+
+A format is one file. Nothing else knows how a number lies in the weights file, nor writes the nodes that
+multiply with it; it needs neither onnx nor PyTorch to say so.
+"""
+
+from txexport.formats.float32 import FLOAT, FLOAT32
+from txexport.formats.number_format import NumberFormat, NumberType, Part, Use, Value, Values, nbytes
+
+__all__ = ["FLOAT", "FLOAT32", "NumberFormat", "NumberType", "Part", "Use", "Value", "Values", "nbytes"]

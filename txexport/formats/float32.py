@@ -1,0 +1,44 @@
+"""float32: what a checkpoint's numbers are computed in, unless asked otherwise."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from txexport.formats.number_format import NumberType, Part, Use, Value, Values
+
+FLOAT = NumberType(onnx="FLOAT", safetensors="F32", numpy="<f4", bits=32)
+
+
+class Float32:
+    """Every number as it is, a matrix (out,in) as PyTorch keeps it: the form that needs no transposing."""
+
+    name = "float32"
+    relative = 1e-5  # what rounding leaves of some ten layers stays below it
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {"": Part(FLOAT, shape)}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat."""
+        for block in rows:
+            yield "", block.astype(FLOAT.numpy, copy=False)
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat."""
+        return parts
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        weight = matrix[""]
+        biases = [] if bias is None else [bias]
+        rows = op.Gemm(op.Flatten(x, axis=-1), weight, *biases, transB=1, name="rows")  # (B*S, out)
+        return op.Reshape(rows, op.Concat(op.Shape(x, end=-1), op.Shape(weight, end=1), axis=0))
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """See NumberFormat."""
+        return op.Gather(table[""], ids, name="rows")
+
+
+FLOAT32 = Float32()

@@ -1,0 +1,90 @@
+"""What a number format is: how a parameter is stored, and which nodes of a graph read it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+Value = Any  # of a graph
+Values = Mapping[str, Value]
+
+
+class Use(StrEnum):
+    """What a component does with a parameter; a matrix may have several uses."""
+
+    WHOLE = "whole"  # any operator reads its numbers: a norm's scale, a bias, a kernel, a small table
+    PRODUCT = "product"  # vectors are multiplied with the matrix (out,in)
+    LOOKUP = "lookup"  # rows are read out of the table
+
+
+@dataclass(frozen=True)
+class NumberType:
+    """A type of stored numbers in the words of ONNX, safetensors and NumPy, and the bits of one.
+
+    Those that fill no byte are packed, the first in the lowest bits; what NumPy reads are then bytes.
+    """
+
+    onnx: str
+    safetensors: str
+    numpy: str
+    bits: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Numbers of one type that lie together in the weights file: a parameter, or part of one."""
+
+    type: NumberType
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """How long they are in the file."""
+        return -(-prod(self.shape) * self.type.bits // 8)
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape that NumPy and safetensors read: of packed numbers, bytes in a row."""
+        return self.shape if self.type.bits % 8 == 0 else (self.nbytes,)
+
+
+class NumberFormat(Protocol):
+    """How parameters are stored and multiplied. One object is one format, `name` what a person calls it.
+
+    `relative` is what rounding may leave of an output, in its own size, where products are computed so.
+    Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
+    """
+
+    name: str
+    relative: float
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """What is stored of a parameter of `shape`, in order; "" goes by the parameter's own name."""
+        ...
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """The bytes of the parts, each in blocks and one part after the other, of float32 rows in order."""
+        ...
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """Nodes of the main graph for a parameter called `name`: the values that functions receive of it.
+
+        Raises GraphError for a use that this format has not.
+        """
+        ...
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """Nodes within a function: x (..., in) and what it received of a matrix -> (..., out)."""
+        ...
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """Nodes within a function: ids (...) and what it received of a table (V,W) -> rows (..., W)."""
+        ...
+
+
+def nbytes(number_format: NumberFormat, shape: tuple[int, ...]) -> int:
+    """How much is stored of a parameter of that shape."""
+    return sum(part.nbytes for part in number_format.parts(shape).values())
