@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
 from txexport.bundle import Manifest
@@ -31,9 +32,11 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
     for graph in manifest.graphs.values():
         proto = onnx.load(folder / graph.file, load_external_data=False)
         for part in (proto.graph, *proto.functions):
-            constants = {node.output[0]: node for node in part.node if node.op_type == "Constant"}
+            constants = {
+                node.output[0]: node.attribute[0].t for node in part.node if node.op_type == "Constant"
+            }
             pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
-            if any(number < 0 for node in pads if node is not None for number in node.attribute[0].ints):
+            if any((numpy_helper.to_array(numbers) < 0).any() for numbers in pads if numbers is not None):
                 return "onnx's reference takes no negative pads, with which this graph crops"
             if any(node.op_type == "NonZero" for node in part.node):
                 return "onnx's reference cannot flatten no rows, which an expert that no token chose has"
