@@ -281,11 +281,13 @@ def _make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
 
     What that type cannot hold becomes its largest or smallest number: a mask's, which must stay finite.
     """
-    for node in nodes:
+    for node in list(nodes):
         if node.op_type != "Constant" or "value" in node.attributes:
             continue
         [(kind, attribute)] = node.attributes.items()
         if attribute.is_ref():  # a number that the function's caller gives
+            if dtype != ir.DataType.FLOAT:
+                _narrow(node, dtype)
             continue
         numbers = np.array(attribute.value, np.float32 if "float" in kind else np.int64)
         if "float" in kind:
@@ -293,6 +295,16 @@ def _make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
             numbers = numbers.clip(float(limits.min), float(limits.max)).astype(dtype.numpy())
         node.attributes.clear()
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(numbers))
+
+
+def _narrow(node: ir.Node, dtype: ir.DataType) -> None:
+    """Have what reads a node read it in another type."""
+    wide = node.outputs[0]
+    cast = ir.node("Cast", [wide], {"to": dtype}, outputs=[ir.Value(name=f"{wide.name}_narrow")])
+    ir.convenience.replace_all_uses_with(wide, cast.outputs[0])
+    cast.replace_input_with(0, wide)
+    assert node.graph is not None
+    node.graph.insert_after(node, cast)
 
 
 def _text(function: ir.Function) -> bytes:

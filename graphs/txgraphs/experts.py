@@ -51,7 +51,8 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
     """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1): x (B,S,W) -> y (B,S,W)."""
     op = g.op
     share, choice = router(spec, g / "router", x)
-    total = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)), name="total")  # (B*S, W): zeros
+    zeros = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)))  # (B*S, W)
+    total = op.CastLike(zeros, x, name="total")
     for number in range(spec.num_experts):
         place = g / "experts" / str(number)
         total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))

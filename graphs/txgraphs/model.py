@@ -1,6 +1,7 @@
 """Whole models, put together from a spec."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import assert_never
 
 import onnx_ir as ir
@@ -24,20 +25,25 @@ from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
 from txgraphs.stack import decoder, encoder, signal_encoder
 
-Parameters = Mapping[str, Parameter]
+Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
 Signatures = Mapping[str, Signature]
 Values = dict[str, ir.Value]
 
 
-def models(spec: ModelSpec, cache: Cache, stored: Parameters) -> dict[str, Graph]:
-    """The graphs of a model by role, with parameters taken from `stored` by name.
+def models(
+    spec: ModelSpec,
+    cache: Cache,
+    stored: Mapping[str, Parameter],
+    dtype: ir.DataType = ir.DataType.FLOAT,
+) -> dict[str, Graph]:
+    """The graphs of a model by role, computing in `dtype` with parameters taken from `stored` by name.
 
     Raises GraphError unless the graphs together ask for each of `stored`, and for nothing else.
     """
     shared = "encoder.embedding.word.weight"
     if isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding and shared in stored:
         stored = {**stored, "decoder.embedding.word.weight": stored[shared]}
-    graphs = _graphs(spec, cache, stored)
+    graphs = _graphs(spec, cache, partial(Graph, stored=stored, dtype=dtype))
     asked = set().union(*(graph.asked for graph in graphs.values()))
     problems = [
         f"{kind}: {', '.join(sorted(parameters))}"
@@ -49,32 +55,30 @@ def models(spec: ModelSpec, cache: Cache, stored: Parameters) -> dict[str, Graph
     return graphs
 
 
-def _graphs(spec: ModelSpec, cache: Cache, stored: Parameters) -> dict[str, Graph]:
+def _graphs(spec: ModelSpec, cache: Cache, new: Build) -> dict[str, Graph]:
     contract = of_cache(cache) if spec.generates else ONE_PASS
     signatures = contract.graphs(spec)
     match spec:
         case EncoderSpec():
-            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, stored)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
         case DecoderSpec():
-            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, stored)}
+            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, new)}
         case EncoderDecoderSpec() if not spec.generates:
-            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, stored)}
+            return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
         case EncoderDecoderSpec():
             return {
-                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, stored),
-                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, stored),
+                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, new),
+                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, new),
             }
         case DualEncoderSpec():
-            return dual_encoder_models(spec, signatures, stored)
+            return dual_encoder_models(spec, signatures, new)
         case _:
             assert_never(spec)
 
 
-def dual_encoder_models(
-    spec: DualEncoderSpec, signatures: Signatures, stored: Parameters
-) -> dict[str, Graph]:
+def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, new: Build) -> dict[str, Graph]:
     """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
-    text, vision, both = (Graph(role, stored) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
+    text, vision, both = (new(role) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
     inputs = text.declare(signatures[roles.TEXT])
     x = encoder(spec.text, text, inputs, "text")
     vectors = text_vectors(spec, text, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
@@ -87,10 +91,10 @@ def dual_encoder_models(
 
 
 def encoder_model(
-    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, stored: Parameters
+    spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, new: Build
 ) -> Graph:
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
-    graph = Graph(role, stored)
+    graph = new(role)
     inputs = graph.declare(signatures[role])
     if isinstance(spec.encoder, SignalStackSpec):
         (signal,) = inputs.values()
@@ -134,7 +138,7 @@ def _read_again(
     past = []
     for block in spec.decoder.layers:
         none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
-        past.append((op.ConstantOfShape(op.Concat(batch, none, axis=0)),) * 2)
+        past.append((op.CastLike(op.ConstantOfShape(op.Concat(batch, none, axis=0)), x),) * 2)
     cross = [pair for _, pair in _cross(spec, graph, x)]
     x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross)
     return x
@@ -202,10 +206,10 @@ def decoder_model(
     cache: Cache,
     role: str,
     signatures: Signatures,
-    stored: Parameters,
+    new: Build,
 ) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values."""
-    graph = Graph(role, stored)
+    graph = new(role)
     inputs = graph.declare(signatures[role])
     part = cache_names.DECODER if isinstance(spec, EncoderDecoderSpec) else None
     past, cross = [], []
