@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -172,9 +173,8 @@ class Transformers:
         self.new_cache = transformers.DynamicCache
         name = TASKS[resolved.task].judge(resolved.model_type)
         self.model = transformers_loading.model_from_pretrained(
-            name, checkpoint.folder, dtype=torch.float32
+            name, checkpoint.folder, dtype=torch.float32, config=_plain_config(checkpoint.folder)
         ).eval()
-        self.model.config.return_dict = True  # whatever the checkpoint asks for
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @contextmanager
@@ -220,6 +220,16 @@ class Transformers:
             heads = self.kv_heads[cache_names.layer_of(name)]
             own[name] = array[:: len(array) // heads]
         return own
+
+
+def _plain_config(folder: Path) -> Any:
+    """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention."""
+    config = transformers_loading.from_pretrained("AutoConfig", folder, attn_implementation=None)
+    for one in (config, *(getattr(config, name) for name in config.sub_configs)):
+        one.return_dict = True
+        if getattr(one, "chunk_size_feed_forward", 0):
+            one.chunk_size_feed_forward = 0
+    return config
 
 
 def _cache(cache, part: str | None = None) -> Arrays:

@@ -1,0 +1,30 @@
+"""verify --reference transformers: what a config asks of PyTorch alone is no part of the model."""
+
+import json
+import shutil
+
+import pytest
+
+import txexport
+from txexport.verification import verify
+
+# How transformers is to compute and to answer, none of which a graph has.
+MANNERS = [
+    {"return_dict": False},
+    {"chunk_size_feed_forward": 3},
+    {"attn_implementation": "flash_attention_2"},
+    {"output_hidden_states": True, "output_attentions": True, "use_cache": False},
+    {"dtype": "bfloat16"},
+]
+
+
+@pytest.mark.parametrize("asked", MANNERS, ids=lambda asked: ", ".join(asked))
+@pytest.mark.parametrize("model_type", ["bert", "t5"])
+def test_manners_of_the_original_change_no_verdict(model_type, asked, checkpoint_of, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(checkpoint_of(model_type), source)
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | asked))
+    txexport.export(source, tmp_path / "out")
+    report = verify(tmp_path / "out", reference="transformers", cases="quick")
+    assert report.ok
