@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from txexport.formats import Use
 from txgraphs import DOMAIN, OPSET
-from txgraphs._graph import Function, Nodes, Operators, Place, Received, Recorded
+from txgraphs._nodes import Function, Nodes, Operators, Place, Received, Recorded
 
 Build = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import HeadSpec, Pick
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs._graph import Received
+from txgraphs._nodes import Received
 from txgraphs.activation import activation
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from txgraphs._component import Body, component
-from txgraphs._graph import Nodes, Received
+from txgraphs._nodes import Nodes, Received
 
 
 @component("y")

@@ -19,7 +19,8 @@ from txexport.spec import (
     ModelSpec,
     SignalStackSpec,
 )
-from txgraphs._graph import Graph, Parameter
+from txgraphs._graph import Graph
+from txgraphs._nodes import Parameter
 from txgraphs.attention import cross_key_value
 from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head

@@ -7,7 +7,7 @@ from onnxscript import OnnxFunction, script
 
 from txexport.spec import NormKind, NormSpec
 from txgraphs import domain, op
-from txgraphs._graph import Nodes
+from txgraphs._nodes import Nodes
 
 
 def norm(spec: NormSpec, g: Nodes, x: ir.Value) -> ir.Value:

@@ -10,7 +10,7 @@ from onnxscript import OnnxFunction, script
 
 from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
 from txgraphs import domain, op
-from txgraphs._graph import Nodes
+from txgraphs._nodes import Nodes
 
 
 def _float32(numbers: float | Sequence[float]) -> onnx.TensorProto:

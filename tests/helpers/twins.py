@@ -7,7 +7,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import torch
 from onnxscript import OnnxFunction
-from txgraphs._graph import Graph, Parameter
+from txgraphs._graph import Graph
+from txgraphs._nodes import Parameter
 
 from txexport.formats import FLOAT32
 

@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from helpers.rows import CLASSIFY, Row
-from txgraphs._graph import Parameter
+from txgraphs._nodes import Parameter
 from txgraphs.model import models
 
 from txexport import families

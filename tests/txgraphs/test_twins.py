@@ -33,7 +33,7 @@ import txmodels.norm
 import txmodels.position
 import txmodels.signal
 from helpers.twins import ABSENT, check, integers, random, seeded
-from txgraphs._graph import Received
+from txgraphs._nodes import Received
 
 from txexport.formats import FLOAT32
 from txexport.spec import (

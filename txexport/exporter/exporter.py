@@ -14,8 +14,8 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 from txgraphs import OPSET
-from txgraphs._graph import Parameter
 from txgraphs._lowering import IR_VERSIONS
+from txgraphs._nodes import Parameter
 from txgraphs.model import models
 
 from txexport import bundle, families

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
-from txgraphs._graph import Parameter
+from txgraphs._nodes import Parameter
 
 from txexport.bundle import WEIGHTS
 from txexport.checkpoints.checkpoint import Checkpoint
