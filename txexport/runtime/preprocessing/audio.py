@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from txexport.arguments import is_whole
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
 from txexport.runtime import memory
-from txexport.runtime.generation.options import is_whole
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray

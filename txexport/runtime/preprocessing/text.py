@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
-from txexport.runtime.generation.options import is_whole
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 

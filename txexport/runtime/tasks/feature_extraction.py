@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from txexport.arguments import check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
 from txexport.errors import InputError
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
-from txexport.runtime.generation.options import check_flag
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method
