@@ -1,6 +1,8 @@
 """Errors that a user of txexport can meet. Each message is one line: given, expected, what to do."""
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Iterator
 
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
@@ -55,6 +57,14 @@ def is_failure(error: BaseException) -> bool:
     """Whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
     # Its type is of pyo3_runtime, which cannot be imported.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called txexport, however deep within it this is called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "txexport":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 class SpecError(TxexportError):
