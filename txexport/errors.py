@@ -16,6 +16,10 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "onnxscript": "export",
     "click": "cli",
     "rich": "cli",
+    "jinja2": "chat",
+    "PIL": "image",
+    "openvino": "runtimes",
+    "sklearn": "train",
     "safetensors": "verify",
     "torch": "verify",
     "transformers": "verify",
@@ -100,21 +104,23 @@ class InputError(TxexportError):
 
 
 class MissingLibraryError(TxexportError, ImportError):
-    """A library that an extra of txexport brings, and that is not installed."""
+    """A library that an extra of txexport brings, and that is not installed, or too old."""
 
 
 @contextlib.contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
-    """Raise MissingLibraryError for an import of what an extra brings, where it is not installed."""
+    """Raise MissingLibraryError for an import of what an extra brings, where it is missing or too old."""
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         library = (error.name or "").split(".")[0]
         if library not in EXTRAS:
             raise
         other = " (or 'txexport[gpu]')" if library == "onnxruntime" else ""
         advice = f"pip install 'txexport[{EXTRAS[library]}]'{other}"
-        raise MissingLibraryError(f"{purpose} needs {library}, which is not installed; {advice}") from None
+        missing = isinstance(error, ModuleNotFoundError)
+        state = "which is not installed" if missing else f"of another version ({first_line(error)})"
+        raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None
 
 
 class LibraryError(TxexportError):

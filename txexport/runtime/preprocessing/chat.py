@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, first_line, shown
+from txexport.errors import BundleError, InputError, first_line, needed_for, shown
 
 LINE = 300  # characters of what a template says of an error
 
@@ -17,16 +17,12 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     """The prompt for what has been said: messages are {"role": ..., "content": ...}.
 
     `values` are further ones that the template may read, such as `tools`. Raises BundleError for a bundle
-    without a template, InputError for messages that the template refuses, and where Jinja2 is missing.
+    without a template, InputError for messages that the template refuses, MissingLibraryError without Jinja2.
     """
-    try:
+    with needed_for("a chat template"):
         from jinja2 import TemplateError
 
         from txexport.runtime.preprocessing.sandbox import render
-    except ImportError:
-        raise InputError(
-            "chat templates need Jinja2, which is not installed; pip install 'txexport[chat]'"
-        ) from None
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
