@@ -41,7 +41,7 @@ class EncoderSpec:
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderSpec: an encoder has nothing to cross-attend to")
         second = self.next_sentence
-        if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.whole):
+        if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.scores_sequence):
             raise SpecError(
                 "EncoderSpec: a next-sentence head stands beside a masked LM's, and scores sequences; "
                 f"it is of kind '{second.kind}' beside one of kind '{self.head.kind}'"
