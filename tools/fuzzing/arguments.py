@@ -142,8 +142,8 @@ def of_graphs(case: Case) -> None:
     role = case.random.choice(list(model.sessions))
     inputs = {port: _array(case.random, kind) for port, kind in model.sessions[role].inputs.items()}
     for port in case.random.sample(list(inputs), min(len(inputs), case.random.choice((1, 1, 2)))):
-        inputs[port], said = _changed_array(case.random, inputs[port])
-        case.note(f"{name} {role}: {port} {said}")
+        inputs[port], note = _changed_array(case.random, inputs[port])
+        case.note(f"{name} {role}: {port} {note}")
     case.attempt(lambda: model.run(role, **inputs) and None)  # NaN in, NaN out
 
 

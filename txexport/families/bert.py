@@ -1,11 +1,9 @@
 """BERT (Devlin et al. 2019): post-norm encoder, learned positions, segments."""
 
-from collections.abc import Set
-
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -40,14 +38,14 @@ LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"
 NEXT_SENTENCE = "next-sentence-prediction"
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     _check_label_head(config, task, names)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     return encoder_spec(config, task, names, position, config.activation("hidden_act", "gelu"))
 
 
-def _check_label_head(config: Config, task: str, names: Set[str]) -> None:
+def _check_label_head(config: Config, task: str, names: TensorNames) -> None:
     """Raise CheckpointError where the head of labels is not that of `task`, which a spec does not tell."""
     heads = {"text-classification": "classifier.weight", NEXT_SENTENCE: "cls.seq_relationship.weight"}
     if task not in heads:
@@ -71,7 +69,7 @@ def _check_label_head(config: Config, task: str, names: Set[str]) -> None:
 def encoder_spec(
     config: Config,
     task: str,
-    names: Set[str],
+    names: TensorNames,
     position: PositionSpec,
     masked_lm: Activation,
     *,
