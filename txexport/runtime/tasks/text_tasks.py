@@ -1,4 +1,4 @@
-"""What bundles are for: texts and images in, labels, words and probabilities out.
+"""What bundles of texts are for: texts in; labels, words and probabilities out.
 
 Public functions are those of Model's methods.
 """
