@@ -16,7 +16,7 @@ from txexport.runtime.generation.requests import GenerationRequest, LogitsProces
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
 
-ONE = (str, Path, np.ndarray)  # what is one sound, and no list of them
+SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them
 
 
 class Speech:
@@ -79,7 +79,7 @@ def transcribe(
     """See Model.transcribe."""
     results = scheduler.finished(request(bundle, sounds, **options), batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
-    return texts[0] if isinstance(sounds, ONE) else texts
+    return texts[0] if isinstance(sounds, SINGLE) else texts
 
 
 def request(
@@ -93,7 +93,10 @@ def request(
 ) -> GenerationRequest:
     """A sound or several to write down, with what their texts begin with. Errors as `transcribe`."""
     check_task(bundle, "transcribe")
-    sounds, config = [sounds] if isinstance(sounds, ONE) else as_list(sounds), bundle.files.generation_config
+    sounds, config = (
+        [sounds] if isinstance(sounds, SINGLE) else as_list(sounds),
+        bundle.files.generation_config,
+    )
     config = replace(config, ignored=_left_out(bundle.folder, config.ignored)).updated(**options)
     if config.num_return_sequences > 1:
         count = config.num_return_sequences
