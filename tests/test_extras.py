@@ -81,6 +81,36 @@ def test_function_says_which_extra_it_lacks(missing, statement, said):
     assert (result.stdout, result.stderr) == (f"{said}\n", "")
 
 
+CHAT = "import txexport.runtime.preprocessing.chat as chat; chat.prompt('out', [])"
+
+
+@pytest.mark.parametrize(
+    ("missing", "statement", "said"),
+    [
+        (
+            "jinja2",
+            CHAT,
+            "a chat template needs jinja2, which is not installed; pip install 'txexport[chat]'",
+        ),
+        (
+            "PIL",
+            "import txexport.runtime.preprocessing.images as images; images._open('image.png', False)",
+            "reading images needs PIL, which is not installed; pip install 'txexport[image]'",
+        ),
+    ],
+)
+def test_an_answer_says_which_extra_it_lacks(missing, statement, said):
+    result = answer({missing}, CAUGHT.format(statement))
+    assert (result.stdout, result.stderr) == (f"{said}\n", "")
+
+
+def test_a_library_that_is_too_old_is_not_told_as_missing():
+    old = "import sys, types\nsys.modules['jinja2'] = types.ModuleType('jinja2')\n"
+    said = answer(set(), old + CAUGHT.format(CHAT)).stdout
+    assert said.startswith("a chat template needs jinja2, of another version (cannot import name")
+    assert said.endswith("; pip install 'txexport[chat]'\n")
+
+
 def test_verify_without_pytorch_says_which_extra_it_lacks(tmp_path):
     code = CAUGHT.format("txexport.export(*sys.argv[1:]); txexport.verify(sys.argv[2])")
     result = answer({"torch", "transformers"}, code, ENCODER, tmp_path / "out")

@@ -51,6 +51,24 @@ def _check_path(name: str, value: str | os.PathLike) -> None:
         raise InputError(f"{name} is {shown(value)}, expected names of at most {LONGEST_NAME} characters")
 
 
+def is_whole(value: object, low: int, high: int | None = None) -> bool:
+    """Tell whether `value` is a whole number, also of NumPy, from `low` up to `high`; no bool is."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and low <= value and (high is None or value <= high)  # type: ignore[operator]
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise InputError unless `value` is a whole number of at least 1."""
+    if not is_whole(value, 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number of at least 1")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise InputError unless `value` is true, false or None."""
+    if not isinstance(value, bool | np.bool_ | None):
+        raise InputError(f"{name} is {shown(value)}, expected true or false")
+
+
 def check_fields(entry: Any) -> None:
     """Raise TypeError for a field of a dataclass that is of another type than its annotation."""
     for name, hint in get_type_hints(type(entry)).items():

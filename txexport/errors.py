@@ -1,6 +1,8 @@
 """Errors that a user of txexport can meet. Each message is one line: given, expected, what to do."""
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Iterator
 
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
@@ -14,6 +16,10 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "onnxscript": "export",
     "click": "cli",
     "rich": "cli",
+    "jinja2": "chat",
+    "PIL": "image",
+    "openvino": "runtimes",
+    "sklearn": "train",
     "safetensors": "verify",
     "torch": "verify",
     "transformers": "verify",
@@ -57,6 +63,14 @@ def is_failure(error: BaseException) -> bool:
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
+def warn(message: str) -> None:
+    """Warn at the line that called txexport, however deep within it this is called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "txexport":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
 class SpecError(TxexportError):
     """A description of an architecture that contradicts itself."""
 
@@ -90,21 +104,23 @@ class InputError(TxexportError):
 
 
 class MissingLibraryError(TxexportError, ImportError):
-    """A library that an extra of txexport brings, and that is not installed."""
+    """A library that an extra of txexport brings, and that is not installed, or too old."""
 
 
 @contextlib.contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
-    """Raise MissingLibraryError for an import of what an extra brings, where it is not installed."""
+    """Raise MissingLibraryError for an import of what an extra brings, where it is missing or too old."""
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         library = (error.name or "").split(".")[0]
         if library not in EXTRAS:
             raise
         other = " (or 'txexport[gpu]')" if library == "onnxruntime" else ""
         advice = f"pip install 'txexport[{EXTRAS[library]}]'{other}"
-        raise MissingLibraryError(f"{purpose} needs {library}, which is not installed; {advice}") from None
+        missing = isinstance(error, ModuleNotFoundError)
+        state = "which is not installed" if missing else f"of another version ({first_line(error)})"
+        raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None
 
 
 class LibraryError(TxexportError):

@@ -26,8 +26,8 @@ for (const port of manifest.graphs.model.inputs) {
 
 let ids = prompt.split(",").map(Number);
 let length = 0;
-const found = [];
-while (found.length < Number(count)) {
+const tokens = [];
+while (tokens.length < Number(count)) {
   const steps = ids.map((_, step) => length + step);
   length += ids.length;
   const outputs = await session.run({
@@ -40,6 +40,6 @@ while (found.length < Number(count)) {
   const words = outputs.logits.dims[2];
   const last = outputs.logits.data.subarray(outputs.logits.data.length - words);
   ids = [last.reduce((best, value, word) => (value > last[best] ? word : best), 0)];
-  found.push(ids[0]);
+  tokens.push(ids[0]);
 }
-console.log(found.join(","));
+console.log(tokens.join(","));

@@ -74,10 +74,10 @@ def prompt(asked: dict[str, Any]) -> str:
 
 def prompts(asked: dict[str, Any]) -> list[str]:
     """The prompts, taken out of `asked`. Raises HTTPException."""
-    found = asked.pop("prompts", None)
-    if not isinstance(found, list) or not 1 <= len(found) <= PROMPTS:
-        raise refused(f"prompts is {found!r:.60}, expected a list of 1 to {PROMPTS} texts")
-    return [text(one) for one in found]
+    listed = asked.pop("prompts", None)
+    if not isinstance(listed, list) or not 1 <= len(listed) <= PROMPTS:
+        raise refused(f"prompts is {listed!r:.60}, expected a list of 1 to {PROMPTS} texts")
+    return [text(one) for one in listed]
 
 
 def text(value: Any) -> str:

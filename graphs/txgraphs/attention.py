@@ -75,7 +75,7 @@ def cached_attention(
 
     x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
     A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
-    mask only where the spec is not `by_length`.
+    mask only where the spec is not `maskless_static`.
     """
     op = g.op
     q, new_k, new_v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again

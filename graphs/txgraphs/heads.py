@@ -49,8 +49,8 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                     real = op.Not(op.Equal(input_ids, op.Constant(value_int=number)))
                     score = score * op.Cast(real, to=7)
                 if marked:
-                    result = op.Equal(input_ids, op.Constant(value_int=number))
-                    score = score * op.Cast(result, to=7)
+                    ends = op.Equal(input_ids, op.Constant(value_int=number))
+                    score = score * op.Cast(ends, to=7)
             elif mark:
                 score = op.Cast(op.Equal(input_ids, op.Constant(value_int=number)), to=7)
             else:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.project import DATA
+from helpers.rows import Row
 from safetensors.torch import load_file, save_file
 
 from txexport import families
@@ -207,6 +208,44 @@ BAD_CONFIG = [
 @pytest.mark.parametrize(("config", "said"), BAD_CONFIG, ids=[row[1] for row in BAD_CONFIG])
 def test_config_value_that_makes_no_sense(config, said, copy_of):
     assert said in error(CheckpointError, copy_of("bert", **config))
+
+
+OTHER_HEADS = [
+    ("BertForPreTraining", "text-classification", "classifier.weight", "next-sentence-prediction"),
+    ("BertForNextSentencePrediction", "text-classification", "classifier.weight", "next-sentence-prediction"),
+    (
+        "BertForSequenceClassification",
+        "next-sentence-prediction",
+        "cls.seq_relationship.weight",
+        "text-classification",
+    ),
+]
+
+
+@pytest.mark.parametrize(("architecture", "task", "needed", "other"), OTHER_HEADS)
+def test_head_of_another_task_is_not_taken(architecture, task, needed, other, checkpoint_of):
+    """Else a pair's order would be told as a label, with nothing to show that it is none."""
+    message = error(CheckpointError, checkpoint_of(Row("bert", architecture, task, architecture)), task)
+    assert f"has no '{needed}', which {task} needs, but '" in message
+    assert message.endswith(f"export it with --task {other}")
+
+
+def test_next_sentence_is_not_told_by_a_classifier_beside_it(copy_of):
+    def edit(tensors):
+        return (
+            tensors
+            | {
+                f"{name}.{leaf}": torch.zeros(shape)
+                for name in ("classifier", "cls.seq_relationship")
+                for leaf, shape in (("weight", (2, 48)), ("bias", 2))
+            }
+            | {"pooler.dense.weight": torch.zeros(48, 48), "pooler.dense.bias": torch.zeros(48)}
+        )
+
+    folder = copy_of("bert", edit, id2label={"0": "a", "1": "b"})
+    assert "expected one head of labels" in error(CheckpointError, folder, "next-sentence-prediction")
+    weights = resolve(folder, "text-classification").weights
+    assert weights["head.weight"].tensors == ("classifier.weight",)
 
 
 def test_tied_copies_must_agree(copy_of):

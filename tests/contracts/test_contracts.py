@@ -66,7 +66,6 @@ def test_the_ecosystems_encoder_decoder(bundle_of, tmp_path):
     _, spec = declared(bundle_of("t5", "dynamic"))
     signatures = contracts.ECOSYSTEM.graphs(spec)
     assert tuple(signatures) == LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
-    assert contracts.ECOSYSTEM.cross_keys == roles.DECODER
     for role, signature in signatures.items():
         graph = onnx.load(folder / roles.file(role), load_external_data=False).graph
         assert sorted(names(graph.input)) == sorted(names(signature.inputs))

@@ -10,7 +10,7 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import names
 from txexport.errors import TxexportError
-from txexport.families._config import Config, Stored
+from txexport.families._config import Config, TensorNames
 
 NAMES = {"architectures", "model_type", "transformers_version", "dtype"}
 PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not row.variant}.values())
@@ -19,7 +19,7 @@ PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not r
 def spec(values: dict, checkpoint: Checkpoint, task: str):
     """What a family makes of a config, or the error that it raises."""
     family = families.module(values["model_type"])
-    stored = Stored(checkpoint, names(family.NAMING, checkpoint))
+    stored = TensorNames(checkpoint, names(family.NAMING, checkpoint))
     try:
         return family.spec(Config(values, checkpoint.folder / "config.json"), task, stored)
     except TxexportError as error:

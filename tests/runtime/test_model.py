@@ -5,7 +5,6 @@ from inspect import signature
 import pytest
 
 from txexport.runtime import Model
-from txexport.runtime.generation import streaming, text_generation
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.tasks import (
     feature_extraction,
@@ -13,6 +12,8 @@ from txexport.runtime.tasks import (
     question_answering,
     scoring,
     speech_recognition,
+    streaming,
+    text_generation,
     text_tasks,
     token_classification,
 )

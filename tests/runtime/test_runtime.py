@@ -154,8 +154,15 @@ def test_no_rows_give_no_rows(model_of):
 
 
 def test_encoder_does_not_generate(model_of):
-    with pytest.raises(InputError, match="task 'feature-extraction' does not generate"):
-        model_of("bert").generate_ids([[5]])
+    model = model_of("bert")
+    message = r"for feature-extraction \(use embed\); generate needs an export with --task text-generation"
+    for call in (model.generate, model.score, model.chat, lambda rows: list(model.stream_many(rows))):
+        with pytest.raises(InputError, match=message):
+            call(["the cat"])
+    with pytest.raises(InputError, match=message):
+        model.generate_ids([[5]])
+    with pytest.raises(InputError, match=message):
+        list(model.stream_chat([{"role": "user", "content": "the cat"}]))
 
 
 def test_generate_is_text_in_and_text_out(model_of, bundle_of):
@@ -211,6 +218,26 @@ def test_settings_that_are_left_out_are_said(bundle_of, tmp_path):
         model.generate_ids([[5]], max_new_tokens=2)
 
 
+def test_a_warning_is_of_the_callers_line(bundle_of, tmp_path, monkeypatch):
+    """Else the line that it names is one of ours, where nobody can change anything."""
+    model = with_settings(bundle_of("gpt2"), tmp_path, guidance_scale=4)
+    there = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: there)
+    monkeypatch.setattr("txexport.runtime.engines.onnxruntime.cuda_present", lambda: True)
+    options = {"max_new_tokens": 2, "top_p": 0.5}
+    calls = [
+        lambda: model.generate(["the cat"], **options),
+        lambda: model.generate_ids([[5]], **options),
+        lambda: list(model.stream_many(["the cat"], **options)),
+        lambda: model.score(["the cat"]),
+        lambda: txexport.load(model.folder, check=False),
+    ]
+    for call, count in zip(calls, (2, 2, 2, 1, 1), strict=True):
+        with pytest.warns(UserWarning, match="(generation|top_p|running)") as told:
+            call()
+        assert [warning.filename for warning in told] == [__file__] * count
+
+
 def test_bundle_without_tokenizer_still_takes_ids(bundle_of, tmp_path):
     shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
     (tmp_path / "copy" / "tokenizer.json").unlink()
@@ -242,8 +269,10 @@ def test_embed_pools_as_asked(model_of):
 
 
 def test_embed_needs_hidden_states(model_of):
-    with pytest.raises(InputError, match="gives no hidden states"):
+    with pytest.raises(InputError, match=r"is for text-generation .* needs an export with --task feature"):
         model_of("gpt2").embed("the cat")
+    with pytest.raises(InputError, match=r"is for image-feature-extraction \(use embed_image\); embed needs"):
+        model_of("vit").embed("the cat", pooling="mean")
 
 
 POOLINGS = [

@@ -158,9 +158,13 @@ CONTRADICTIONS = {
     "has no dense layer": lambda: HeadSpec(activation=Activation.TANH),
     "no type is given; expected encoder or decoder": lambda: from_dict(ModelSpec, {}),
     "DecoderSpec: missing fields decoder, head": lambda: from_dict(ModelSpec, {"type": "decoder"}),
-    "exactly when there is an encoder": lambda: DecoderSpec(decoder=CROSSED, head=CAUSAL_LM),
+    "DecoderSpec: there is no encoder to cross-attend to": lambda: DecoderSpec(
+        decoder=CROSSED, head=CAUSAL_LM
+    ),
     "attention must be causal": lambda: DecoderSpec(decoder=ENCODER, head=CAUSAL_LM),
     "needs a causal LM head": lambda: DecoderSpec(DECODER, HeadSpec()),
+    "EncoderDecoderSpec: a decoder needs": lambda: EncoderDecoderSpec(ENCODER, CROSSED, HeadSpec()),
+    "EncoderDecoderSpec: attention.causal": lambda: EncoderDecoderSpec(ENCODER, ENCODER, CAUSAL_LM),
     "what is read twice are tokens": lambda: EncoderDecoderSpec(
         encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, decoder_start_token_id=2
     ),

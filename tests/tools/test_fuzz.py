@@ -11,6 +11,7 @@ import pytest
 from fuzzing import json_values, raw_bytes
 from fuzzing.arguments import METHODS
 from fuzzing.case import ASKED
+from fuzzing.commands import COMMANDS
 from helpers.project import ROOT
 
 from txexport.tasks import ROWS
@@ -113,7 +114,9 @@ def test_what_a_dead_process_was_at_is_known(results):
 
 def test_every_task_and_method_is_tried():
     assert set(ASKED) == {task.methods[0] for task in ROWS}
-    assert set(METHODS) >= {method for task in ROWS for method in task.methods}
+    methods = {method for task in ROWS for method in task.methods}
+    assert set(METHODS) >= methods
+    assert set(COMMANDS) >= {method.replace("_", "-") for method in methods}
 
 
 @pytest.mark.parametrize("change", [json_values.change, raw_bytes.change])

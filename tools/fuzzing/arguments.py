@@ -40,6 +40,10 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed_image": ("towers", {"images": PIXELS}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
+# What is written of texts is written of sounds too.
+OF_SOUNDS = {
+    name: ("speech", {"prompts": SOUND, "max_new_tokens": 3}) for name in ("generate", "stream_many")
+}
 NUMBERS = (
     *(None, -1, 0, 1, 2, 3, 10**6, 10**7, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**70, -(2**70), True, False),
     *(0.5, 1e308, -1e308, 1e-320, math.nan, math.inf, -math.inf, 1j, np.int64(-1), np.float32(0.1)),
@@ -116,6 +120,8 @@ def of_models(case: Case) -> None:
     """A method of a loaded model."""
     method = case.random.choice(("generate", *METHODS))
     bundle, base = METHODS[method]
+    if method in OF_SOUNDS and case.random.random() < 0.3:
+        bundle, base = OF_SOUNDS[method]
     call = getattr(case.model(bundle), method)
     parameters = inspect.signature(call).parameters
     names = [name for name in parameters if name not in SKIPPED]
@@ -125,7 +131,7 @@ def of_models(case: Case) -> None:
     if "logits_processor" in parameters and case.random.random() < 0.15:
         given["logits_processor"] = LOGITS_PROCESSORS[returned := case.random.choice(list(LOGITS_PROCESSORS))]
         case.note(f"logits_processor returns {returned}")
-    case.note(f"{method}({_shown(given, base)})")
+    case.note(f"{bundle} {method}({_shown(given, base)})")
     case.attempt(lambda: _consumed(call(**given)))
 
 
@@ -136,8 +142,8 @@ def of_graphs(case: Case) -> None:
     role = case.random.choice(list(model.sessions))
     inputs = {port: _array(case.random, kind) for port, kind in model.sessions[role].inputs.items()}
     for port in case.random.sample(list(inputs), min(len(inputs), case.random.choice((1, 1, 2)))):
-        inputs[port], said = _changed_array(case.random, inputs[port])
-        case.note(f"{name} {role}: {port} {said}")
+        inputs[port], note = _changed_array(case.random, inputs[port])
+        case.note(f"{name} {role}: {port} {note}")
     case.attempt(lambda: model.run(role, **inputs) and None)  # NaN in, NaN out
 
 

@@ -50,9 +50,9 @@ class Case:
 
     def change(self, file: Path, how: Change) -> Path:
         """The file, changed."""
-        data, said = how(self.random, file.read_bytes())
+        data, note = how(self.random, file.read_bytes())
         file.write_bytes(data)
-        self.note(f"{file.relative_to(self.work)}: {said}")
+        self.note(f"{file.relative_to(self.work)}: {note}")
         return file
 
     def attempt(self, call: Callable, *arguments: Any, **options: Any) -> Any:

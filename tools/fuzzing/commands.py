@@ -40,7 +40,7 @@ def command(case: Case) -> None:
     for seed in ("files/image.png", "files/sound.wav", "bundles/sentences/model.onnx"):
         if seed.rsplit("/", 1)[-1] in base:
             case.copy(seed)
-    lines, said = raw_bytes.change(case.random, b"the cat\tsat\nAnna lives in Paris\n\n")
+    lines, note = raw_bytes.change(case.random, b"the cat\tsat\nAnna lives in Paris\n\n")
     (case.work / "lines.txt").write_bytes(lines)
     options = [option for option in main.get_command(None, name).params if isinstance(option, click.Option)]
     given: list[str] = []
@@ -50,7 +50,7 @@ def command(case: Case) -> None:
             given.append("lines.txt" if "file" in option.name else case.random.choice(VALUES))
     if case.random.random() < 0.2:
         given += ["--", case.random.choice(json_values.TEXTS)[:5000]]
-    case.note(f"txexport {name} {place} {' '.join((*base, *given))[:300]}, lines.txt: {said}")
+    case.note(f"txexport {name} {place} {' '.join((*base, *given))[:300]}, lines.txt: {note}")
     arguments = [name, str(case.seeds / place), *base, *given]
     result = CliRunner().invoke(main, arguments, input=lines, catch_exceptions=False)
     if result.exit_code not in CODES:

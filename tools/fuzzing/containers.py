@@ -41,18 +41,18 @@ def safetensors(random: Random, data: bytes) -> Changed:
     if kind == 3:
         other = random.choice(list(header))
         header[name], header[other] = header[other], header[name]
-        said = f"'{name}' and '{other}' exchanged"
+        note = f"'{name}' and '{other}' exchanged"
     elif kind == 4:
         header[name]["dtype"] = random.choice(TYPES)
-        said = f"'{name}' of type {header[name]['dtype']!r}"
+        note = f"'{name}' of type {header[name]['dtype']!r}"
     elif kind == 5:
         field = random.choice(("shape", "data_offsets"))
-        header[name][field], said = json_values.change_value(random, header[name][field])
-        said = f"{field} of '{name}': {said}"
+        header[name][field], note = json_values.change_value(random, header[name][field])
+        note = f"{field} of '{name}': {note}"
     else:
-        header, said = json_values.change_value(random, header)
+        header, note = json_values.change_value(random, header)
     text = json_values.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + body, said
+    return len(text).to_bytes(8, "little") + text + body, note
 
 
 WAV = {
@@ -65,13 +65,13 @@ def wav(random: Random, data: bytes) -> Changed:
     """Other values in the header of 44 bytes, and maybe noise after it."""
     if random.random() < 0.3:
         return raw_bytes.change(random, data)
-    said = []
+    notes = []
     for name in random.sample(list(WAV), random.choice((1, 1, 2, 3))):
         place, width = WAV[name]
         value = random.choice((*SIZES, 8, 16, 24, 32, 64)) % 256**width
         data = data[:place] + value.to_bytes(width, "little") + data[place + width :]
-        said.append(f"{name} {value}")
-    return data, ", ".join(said)
+        notes.append(f"{name} {value}")
+    return data, ", ".join(notes)
 
 
 def png(random: Random, data: bytes) -> Changed:
@@ -94,7 +94,7 @@ def png(random: Random, data: bytes) -> Changed:
             (b"IDAT", pixels),
             (b"IEND", b""),
         ]
-        said = f"{width} x {height} black pixels"
+        note = f"{width} x {height} black pixels"
     elif kind == 2:
         fields = [
             random.choice(SIZES),
@@ -102,20 +102,20 @@ def png(random: Random, data: bytes) -> Changed:
             *(random.choice((0, 1, 2, 3, 4, 6, 8, 16)) for _ in "12345"),
         ]
         chunks[0] = (b"IHDR", struct.pack(">IIBBBBB", *fields))
-        said = f"IHDR {fields}"
+        note = f"IHDR {fields}"
     elif kind == 3:
         place = random.randrange(len(chunks))
         name, inner = chunks[place]
-        inner, said = raw_bytes.change(random, inner)
-        chunks[place], said = (name, inner), f"{name.decode()}: {said}"
+        inner, note = raw_bytes.change(random, inner)
+        chunks[place], note = (name, inner), f"{name.decode()}: {note}"
     else:
         name = random.choice(
             (b"PLTE", b"tRNS", b"eXIf", b"zTXt", b"iCCP", b"acTL", b"fcTL", b"IEND", b"IHDR", b"IDAT")
         )
         inner = random.choice((b"", random.randbytes(30), b"x\0\0" + zlib.compress(bytes(10**7))))
         chunks.insert(random.randrange(len(chunks) + 1), (name, inner))
-        said = f"{name.decode()} of {len(inner)} bytes"
-    return data[:8] + b"".join(map(_chunk, chunks)), said
+        note = f"{name.decode()} of {len(inner)} bytes"
+    return data[:8] + b"".join(map(_chunk, chunks)), note
 
 
 def _chunk(chunk: tuple[bytes, bytes]) -> bytes:
@@ -148,22 +148,22 @@ def npz(random: Random, data: bytes) -> Changed:
     name = random.choice(list(members))
     kind = random.randrange(4)
     if kind == 0:
-        members[name], said = raw_bytes.change(random, members[name])
-        said = f"{name}: {said}"
+        members[name], note = raw_bytes.change(random, members[name])
+        note = f"{name}: {note}"
     elif kind == 1:
         header = random.choice(HEADERS)
         members[name] = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(24)
-        said = f"{name}: {header[:80]}"
+        note = f"{name}: {header[:80]}"
     elif kind == 2:
         size = random.choice((10**5, 10**6))
         header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': (1, {size}), }}"
         members[name] = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(size)
-        said = f"{name}: {size:,} compressed zeros"
+        note = f"{name}: {size:,} compressed zeros"
     else:
         new = random.choice(("../canary.npy", "x", "input_ids", "input_ids.npy.npy", "\u2028.npy"))
-        members[new], said = members.pop(name), f"{name} renamed to {new!r}"
+        members[new], note = members.pop(name), f"{name} renamed to {new!r}"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
         for member, inner in members.items():
             archive.writestr(member, inner)
-    return file.getvalue(), said
+    return file.getvalue(), note

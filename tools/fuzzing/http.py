@@ -36,11 +36,11 @@ def body(case: Case) -> None:
     if case.random.random() < 0.5:
         names = case.random.sample(arguments.OPTIONS, case.random.choice((1, 1, 2)))
         asked = {name: json_values.hostile(case.random) for name in names}
-        said, data = str(asked)[:200], json_values.dumps(BODIES[path] | asked).encode()
+        note, data = str(asked)[:200], json_values.dumps(BODIES[path] | asked).encode()
     else:
         how = case.random.choice((json_values.change, json_values.change, raw_bytes.change))
-        data, said = how(case.random, json.dumps(BODIES[path]).encode())
-    case.note(f"POST {path} {headers}: {said}")
+        data, note = how(case.random, json.dumps(BODIES[path]).encode())
+    case.note(f"POST {path} {headers}: {note}")
     status = _client(case.model("decoder")).post(path, content=data, headers=headers).status_code
     if not (200 <= status < 500 or status == 503):
         raise FaultError(f"status {status}")

@@ -42,25 +42,25 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
     """The JSON file with one to three changes, and what they are in words; one in eight is of its bytes."""
     if random.random() < 0.125:
         return raw_bytes.change(random, data)
-    value, said = change_value(random, json.loads(data))
+    value, note = change_value(random, json.loads(data))
     text = dumps(value)
     if isinstance(value, dict) and value and random.random() < 0.05:
         key = random.choice(list(value))
-        text, said = "{" + dumps({key: hostile(random)})[1:-1] + ", " + text[1:], f"{said}, '{key}' twice"
-    return text.encode(), said
+        text, note = "{" + dumps({key: hostile(random)})[1:-1] + ", " + text[1:], f"{note}, '{key}' twice"
+    return text.encode(), note
 
 
 def change_value(random: Random, value: Any) -> tuple[Any, str]:
     """As `change`, of a value that was read."""
-    root, said = [copy.deepcopy(value)], []
+    root, notes = [copy.deepcopy(value)], []
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         holder, key = _place(random, root)
-        said.append(
+        notes.append(
             random.choice(CHANGES)(random, holder, key, "the file" if holder is root else repr(key)[:40])
         )
         if not root:
             root.append(None)
-    return root[0], ", ".join(said)
+    return root[0], ", ".join(notes)
 
 
 def dumps(value: Any) -> str:

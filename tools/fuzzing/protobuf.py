@@ -15,10 +15,10 @@ def change(random: Random, data: bytes, kind: type[Message]) -> tuple[bytes, str
     """The message with one to three fields changed, and what they are in words; one in five of its bytes."""
     if random.random() < 0.2:
         return raw_bytes.change(random, data)
-    message, said = kind.FromString(data), []
+    message, notes = kind.FromString(data), []
     for _ in range(random.choice((1, 1, 2, 3))):
-        said.append(_change(random, message))
-    return message.SerializeToString(), ", ".join(said)
+        notes.append(_change(random, message))
+    return message.SerializeToString(), ", ".join(notes)
 
 
 def _change(random: Random, message: Any) -> str:

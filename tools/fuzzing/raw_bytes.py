@@ -36,11 +36,11 @@ DIGITS = (b"0", b"-1", b"1e400", b"4294967295", b"99999999999999999999", b"1" * 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
     """The bytes with one to three changes, and what they are in words."""
-    said = []
+    notes = []
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         data, one = random.choice(CHANGES)(random, data)
-        said.append(one)
-    return data, ", ".join(said)
+        notes.append(one)
+    return data, ", ".join(notes)
 
 
 def _flip(random: Random, data: bytes) -> tuple[bytes, str]:
@@ -89,8 +89,8 @@ def _number(random: Random, data: bytes) -> tuple[bytes, str]:
     if not numbers:
         return _integer(random, data)
     found, value = random.choice(numbers), random.choice(DIGITS)
-    said = f"{value[:24].decode()} for {found[0][:24].decode()} at {found.start()}"
-    return data[: found.start()] + value + data[found.end() :], said
+    note = f"{value[:24].decode()} for {found[0][:24].decode()} at {found.start()}"
+    return data[: found.start()] + value + data[found.end() :], note
 
 
 def _noise(random: Random, data: bytes) -> tuple[bytes, str]:

@@ -66,7 +66,7 @@ class Result:
 def serve(connection: Connection, seeds: Path, box: Path, limits: Limits) -> None:
     """Run the mutants that come until there are no more. What a crash leaves is in `box`: trace and notes."""
     os.setsid()  # so that whatever it starts ends with it
-    _set_limits(box, limits)
+    _set_limits(box)
     base = _peak()
     for count in range(MUTANTS):
         try:
@@ -84,7 +84,7 @@ def serve(connection: Connection, seeds: Path, box: Path, limits: Limits) -> Non
             return
 
 
-def _set_limits(box: Path, limits: Limits) -> None:
+def _set_limits(box: Path) -> None:
     """Limits on addresses and files, no output, and traces of what kills."""
     for kind, size in ((resource.RLIMIT_AS, _addresses() + ADDRESSES), (resource.RLIMIT_FSIZE, FILES)):
         with contextlib.suppress(ValueError, OSError):  # macOS has no limit of addresses
@@ -120,8 +120,8 @@ def _run(mutant: Mutant, seeds: Path, box: Path, limits: Limits) -> Result:
     except BaseException as error:  # a panic of Rust's is one, and so is SystemExit
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        said = str(error).splitlines() or [""]
-        result.fault = said[0] if isinstance(error, FaultError) else f"{type(error).__name__}: {said[0]}"
+        lines = str(error).splitlines() or [""]
+        result.fault = lines[0] if isinstance(error, FaultError) else f"{type(error).__name__}: {lines[0]}"
         cause = error.__cause__ if isinstance(error.__cause__, txexport.TxexportError) else error
         result.where = _place(cause)
         result.trace = "".join(traceback.format_exception(error))

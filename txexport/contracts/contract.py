@@ -32,14 +32,11 @@ class Signature:
 class Contract:
     """The graphs of a model by role, and what each takes and gives.
 
-    `cache` is how past keys and values come and go, None where nothing is kept. `cross_keys` is the role of
-    the graph that computes the keys and values which cross-attention reads, where a decoder follows an
-    encoder.
+    `cache` is how past keys and values come and go, None where nothing is kept.
     """
 
     name: str
     cache: Cache | None
-    cross_keys: str | None
     graphs: Callable[[ModelSpec], dict[str, Signature]]
 
 

@@ -4,7 +4,7 @@ Of a decoder alone this is the ecosystem's contract. Behind an encoder, cross ke
 once, by the encoder's graph, and no mask is given: every row is as long as the cache.
 """
 
-from txexport.contracts import cached, names, roles
+from txexport.contracts import cached, names
 from txexport.contracts.contract import Contract, Signature, ints
 from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
 
@@ -22,4 +22,4 @@ def graphs(spec: ModelSpec) -> dict[str, Signature]:
     return cached.graphs(spec, step, LENGTHS, names.SEQUENCE_LENGTH)
 
 
-DYNAMIC = Contract("dynamic", Cache.DYNAMIC, roles.ENCODER, graphs)
+DYNAMIC = Contract("dynamic", Cache.DYNAMIC, graphs)

@@ -70,4 +70,4 @@ def _dual_encoder(spec: DualEncoderSpec) -> Signature:
     )
 
 
-ECOSYSTEM = Contract("ecosystem", Cache.DYNAMIC, roles.DECODER, graphs)
+ECOSYSTEM = Contract("ecosystem", Cache.DYNAMIC, graphs)

@@ -105,4 +105,4 @@ def _dual_encoder(spec: DualEncoderSpec) -> dict[str, Signature]:
     }
 
 
-ONE_PASS = Contract("one pass", None, None, graphs)
+ONE_PASS = Contract("one pass", None, graphs)

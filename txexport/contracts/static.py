@@ -4,7 +4,7 @@ The caller owns each buffer and binds it as past and present at once. No mask is
 to write and what a token sees all follow from how many slots a row has filled.
 """
 
-from txexport.contracts import cached, names, roles
+from txexport.contracts import cached, names
 from txexport.contracts.contract import Contract, Signature, ints
 from txexport.spec import Cache, ModelSpec
 
@@ -20,4 +20,4 @@ def graphs(spec: ModelSpec) -> dict[str, Signature]:
     return cached.graphs(spec, STEP, (names.CAPACITY, names.CAPACITY), names.LOGITS_LENGTH)
 
 
-STATIC = Contract("static", Cache.STATIC, roles.ENCODER, graphs)
+STATIC = Contract("static", Cache.STATIC, graphs)

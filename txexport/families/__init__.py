@@ -3,7 +3,7 @@
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
 ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
-`spec(config, task, names)` and `table(spec)`; `names` are a Stored of the checkpoint.
+`spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.weight_map import Weight
 from txexport.errors import CheckpointError, UnsupportedError
-from txexport.families._config import Config, Room, Stored
+from txexport.families._config import Config, Room, TensorNames
 from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
 from txexport.spec.parameters import model as parameters
 from txexport.tasks import served_by
@@ -79,8 +79,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     if task is None and vectors in family.TASKS and _is_sentence_encoder(checkpoint.folder):
         task = vectors  # a sentence encoder, whatever it was trained as
     task = _task(family, config, task)
-    result = weight_map.names(family.NAMING, checkpoint)
-    spec = _spec(family, config, task, Stored(checkpoint, result))
+    stored = weight_map.names(family.NAMING, checkpoint)
+    spec = _spec(family, config, task, TensorNames(checkpoint, stored))
     return Resolved(
         model_type, task, spec, weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
     )
@@ -93,7 +93,7 @@ def _is_sentence_encoder(folder: Path) -> bool:
     return (folder / "modules.json").is_file() and not crossed
 
 
-def _spec(family: ModuleType, config: Config, task: str, names: Stored) -> ModelSpec:
+def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> ModelSpec:
     """What config.json describes, no larger than the checkpoint.
 
     Values that no check foresaw are refused here too: width 0 to a negative power, a list for a number.

@@ -3,12 +3,11 @@
 Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no other library has its original.
 """
 
-from collections.abc import Set
-
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
-from txexport.families._config import Config
+from txexport.families import COMPOSED
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     DecoderSpec,
     EncoderDecoderSpec,
@@ -42,10 +41,10 @@ def task_of(spec: ModelSpec) -> str:
 
 def config(spec: ModelSpec) -> dict:
     """The config.json of a model of that spec."""
-    return {"model_type": "txexport", "architectures": [task_of(spec)], "spec": serialization.to_dict(spec)}
+    return {"model_type": COMPOSED, "architectures": [task_of(spec)], "spec": serialization.to_dict(spec)}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> ModelSpec:
+def spec(config: Config, task: str, names: TensorNames) -> ModelSpec:
     """The architecture that config.json holds."""
     try:
         result: ModelSpec = serialization.from_dict(ModelSpec, dict(config.table("spec").values))

@@ -31,7 +31,7 @@ ACTIVATIONS = {
 }
 
 
-class Stored(Set[str]):
+class TensorNames(Set[str]):
     """The names of a checkpoint's tensors without variation, and the numbers of those that make a spec."""
 
     def __init__(self, checkpoint: Checkpoint, names: Mapping[str, str]):
@@ -122,13 +122,13 @@ class Config:
 
     def each(self, key: str, layers: int, default: int) -> list[int]:
         """A whole number for each of `layers`; where config.json has but one, it is that of all."""
-        result = self._get(key, (int, list), default)
-        numbers = result if isinstance(result, list) else [result] * layers
+        value = self._get(key, (int, list), default)
+        numbers = value if isinstance(value, list) else [value] * layers
         if len(numbers) != layers or not all(
             type(number) is int and abs(number) <= LONGEST for number in numbers
         ):
             raise CheckpointError(
-                f"{self.path}: '{key}' is {shortened(result)}, expected int, or one a layer of {layers}"
+                f"{self.path}: '{key}' is {shortened(value)}, expected int, or one a layer of {layers}"
             )
         return numbers
 
@@ -149,20 +149,20 @@ class Config:
 
     def strings(self, key: str) -> list[str]:
         """A list of strings; empty where the key is missing."""
-        result = self._get(key, list, [])
-        if not all(isinstance(item, str) for item in result):
-            raise CheckpointError(f"{self.path}: '{key}' is {shortened(result)}, expected strings")
-        return result
+        values = self._get(key, list, [])
+        if not all(isinstance(item, str) for item in values):
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(values)}, expected strings")
+        return values
 
     def numbers(self, key: str) -> list[float]:
         """A list of numbers."""
-        result = self._get(key, list, None)
+        values = self._get(key, list, None)
         if not all(
             isinstance(item, int | float) and type(item) is not bool and abs(item) <= sys.float_info.max
-            for item in result
+            for item in values
         ):
-            raise CheckpointError(f"{self.path}: '{key}' is {shortened(result)}, expected finite numbers")
-        return result
+            raise CheckpointError(f"{self.path}: '{key}' is {shortened(values)}, expected finite numbers")
+        return values
 
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by the name that transformers gives it."""
@@ -216,11 +216,11 @@ class Config:
 
     def expect(self, **allowed: Any) -> None:
         """Raise UnsupportedError for each key whose value is given and is not the one allowed."""
-        for key, value in allowed.items():
-            result = self.values.get(key)
-            if result is not None and result != value:
+        for key, wanted in allowed.items():
+            value = self.values.get(key)
+            if value is not None and value != wanted:
                 raise UnsupportedError(
-                    f"{self.path}: {key}={shortened(result)} is not supported; expected {shortened(value)}"
+                    f"{self.path}: {key}={shortened(value)} is not supported; expected {shortened(wanted)}"
                 )
 
     def check_supported(self, with_code: bool) -> None:

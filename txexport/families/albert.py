@@ -1,10 +1,8 @@
 """ALBERT (Lan et al. 2020): BERT with one layer used again and again, and narrower word vectors."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
@@ -19,7 +17,7 @@ TASKS = {
 NAMING = Naming("albert.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(num_hidden_groups=1, inner_group_num=1)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))

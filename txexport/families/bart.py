@@ -1,11 +1,11 @@
 """BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -50,7 +50,7 @@ HEADS: dict[HeadKind, Rules] = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes.
 
     For labels the decoder reads the encoder's tokens after its start (3.1).
@@ -64,9 +64,9 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
         static_position_embeddings=False,
         extra_pos_embeddings=OFFSET,
     )
-    result = encoder_decoder_spec(config, names, NormPlacement.POST)
+    base = encoder_decoder_spec(config, names, NormPlacement.POST)
     if task == "text2text-generation":
-        return result
+        return base
     head = HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=2)
     if task == "text-classification":
         head = HeadSpec(
@@ -78,12 +78,12 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
             pick=Pick.LAST_EOS,
             eos_token_id=config.integer("eos_token_id", 2),
         )
-    return replace(result, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
+    return replace(base, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
 
 
 def encoder_decoder_spec(
     config: Config,
-    names: Set[str],
+    names: TensorNames,
     placement: NormPlacement,
     *,
     positions: Mapping[str, PositionSpec] | None = None,

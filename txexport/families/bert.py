@@ -1,10 +1,9 @@
 """BERT (Devlin et al. 2019): post-norm encoder, learned positions, segments."""
 
-from collections.abc import Set
-
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families._config import Config
+from txexport.errors import CheckpointError
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -36,18 +35,41 @@ TASKS = {
 NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
 
 LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"
+NEXT_SENTENCE = "next-sentence-prediction"
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
+    _check_label_head(config, task, names)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     return encoder_spec(config, task, names, position, config.activation("hidden_act", "gelu"))
+
+
+def _check_label_head(config: Config, task: str, names: TensorNames) -> None:
+    """Raise CheckpointError where the head of labels is not that of `task`, which a spec does not tell."""
+    heads = {"text-classification": "classifier.weight", NEXT_SENTENCE: "cls.seq_relationship.weight"}
+    if task not in heads:
+        return
+    needed, folder = heads.pop(task), config.path.parent
+    ((other, rival),) = heads.items()
+    if needed not in names and rival in names:
+        raise CheckpointError(
+            f"{folder} has no '{needed}', which {task} needs, but '{rival}'; export it with --task {other}"
+        )
+    if needed not in names:
+        raise CheckpointError(
+            f"{folder} has no '{needed}', which {task} needs; fine-tune the model for it first"
+        )
+    if task == NEXT_SENTENCE and rival in names:
+        raise CheckpointError(
+            f"{folder} has '{needed}' and '{rival}', expected one head of labels; take the other one out"
+        )
 
 
 def encoder_spec(
     config: Config,
     task: str,
-    names: Set[str],
+    names: TensorNames,
     position: PositionSpec,
     masked_lm: Activation,
     *,
@@ -85,7 +107,7 @@ def encoder_spec(
     if task in ("fill-mask", "pretraining"):
         tied = config.flag("tie_word_embeddings", True)
         head = HeadSpec(HeadKind.MASKED_LM, tied=tied, bias=True, activation=masked_lm, norm=embedding.norm)
-        pair = label_head(config, "next-sentence-prediction", sequence) if task == "pretraining" else None
+        pair = label_head(config, NEXT_SENTENCE, sequence) if task == "pretraining" else None
         return EncoderSpec(encoder=stack, head=head, next_sentence=pair)
     return EncoderSpec(encoder=stack, head=label_head(config, task, sequence))
 
@@ -97,7 +119,7 @@ def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
         return HeadSpec(kind, tied=False, bias=True, labels=config.labels())
     if kind == HeadKind.CHOICES:
         return HeadSpec(kind, tied=False, bias=True, activation=activation, labels=1)
-    labels = 2 if task == "next-sentence-prediction" else config.labels()
+    labels = 2 if task == NEXT_SENTENCE else config.labels()
     return HeadSpec(kind, tied=False, bias=True, activation=activation, labels=labels)
 
 
@@ -132,7 +154,7 @@ def _head_rules(spec: EncoderSpec) -> Rules:
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
     }
-    labels = Take("classifier.*", fallback="cls.seq_relationship.*")
+    labels = Take("classifier.*", fallback="cls.seq_relationship.*")  # the task's own, as `spec` has seen
     if spec.next_sentence is not None:
         masked_lm |= {
             "next_sentence.dense.*": "pooler.dense.*",

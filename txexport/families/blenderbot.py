@@ -1,9 +1,7 @@
 """Blenderbot (Roller et al. 2020): mBART without a norm of embeddings, positions from the first row on."""
 
-from collections.abc import Set
-
 from txexport.families import bart
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
 TASKS = {"text2text-generation": ("BlenderbotForConditionalGeneration", "BlenderbotModel")}
@@ -13,7 +11,7 @@ ALIASES = bart.ALIASES
 table = bart.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,

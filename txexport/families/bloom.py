@@ -1,11 +1,9 @@
 """BLOOM (Le Scao et al. 2022): pre-norm decoder with linear biases, embeddings normalised."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._alibi import geometric
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AlibiSpec,
@@ -28,7 +26,7 @@ NAMING = Naming("transformer.")
 ALIASES = {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; "n_embed" is the width's first name."""
     config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")

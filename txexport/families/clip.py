@@ -1,10 +1,8 @@
 """CLIP (Radford et al. 2021): a tower of texts and one of images, compared."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -27,7 +25,7 @@ NAMING = Naming()
 FIRST_EOS = 2  # what configs of the first releases call the id that ends a text, whatever it is
 
 
-def spec(config: Config, task: str, names: Set[str]) -> DualEncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     """The architecture that config.json describes."""
     text, vision = (_table(config, name) for name in ("text_config", "vision_config"))
     eos = text.integer("eos_token_id", 49407)

@@ -1,11 +1,10 @@
 """DeiT (Touvron et al. 2021): ViT with a second token, which a teacher distilled into."""
 
-from collections.abc import Set
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderSpec
 
 TASKS = {
@@ -16,11 +15,11 @@ TASKS = {
 NAMING = Naming("deit.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; a distilled head shows in the checkpoint."""
-    result = vit.image_spec(config, task, names, tokens=2)
+    base = vit.image_spec(config, task, names, tokens=2)
     taught = task == "image-classification" and "distillation_classifier.weight" in names
-    return replace(result, distilled=taught)
+    return replace(base, distilled=taught)
 
 
 def table(spec: EncoderSpec) -> Table:

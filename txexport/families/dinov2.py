@@ -1,12 +1,11 @@
 """DINOv2 (Oquab et al. 2023): ViT with a learned scale on what each sublayer adds."""
 
-from collections.abc import Set
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import vit
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import Activation, EncoderSpec, FeedForwardSpec, HeadKind, Pick
 
 TASKS = {
@@ -17,27 +16,27 @@ TASKS = {
 NAMING = Naming("dinov2.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; positions are always interpolated."""
     config = config.with_defaults(layer_norm_eps=1e-6, patch_size=14)
     config.expect(use_mask_token=True, apply_layernorm=True)
     hidden, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(hidden * ratio)
     own = config.replaced(intermediate_size=wide)
-    result = vit.image_spec(own, task, names, tokens=1, any_size=True)
+    base = vit.image_spec(own, task, names, tokens=1, any_size=True)
     (height, width), side = vit.image_size(config), vit.patch_size(config)
     if height // side != width // side:
         raise UnsupportedError(
             f"{config.path}: image_size is not square, and its positions cannot be interpolated"
         )
-    block = replace(result.encoder.blocks[0], layer_scale=True)
+    block = replace(base.encoder.blocks[0], layer_scale=True)
     if config.flag("use_swiglu_ffn", False):
         gated = FeedForwardSpec(hidden, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)
         block = replace(block, feed_forward=gated)
-    head = result.head
+    head = base.head
     if head.kind == HeadKind.SEQUENCE:
         head = replace(head, pick=Pick.FIRST_AND_MEAN)
-    return replace(result, encoder=replace(result.encoder, blocks=(block,)), head=head)
+    return replace(base, encoder=replace(base.encoder, blocks=(block,)), head=head)
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -1,10 +1,8 @@
 """DistilBERT (Sanh et al. 2019): BERT without segments and pooler, under names of its own."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -35,7 +33,7 @@ ALIASES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_l
 EPS = 1e-12  # fixed in the original, in no config
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; sinusoidal positions are stored like learned ones."""
     width, heads = config.integer("dim"), config.integer("n_heads")
     norm, activation = NormSpec(width, EPS), config.activation("activation", "gelu")

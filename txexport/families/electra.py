@@ -1,10 +1,8 @@
 """ELECTRA (Clark et al. 2020): BERT with narrower word vectors and heads of its own."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
@@ -19,7 +17,7 @@ TASKS = {
 NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
     if task == "multiple-choice":
         config.expect(summary_type="first", summary_use_proj=True, summary_activation="gelu")

@@ -7,7 +7,7 @@ import numpy as np
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import CheckpointError
 from txexport.families import bert
-from txexport.families._config import Config, Stored
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import plain_frequencies
 from txexport.spec import (
     Activation,
@@ -36,7 +36,7 @@ TASKS = {
 NAMING = Naming("esm.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Stored) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(is_folding_model=False, is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -78,7 +78,7 @@ def _position(config: Config, rotates: bool) -> PositionSpec:
     return PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)
 
 
-def _frequencies(config: Config, head_dim: int, names: Stored) -> tuple[float, ...]:
+def _frequencies(config: Config, head_dim: int, names: TensorNames) -> tuple[float, ...]:
     """The frequencies, which a checkpoint may keep rounded: then those are the model's."""
     kept = sorted(name for name in names if name.endswith("rotary_embeddings.inv_freq"))
     if kept:

@@ -1,10 +1,8 @@
 """Falcon (Almazrouei et al. 2023): parallel sublayers, few key heads, rotary positions."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -26,7 +24,7 @@ NAMING = Naming("transformer.")
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes.
 
     Linear biases are refused: the original rounds them to bfloat16, whatever the weights are.

@@ -1,11 +1,10 @@
 """Gemma 2 (Gemma Team 2024): sandwiched norms, capped scores, every other layer in a window."""
 
 import math
-from collections.abc import Set
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
-from txexport.families._config import Config, minimal_cycle
+from txexport.families._config import Config, TensorNames, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -27,7 +26,7 @@ TASKS = _causal.tasks("Gemma2")
 NAMING = llama.NAMING
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
@@ -78,7 +77,7 @@ def _cap(config: Config, key: str, default: float) -> float | None:
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with the norms under other names; their scales are stored less 1."""
-    stack, result = _causal.stack_name(spec), llama.table(spec)
+    stack, inherited = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"
     rules: Rules = {
         f"{layer}.attention_norm.*": Take(f"{source}.input_layernorm.*", plus=1.0),
@@ -87,4 +86,4 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.feed_forward_post_norm.*": Take(f"{source}.post_feedforward_layernorm.*", plus=1.0),
         f"{stack}.final_norm.*": Take("norm.*", plus=1.0),
     }
-    return Table(result.rules | rules, NAMING, result.drop)
+    return Table(inherited.rules | rules, NAMING, inherited.drop)

@@ -1,10 +1,8 @@
 """GPT-2 (Radford et al. 2019): pre-norm decoder, learned positions, matrices stored (in, out)."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -30,7 +28,7 @@ ALIASES = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     width, heads = config.integer("n_embd"), config.integer("n_head")

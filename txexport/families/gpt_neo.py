@@ -1,12 +1,11 @@
 """GPT-Neo (Black et al. 2021): GPT-3's pattern of full and local attention, unscaled."""
 
-from collections.abc import Set
 from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal
-from txexport.families._config import Config, minimal_cycle, shortened
+from txexport.families._config import Config, TensorNames, minimal_cycle, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -27,7 +26,7 @@ NAMING = Naming("transformer.")
 ALIASES = {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_epsilon", 1e-5)), config.head_dim(width, heads)

@@ -1,10 +1,8 @@
 """GPT-NeoX (Black et al. 2022): parallel or sequential sublayers, partial rotary positions."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -25,7 +23,7 @@ TASKS = _causal.tasks("GPTNeoX")
 NAMING = Naming("gpt_neox.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)

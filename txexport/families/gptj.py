@@ -1,10 +1,8 @@
 """GPT-J (Wang and Komatsuzaki 2021): parallel sublayers behind one norm, interleaved rotary positions."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal, gpt2
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import plain_frequencies
 from txexport.spec import (
     AttentionSpec,
@@ -27,7 +25,7 @@ NAMING = Naming("transformer.")
 ALIASES = gpt2.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))

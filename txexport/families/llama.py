@@ -1,11 +1,11 @@
 """LLaMA 1 to 3 (Touvron et al. 2023): pre-norm decoder, RMS norms, rotary positions, gated feed-forward."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config, minimal_cycle
+from txexport.families._config import Config, TensorNames, minimal_cycle
 from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
@@ -28,7 +28,7 @@ TASKS = _causal.tasks("Llama")
 NAMING = Naming("model.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     bias = config.flag("attention_bias", False)
     return decoder_spec(

@@ -1,13 +1,12 @@
 """M2M-100 and NLLB (Fan et al. 2021; NLLB Team 2022): mBART with sinusoidal positions that skip padding."""
 
-from collections.abc import Set
 from functools import partial
 
 from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import bart
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._sinusoid import stretched
 from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
@@ -17,7 +16,7 @@ NAMING = bart.NAMING
 ALIASES = bart.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes; the decoder's positions begin after padding's."""
     config = config.with_defaults(activation_function="relu", scale_embedding=True)
     config.expect(is_decoder=False)
@@ -49,11 +48,11 @@ def _check_start(config: Config, padding: int) -> None:
 
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's, with computed positions."""
-    result = bart.table(spec)
+    inherited = bart.table(spec)
     padding = spec.decoder.embedding.position.offset - 1  # whose positions begin after padding's
     sinusoids = partial(stretched, padding=padding)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.weights", computed=sinusoids)
         for side in bart.SIDES
     }
-    return Table(result.rules | rules, NAMING, result.drop)
+    return Table(inherited.rules | rules, NAMING, inherited.drop)

@@ -1,10 +1,8 @@
 """Marian (Junczys-Dowmunt et al. 2018): the encoder-decoder of Vaswani et al. 2017, post-norm, sinusoidal."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import bart
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._sinusoid import halves
 from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
@@ -14,7 +12,7 @@ NAMING = bart.NAMING
 ALIASES = bart.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,
@@ -36,7 +34,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
 
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's; a checkpoint may keep the sinusoids or leave them to be computed."""
-    result = bart.table(spec)
+    inherited = bart.table(spec)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.*", computed=halves)
         for side in bart.SIDES
@@ -44,4 +42,4 @@ def table(spec: EncoderDecoderSpec) -> Table:
     if spec.head.tied and not spec.shared_embedding:
         words = "decoder.embed_tokens.weight"
         rules["decoder.embedding.word.weight"] = Take(words, also=("lm_head.weight",))
-    return Table(result.rules | rules, NAMING, result.drop)
+    return Table(inherited.rules | rules, NAMING, inherited.drop)

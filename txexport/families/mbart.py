@@ -1,9 +1,7 @@
 """mBART (Liu et al. 2020): BART with norms before the sublayers."""
 
-from collections.abc import Set
-
 from txexport.families import bart
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, NormPlacement
 
 TASKS = {"text2text-generation": ("MBartForConditionalGeneration", "MBartModel")}
@@ -13,7 +11,7 @@ ALIASES = bart.ALIASES
 table = bart.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True

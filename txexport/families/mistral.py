@@ -1,9 +1,7 @@
 """Mistral (Jiang et al. 2023): LLaMA with grouped queries and a sliding window."""
 
-from collections.abc import Set
-
 from txexport.families import _causal, llama
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Mistral")
@@ -12,7 +10,7 @@ NAMING = llama.NAMING
 table = llama.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; a window of null is none, a missing one 4096."""
     config = config.with_defaults(num_key_value_heads=8)
     config.expect(layer_types=None)

@@ -1,11 +1,10 @@
 """ModernBERT (Warner et al. 2024): pre-norm encoder, rotary positions, most layers in a window."""
 
-from collections.abc import Set
 from typing import Any
 
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families._config import Config, minimal_cycle
+from txexport.families._config import Config, TensorNames, minimal_cycle
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -36,7 +35,7 @@ NAMING = Naming("model.")
 PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(rope_scaling=None, sliding_window=None)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")

@@ -1,10 +1,8 @@
 """MPNet (Song et al. 2020): RoBERTa without segments, with a relative bias that all layers share."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec, RelativeSpec
 
 TASKS = {
@@ -20,7 +18,7 @@ NAMING = Naming("mpnet.", {".gamma": ".weight", ".beta": ".bias"})
 PADDING, BUCKETS, REACH = 1, 32, 128  # fixed in the original, whatever config.json says
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(relative_attention_num_buckets=BUCKETS)
     size = config.integer("max_position_embeddings")

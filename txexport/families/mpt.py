@@ -1,11 +1,9 @@
 """MPT (MosaicML 2023): pre-norm decoder with linear biases and no other biases at all."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._alibi import halving
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AlibiSpec,
@@ -30,7 +28,7 @@ PUBLISHED_WITH_CODE = True
 LONGEST = 8  # of the slopes; the original reads no other
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config.expect(no_bias=True, norm_type="low_precision_layernorm", embedding_fraction=1.0)
     attention = config.table("attn_config")

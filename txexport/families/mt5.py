@@ -1,9 +1,7 @@
 """mT5 (Xue et al. 2021): T5 v1.1 in a hundred languages."""
 
-from collections.abc import Set
-
 from txexport.families import t5
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, EncoderSpec
 
 TASKS = {
@@ -16,7 +14,7 @@ ALIASES = t5.ALIASES
 table = t5.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(feed_forward_proj="gated-gelu")
     if task == "feature-extraction":

@@ -1,10 +1,8 @@
 """GPT-1 (Radford et al. 2018): post-norm decoder, learned positions."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal, gpt2
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -30,7 +28,7 @@ NAMING = Naming("transformer.")
 ALIASES = gpt2.ALIASES
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; here "gelu" means the tanh form."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     activation = config.activation("afn", "gelu")
@@ -53,9 +51,9 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Where transformers keeps each parameter: as GPT-2's, but for the embeddings."""
-    stack, result = _causal.stack_name(spec), gpt2.table(spec)
+    stack, inherited = _causal.stack_name(spec), gpt2.table(spec)
     rules: Rules = {
         f"{stack}.embedding.word.weight": Take("tokens_embed.weight", also=_causal.copies(spec)),
         f"{stack}.embedding.position.*": "positions_embed.*",
     }
-    return Table(result.rules | rules, NAMING, drop=(*result.drop, "position_ids"))
+    return Table(inherited.rules | rules, NAMING, drop=(*inherited.drop, "position_ids"))

@@ -1,10 +1,8 @@
 """OPT (Zhang et al. 2022): decoder with learned positions from the third row on, pre- or post-norm."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -25,7 +23,7 @@ NAMING = Naming("model.")
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     config.expect(word_embed_proj_dim=width, layer_norm_elementwise_affine=True)

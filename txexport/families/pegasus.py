@@ -1,9 +1,7 @@
 """Pegasus (Zhang et al. 2020): BART with norms before the sublayers and sinusoidal positions."""
 
-from collections.abc import Set
-
 from txexport.families import bart, marian
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, NormPlacement, PositionKind, PositionSpec
 
 TASKS = {"text2text-generation": ("PegasusForConditionalGeneration", "PegasusModel")}
@@ -13,7 +11,7 @@ ALIASES = bart.ALIASES
 table = marian.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,

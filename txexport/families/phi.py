@@ -1,10 +1,8 @@
 """Phi-1 and 2 (Gunasekar et al. 2023): parallel sublayers behind one norm, half of a head rotary, biases."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -26,7 +24,7 @@ NAMING = Naming("model.")
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, eps = config.head_dim(width, heads), config.number("layer_norm_eps", 1e-5)

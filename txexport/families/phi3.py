@@ -1,10 +1,8 @@
 """Phi-3 (Abdin et al. 2024): LLaMA with fused projections."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Phi3")
@@ -13,7 +11,7 @@ NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
     config.expect(attention_bias=False)
@@ -24,7 +22,7 @@ def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpe
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
-    attention, result = spec.stack.blocks[0].dense, llama.table(spec)
+    attention, inherited = spec.stack.blocks[0].dense, llama.table(spec)
     layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"
     heads, keys = attention.num_heads, attention.num_kv_heads
     parts = heads + 2 * keys
@@ -35,4 +33,4 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.feed_forward.gate.*": Take("layers.{i}.mlp.gate_up_proj.*", part=0, parts=2),
         f"{layer}.feed_forward.up.*": Take("layers.{i}.mlp.gate_up_proj.*", part=1, parts=2),
     }
-    return Table(result.rules | rules, NAMING, result.drop)
+    return Table(inherited.rules | rules, NAMING, inherited.drop)

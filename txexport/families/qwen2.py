@@ -1,9 +1,7 @@
 """Qwen2 (Yang et al. 2024): LLaMA with biases on queries, keys and values."""
 
-from collections.abc import Set
-
 from txexport.families import _causal, llama
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Qwen2")
@@ -12,7 +10,7 @@ NAMING = llama.NAMING
 table = llama.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(num_key_value_heads=32)
     return llama.decoder_spec(config, task, bias=True, windows=windows(config))

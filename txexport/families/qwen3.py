@@ -1,9 +1,7 @@
 """Qwen3 (Yang et al. 2025): LLaMA with a norm on every query and key head."""
 
-from collections.abc import Set
-
 from txexport.families import _causal, llama, qwen2
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = _causal.tasks("Qwen3")
@@ -12,7 +10,7 @@ NAMING = llama.NAMING
 table = llama.table
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(head_dim=128, num_key_value_heads=32)
     bias = config.flag("attention_bias", False)

@@ -1,10 +1,8 @@
 """RoBERTa (Liu et al. 2019): BERT with positions that skip padding, and heads of its own."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec
 
 TASKS = {
@@ -19,7 +17,7 @@ TASKS = {
 NAMING = Naming("roberta.", {".gamma": ".weight", ".beta": ".bias"})
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     padding, size = config.integer("pad_token_id", 1), config.integer("max_position_embeddings")
     position = PositionSpec(PositionKind.LEARNED, size, offset=padding, pad_token_id=padding)

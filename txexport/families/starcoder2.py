@@ -1,10 +1,8 @@
 """StarCoder2 (Lozhkov et al. 2024): pre-norm decoder, few key heads, rotary positions, window, biases."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
-from txexport.families._config import Config
+from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
 from txexport.spec import (
     AttentionSpec,
@@ -25,7 +23,7 @@ TASKS = _causal.tasks("Starcoder2")
 NAMING = Naming("model.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("use_bias", True)

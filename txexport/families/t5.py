@@ -1,11 +1,10 @@
 """T5 v1, v1.1 and Flan (Raffel et al. 2020): pre-norm encoder-decoder, relative bias, unscaled attention."""
 
 import math
-from collections.abc import Set
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families._config import ACTIVATIONS, Config
+from txexport.families._config import ACTIVATIONS, Config, TensorNames
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -40,7 +39,7 @@ ALIASES = {
 }
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec | EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes.
 
     Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
@@ -59,7 +58,7 @@ def encoder_spec(config: Config) -> EncoderSpec:
     return EncoderSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
 
 
-def encoder_decoder_spec(config: Config, names: Set[str], first: bool) -> EncoderDecoderSpec:
+def encoder_decoder_spec(config: Config, names: TensorNames, first: bool) -> EncoderDecoderSpec:
     """The architecture of version 1, where `first`, or of v1.1."""
     config = config.with_defaults(feed_forward_proj="relu")
     config.expect(is_decoder=False, is_causal=True)

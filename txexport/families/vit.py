@@ -1,10 +1,8 @@
 """ViT (Dosovitskiy et al. 2021): pre-norm encoder of image patches."""
 
-from collections.abc import Set
-
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families._config import Config, shortened
+from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -26,13 +24,13 @@ TASKS = {
 NAMING = Naming("vit.")
 
 
-def spec(config: Config, task: str, names: Set[str]) -> EncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     return image_spec(config, task, names, tokens=1)
 
 
 def image_spec(
-    config: Config, task: str, names: Set[str], tokens: int, any_size: bool = False
+    config: Config, task: str, names: TensorNames, tokens: int, any_size: bool = False
 ) -> EncoderSpec:
     """ViT's architecture, with so many learned tokens before the patches, and positions for `any_size`."""
     config.expect(pooler_act="tanh")

@@ -213,7 +213,7 @@ def _read_by_heads(spec: ModelSpec, name: str, size: int) -> int:
     if isinstance(spec, EncoderDecoderSpec) and name == "encoder":
         return 0
     once = sum(_matrices(spec, owner) for owner in ("pooler", "next_sentence", "distilled"))
-    return once + _head_weights(spec) * (1 if spec.head.whole else size)
+    return once + _head_weights(spec) * (1 if spec.head.scores_sequence else size)
 
 
 def _head_weights(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> int:

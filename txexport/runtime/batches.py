@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.arguments import check_flag, is_whole
 from txexport.bundle import Manifest
 from txexport.contracts import roles
 from txexport.contracts.names import (
@@ -20,7 +21,6 @@ from txexport.contracts.names import (
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime import memory
-from txexport.runtime.generation.options import check_flag, is_whole
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types

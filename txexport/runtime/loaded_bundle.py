@@ -11,6 +11,7 @@ from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
+from txexport.tasks import TASKS, served_by
 
 
 class LoadedBundle:
@@ -84,6 +85,14 @@ def open_bundle(
         bundle.check(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
+
+
+def check_task(bundle: LoadedBundle, method: str) -> None:
+    """Raise InputError unless the bundle is for `method`, with what it is for instead."""
+    task, served = bundle.manifest.task, served_by(method)
+    if task not in served:
+        hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
+        raise InputError(f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}")
 
 
 def check_length(length: int, limit: int | None) -> None:

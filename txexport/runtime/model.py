@@ -10,7 +10,6 @@ from txexport.arguments import checked
 from txexport.bundle import Manifest
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
-from txexport.runtime.generation import streaming, text_generation
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.prompts import Prompts
 from txexport.runtime.generation.requests import LogitsProcessor
@@ -28,6 +27,8 @@ from txexport.runtime.tasks import (
     question_answering,
     scoring,
     speech_recognition,
+    streaming,
+    text_generation,
     text_tasks,
     token_classification,
 )

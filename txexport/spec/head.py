@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation, HeadKind, Pick
-from txexport.spec.layer import NormSpec
+from txexport.spec.norm import NormSpec
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class HeadSpec:
             )
 
     def _check_pick(self) -> None:
-        if not self.whole and (self.pick != Pick.FIRST or self.pad_token_id is not None):
+        if not self.scores_sequence and (self.pick != Pick.FIRST or self.pad_token_id is not None):
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and "
                 f"pad_token_id {self.pad_token_id}, expected '{Pick.FIRST}' and None"
@@ -91,6 +91,6 @@ class HeadSpec:
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property
-    def whole(self) -> bool:
+    def scores_sequence(self) -> bool:
         """Whether the head scores a whole sequence."""
         return self.kind in (HeadKind.SEQUENCE, HeadKind.CHOICES)

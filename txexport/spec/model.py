@@ -41,7 +41,7 @@ class EncoderSpec:
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderSpec: an encoder has nothing to cross-attend to")
         second = self.next_sentence
-        if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.whole):
+        if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.scores_sequence):
             raise SpecError(
                 "EncoderSpec: a next-sentence head stands beside a masked LM's, and scores sequences; "
                 f"it is of kind '{second.kind}' beside one of kind '{self.head.kind}'"
@@ -86,10 +86,13 @@ class DecoderSpec:
     generates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_decoder(self.decoder)
+        _check_decoder(self, self.decoder)
         if self.decoder.has_cross_attention:
-            raise SpecError("DecoderSpec: a decoder has cross attention exactly when there is an encoder")
-        _check_causal_lm(self.head, self.decoder)
+            raise SpecError(
+                "DecoderSpec: there is no encoder to cross-attend to; expected cross_attention=None, or an "
+                "EncoderDecoderSpec"
+            )
+        _check_causal_lm(self, self.head, self.decoder)
 
     @property
     def stacks(self) -> dict[str, StackSpec]:
@@ -123,15 +126,16 @@ class EncoderDecoderSpec:
     decoder_start_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        _check_decoder(self.decoder)
+        _check_decoder(self, self.decoder)
         if not self.decoder.has_cross_attention:
             raise SpecError(
-                "EncoderDecoderSpec: a decoder has cross attention exactly when there is an encoder"
+                "EncoderDecoderSpec: cross_attention is None, expected one, by which the decoder reads the "
+                "encoder; or a DecoderSpec"
             )
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
         if self.generates:
-            _check_causal_lm(self.head, self.decoder)
+            _check_causal_lm(self, self.head, self.decoder)
         elif not isinstance(self.encoder, TextStackSpec) or self.head.kind not in (
             HeadKind.SEQUENCE,
             HeadKind.SPANS,
@@ -223,28 +227,29 @@ class DualEncoderSpec:
 ModelSpec = EncoderSpec | DecoderSpec | EncoderDecoderSpec | DualEncoderSpec
 
 
-def _check_decoder(decoder: TextStackSpec) -> None:
+def _check_decoder(owner: object, decoder: TextStackSpec) -> None:
     if any(block.attention.token_masks for block in decoder.blocks):
         kinds = sorted({type(block.attention).__name__ for block in decoder.blocks})
         raise SpecError(
-            "DecoderSpec: sparse attention has no cache, so it stands in an encoder only; blocks have "
-            f"{', '.join(kinds)}, expected AttentionSpec"
+            f"{type(owner).__name__}: sparse attention has no cache, so it stands in an encoder only; "
+            f"blocks have {', '.join(kinds)}, expected AttentionSpec"
         )
     if not decoder.causal:
         raise SpecError(
-            "DecoderSpec: attention.causal is False, expected True: a decoder's attention must be causal"
+            f"{type(owner).__name__}: attention.causal is False, expected True: "
+            "a decoder's attention must be causal"
         )
     if decoder.embedding.position.pad_token_id is not None:
         skipped = decoder.embedding.position.pad_token_id
         raise SpecError(
-            f"DecoderSpec: position.pad_token_id is {skipped}, expected None: "
+            f"{type(owner).__name__}: position.pad_token_id is {skipped}, expected None: "
             "a decoder's positions continue a cache, so they cannot skip padding"
         )
 
 
-def _check_causal_lm(head: HeadSpec, decoder: TextStackSpec) -> None:
+def _check_causal_lm(owner: object, head: HeadSpec, decoder: TextStackSpec) -> None:
     if head.kind != HeadKind.CAUSAL_LM:
-        raise SpecError(f"DecoderSpec: a decoder needs a causal LM head, not '{head.kind}'")
+        raise SpecError(f"{type(owner).__name__}: a decoder needs a causal LM head, not '{head.kind}'")
     _check_tied(head, decoder)
 
 

@@ -8,7 +8,7 @@ import pytest
 import transformers
 from PIL import Image
 
-from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
 from txexport.runtime.preprocessing.images import DEFAULTS, Images
 
 KINDS = list(DEFAULTS)
@@ -301,5 +301,5 @@ def test_without_pillow(tmp_path, monkeypatch):
     judge("ViTImageProcessor", tmp_path)
     images = Images(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(InputError, match=r"pip install 'txexport\[image\]'"):
+    with pytest.raises(MissingLibraryError, match=r"pip install 'txexport\[image\]'"):
         images.pixels("image.png")

@@ -210,13 +210,38 @@ def test_command_writes_down_a_file(whisper, tmp_path):
     assert json.loads(done.output) == {"sound": str(tmp_path / "sound.wav"), "text": expected}
 
 
+def test_no_option_that_a_checkpoint_asks_of_speech_in_vain_is_kept_silent(whisper, tmp_path):
+    model, _, sounds = whisper
+    asked = WHISPER | {"forced_decoder_ids": [[1, 290]], "penalty_alpha": 0.6, "return_timestamps": True}
+    (model.folder / "generation_config.json").write_text(json.dumps(asked))
+    model = load(model.folder, device="cpu", threads=1, check=False)
+    with pytest.warns(UserWarning, match=r"leaves out penalty_alpha=0\.6, return_timestamps=True$") as told:
+        model.transcribe(sounds[0], max_new_tokens=2)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+def test_one_sound_may_be_streamed_and_no_sound_is_one_line(whisper, tmp_path):
+    model, _, sounds = whisper
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 6000, "NONE", ""))
+        file.writeframes((sounds[0] * 32767).astype("<i2").tobytes())
+    options = {"language": "fr", "max_new_tokens": 12}
+    for sound in (tmp_path / "sound.wav", str(tmp_path / "sound.wav"), sounds[0]):
+        pieces = list(model.stream_many(sound, **options))
+        assert {place for place, _ in pieces} == {0}
+        assert "".join(piece for _, piece in pieces) == model.transcribe(sound, **options)
+    for call in (model.transcribe, model.generate, lambda sound: list(model.stream_many(sound))):
+        with pytest.raises(InputError, match="a sound is int64"):
+            call(5)
+
+
 def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):
     model, _, sounds = whisper
     with pytest.raises(InputError, match="language 'xx' is not known; expected one of en, fr, zh"):
         model.transcribe(sounds[0], language="xx")
     with pytest.raises(InputError, match="task 'sing' is not known"):
         model.transcribe(sounds[0], task="sing")
-    with pytest.raises(InputError, match="hears nothing"):
+    with pytest.raises(InputError, match=r"is for text2text-generation .* --task automatic-speech"):
         load(bundle_of("bart", "static"), device="cpu").transcribe(sounds[0])
     with pytest.raises(InputError, match="at most"):
         model.transcribe(np.zeros(17_000))

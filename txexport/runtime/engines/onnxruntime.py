@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import io
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport.contracts import Port
-from txexport.errors import BundleError, InputError, first_line, shown
+from txexport.errors import BundleError, InputError, first_line, shown, warn
 from txexport.runtime.session import Bound, Session
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
@@ -144,5 +143,5 @@ def open_sessions(
         try:
             return opened("cuda")
         except InputError as error:
-            warnings.warn(f"running on the CPU: {error}", stacklevel=5)
+            warn(f"running on the CPU: {error}")
     return opened(name or "cpu")

@@ -1,6 +1,5 @@
 """How to generate: what a checkpoint's files say of it, and what a caller puts in its place."""
 
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import BundleError, InputError, shown, warn
 from txexport.runtime.generation.options import SEQUENCES, check_option, read_option
 
 
@@ -98,14 +97,14 @@ class GenerationConfig:
         ):
             idle = [name for name, value in values.items() if name in names and value != OFF[name]]
             if idle and not there:
-                warnings.warn(f"{', '.join(idle)} changes nothing without {needed}", stacklevel=2)
+                warn(f"{', '.join(idle)} changes nothing without {needed}")
         for name, other, unset in (
             ("max_new_tokens", "max_length", None),
             ("min_new_tokens", "min_length", 0),
         ):
             first, second = getattr(config, name), getattr(config, other)
             if first is not None and second != unset:
-                warnings.warn(f"{name}={first} goes before {other}={second}, which is ignored", stacklevel=2)
+                warn(f"{name}={first} goes before {other}={second}, which is ignored")
         return config
 
 

@@ -1,14 +1,13 @@
 """The list of what changes a model's scores (R,V) before a token is chosen: R rows, V tokens."""
 
 import math
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from txexport.errors import InputError
+from txexport.errors import InputError, warn
 from txexport.runtime.generation import penalties, sampling
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.penalties import Processor, Rows
@@ -58,7 +57,7 @@ def _repetitions(config: GenerationConfig, sources: Rows | None) -> list[Process
     encoded = None if sources is None else [np.asarray(row, np.int64) for row in sources]
     penalty, size = config.encoder_repetition_penalty, config.encoder_no_repeat_ngram_size
     if encoded is None and (penalty != 1 or size):
-        warnings.warn("the encoder_ options change nothing: no tokens are encoded", stacklevel=3)
+        warn("the encoder_ options change nothing: no tokens are encoded")
     if encoded is not None and penalty != 1:
         chain.append(partial(penalties.encoder_repetition_penalty, penalty=penalty, sources=encoded))
     if config.repetition_penalty != 1:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from txexport.errors import InputError, shown
 
 WHOLE_NUMBERS = 2**63  # beyond which none is read: NumPy and ONNX count with 64 bits
@@ -32,24 +30,6 @@ def check_option(name: str, value: Any) -> None:
 
 def _refused(name: str, value: Any) -> str:
     return f"{name} is {shown(value)}, expected {RULES[name].expected}"
-
-
-def is_whole(value: object, low: int, high: int | None = None) -> bool:
-    """Tell whether `value` is a whole number, also of NumPy, from `low` up to `high`; no bool is."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and low <= value and (high is None or value <= high)  # type: ignore[operator]
-
-
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless `value` is a whole number of at least 1."""
-    if not is_whole(value, 1):
-        raise InputError(f"{name} is {shown(value)}, expected a whole number of at least 1")
-
-
-def check_flag(name: str, value: object) -> None:
-    """Raise InputError unless `value` is true, false or None."""
-    if not isinstance(value, bool | np.bool_ | None):
-        raise InputError(f"{name} is {shown(value)}, expected true or false")
 
 
 @dataclass(frozen=True)

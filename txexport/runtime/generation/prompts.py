@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Messages
 from txexport.runtime.preprocessing.languages import in_language, language_token
@@ -17,6 +17,7 @@ Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
 def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
     """Rows of ids for texts in `language`, or spectrograms for sounds; and whether there was one alone."""
+    check_task(bundle, "generate")
     if bundle.is_speech:
         single = isinstance(prompts, str | Path | np.ndarray)
         return list(bundle.files.audio.features(prompts)), single
@@ -29,6 +30,7 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
 
 def chat_input_ids(bundle: LoadedBundle, messages: Messages) -> list[list[int]]:
     """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
+    check_task(bundle, "generate")
     text = chat.prompt(bundle.folder, messages)
     with tokenizing():
         return [bundle.files.text.tokenizer.encode(text, add_special_tokens=False).ids]

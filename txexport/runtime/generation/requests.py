@@ -1,6 +1,5 @@
 """What to generate, checked and, batch by batch, with what an encoder makes of its inputs."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -10,9 +9,9 @@ import onnxruntime as ort
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, warn
 from txexport.runtime.generation.config import GenerationConfig
-from txexport.runtime.loaded_bundle import LoadedBundle, check_length
+from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
@@ -75,10 +74,11 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     for in vain.
     """
     bundle, config = request.bundle, request.config
+    check_task(bundle, "generate")
     if bundle.manifest.cache is None:
-        raise InputError(f"task '{bundle.manifest.task}' does not generate; export with another --task")
+        raise BundleError(f"{bundle.folder}: txexport.json names no cache to generate over; export again")
     if config.ignored:
-        warnings.warn(f"generation leaves out {', '.join(config.ignored)}", stacklevel=4)
+        warn(f"generation leaves out {', '.join(config.ignored)}")
     rows: Sequence = as_list(request.inputs)
     if not rows or bundle.is_speech:
         return replace(request, inputs=rows)

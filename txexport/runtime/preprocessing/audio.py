@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from txexport.arguments import is_whole
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
 from txexport.runtime import memory
-from txexport.runtime.generation.options import is_whole
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray
@@ -112,11 +112,13 @@ class Audio:
     def _samples(self, source: Source, rate: int | None) -> np.ndarray:
         """One sound at the model's rate, (N,)."""
         if isinstance(source, str | os.PathLike):
-            samples, result = read_wav(source)
+            samples, own_rate = read_wav(source)
         else:
-            samples, result = _array(source), self.rate if rate is None else rate
-        if not is_whole(result, 1, FASTEST):
-            raise InputError(f"a rate is {shown(result)}, expected a whole number of Hz, from 1 to {FASTEST}")
+            samples, own_rate = _array(source), self.rate if rate is None else rate
+        if not is_whole(own_rate, 1, FASTEST):
+            raise InputError(
+                f"a rate is {shown(own_rate)}, expected a whole number of Hz, from 1 to {FASTEST}"
+            )
         if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
             raise InputError(
                 f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1"
@@ -126,10 +128,10 @@ class Audio:
             raise InputError(
                 f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
             )
-        if samples.size * self.rate > self.samples * result:
-            long, most = samples.size / result, self.samples // self.rate
+        if samples.size * self.rate > self.samples * own_rate:
+            long, most = samples.size / own_rate, self.samples // self.rate
             raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
-        return resample(samples, int(result), self.rate)
+        return resample(samples, int(own_rate), self.rate)
 
     def _row(self, samples: np.ndarray) -> np.ndarray:
         """The features (M,F) of samples (N,), in float64 up to the result."""

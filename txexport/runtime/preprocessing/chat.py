@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, first_line, shown
+from txexport.errors import BundleError, InputError, first_line, needed_for, shown
+from txexport.runtime.preprocessing.text import token_text
 
 LINE = 300  # characters of what a template says of an error
 
@@ -17,16 +18,12 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     """The prompt for what has been said: messages are {"role": ..., "content": ...}.
 
     `values` are further ones that the template may read, such as `tools`. Raises BundleError for a bundle
-    without a template, InputError for messages that the template refuses, and where Jinja2 is missing.
+    without a template, InputError for messages that the template refuses, MissingLibraryError without Jinja2.
     """
-    try:
+    with needed_for("a chat template"):
         from jinja2 import TemplateError
 
         from txexport.runtime.preprocessing.sandbox import render
-    except ImportError:
-        raise InputError(
-            "chat templates need Jinja2, which is not installed; pip install 'txexport[chat]'"
-        ) from None
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
@@ -34,7 +31,9 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
     template, settings = _template(folder)
     given = {"messages": _checked(messages), "tools": None, "documents": None, "add_generation_prompt": True}
     tokens = {
-        key: _text(value) for key, value in settings.items() if key.endswith("_token") and value is not None
+        key: token_text(value)
+        for key, value in settings.items()
+        if key.endswith("_token") and value is not None
     }
     try:
         return render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given | values)
@@ -67,11 +66,6 @@ def _template(folder: Path) -> tuple[str, dict]:
     if not isinstance(template, str):
         raise BundleError(f"{folder} has no chat template; give a prompt as text")
     return template, settings
-
-
-def _text(token: Any) -> Any:
-    """A special token, which files give as text or as an object."""
-    return token.get("content") if isinstance(token, dict) else token
 
 
 def _now(form: str) -> str:

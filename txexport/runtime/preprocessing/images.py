@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
+from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
@@ -192,12 +192,8 @@ def _levels(asked: dict[str, Any]) -> np.ndarray:
 
 def _open(source: "Source", on_white: bool) -> "Image":
     """The RGB image of a path, a PIL image or an array."""
-    try:
+    with needed_for("reading images"):
         from PIL import Image, ImageOps
-    except ImportError:
-        raise InputError(
-            "images need Pillow, which is not installed; pip install 'txexport[image]'"
-        ) from None
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
             raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
-from txexport.runtime.preprocessing.text import Text
+from txexport.runtime.preprocessing.text import Text, token_text
 
 
 def language_token(text: Text, language: str) -> int:
@@ -49,10 +49,8 @@ def _added(text: Text) -> dict:
 
 def _named(text: Text) -> set[int]:
     """Ids of special tokens with a meaning of their own: those of the settings, and <s>, </s> and so on."""
-    values = [
-        text.settings.get(name) for name in ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
-    ]
-    named = [value.get("content") if isinstance(value, dict) else value for value in values]
+    names = ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
+    named = [token_text(text.settings.get(name)) for name in names]
     spelt = {value for value in named if isinstance(value, str)}
     spelt |= {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
     return {i for i, token in _added(text).items() if token.content in spelt}

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
-from txexport.runtime.generation.options import is_whole
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
@@ -121,9 +121,7 @@ class Text:
 
     def special(self, name: str) -> tuple[str, int] | None:
         """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
-        value: Any = self.settings.get(name)
-        given = value.get("content") if isinstance(value, dict) else value
-        for token in [given, *USUAL[name]]:
+        for token in [token_text(self.settings.get(name)), *USUAL[name]]:
             if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
                 return token, number
         return None
@@ -152,6 +150,11 @@ class Pieces:
             return ""
         self.known, self.read = self.read, len(self.tokens)
         return after[len(before) :]
+
+
+def token_text(token: Any) -> Any:
+    """A special token's text, which files give as it is or in an object."""
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def as_texts(texts: str | Sequence[str]) -> list[str]:

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from txexport.arguments import check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
 from txexport.errors import InputError
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
-from txexport.runtime.generation.options import check_flag
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method
-from txexport.tasks import served_by
 
 
 def embed(
@@ -28,19 +27,14 @@ def embed(
     progress: Progress | None = None,
 ) -> np.ndarray:
     """See Model.embed."""
+    check_task(bundle, "embed")
     if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
         return _of_tower(bundle, texts, truncate, batch_tokens, progress)
-    session = bundle.sessions.get(roles.MODEL)
-    if session is None or LAST_HIDDEN_STATE not in session.outputs:
-        raise InputError(
-            f"task '{bundle.manifest.task}' gives no hidden states; "
-            f"export with --task {served_by('embed')[0]}"
-        )
     check_flag("normalize", normalize)
     how = _how_to_pool(bundle.files.pooling, pooling, normalize)
-    rows = as_texts(texts)
+    rows, session = as_texts(texts), bundle.sessions[roles.MODEL]
     encodings = encode(bundle, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
     width = len(how.dense[-1].weight) if how.dense else session.width(LAST_HIDDEN_STATE)
     vectors = np.empty((len(rows), width), np.float32)

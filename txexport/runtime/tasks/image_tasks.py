@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import (
     IMAGE_EMBEDS,
@@ -17,15 +18,13 @@ from txexport.contracts.names import (
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
-from txexport.runtime.generation.options import check_count, check_flag
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed
 from txexport.runtime.tasks.labels import Label, labelled, ranked, softmax
 from txexport.runtime.tasks.pooling import unit
-from txexport.runtime.tasks.text_tasks import check_task
 
 BATCH_IMAGES = 8
 

@@ -11,15 +11,15 @@ from typing import TypedDict
 import numpy as np
 from tokenizers import Encoding
 
+from txexport.arguments import check_count
 from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, run, text_limit
-from txexport.runtime.generation.options import check_count
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.tasks.labels import softmax
-from txexport.runtime.tasks.text_tasks import as_pairs, check_task
+from txexport.runtime.tasks.text_tasks import as_pairs
 
 WINDOW, OVERLAP = 384, 128  # tokens; what models were trained with
 HIDDEN = np.float32(-10000)

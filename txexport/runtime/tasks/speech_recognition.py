@@ -13,8 +13,10 @@ from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.generation import generation, scheduler
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
+
+SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them
 
 
 class Speech:
@@ -75,26 +77,27 @@ def transcribe(
     **options: Any,
 ) -> str | list[str]:
     """See Model.transcribe."""
-    single = isinstance(sounds, str | Path | np.ndarray)
-    asked = request(bundle, [sounds] if single else as_list(sounds), **options)
-    results = scheduler.finished(asked, batch_tokens, progress)
+    results = scheduler.finished(request(bundle, sounds, **options), batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
-    return texts[0] if single else texts
+    return texts[0] if isinstance(sounds, SINGLE) else texts
 
 
 def request(
     bundle: LoadedBundle,
-    sounds: Sequence,
+    sounds: Any,
     *,
     language: str | None = None,
     task: str | None = None,
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> GenerationRequest:
-    """Sounds to write down, with what their texts begin with. Errors as `transcribe`."""
-    if not bundle.is_speech:
-        raise InputError(f"task '{bundle.manifest.task}' hears nothing; export a model of speech")
-    config = replace(bundle.files.generation_config, ignored=_left_out(bundle.folder)).updated(**options)
+    """A sound or several to write down, with what their texts begin with. Errors as `transcribe`."""
+    check_task(bundle, "transcribe")
+    sounds, config = (
+        [sounds] if isinstance(sounds, SINGLE) else as_list(sounds),
+        bundle.files.generation_config,
+    )
+    config = replace(config, ignored=_left_out(bundle.folder, config.ignored)).updated(**options)
     if config.num_return_sequences > 1:
         count = config.num_return_sequences
         raise InputError(f"a sound has one text; num_return_sequences must be 1, and is {count}")
@@ -120,10 +123,11 @@ def request(
     return GenerationRequest(bundle, sounds, config, strict, logits_processor, read=read, begin=begin)
 
 
-def _left_out(folder: Path) -> tuple[str, ...]:
-    """What a checkpoint asks of speech in vain; the tokens that it forces first are given here."""
+def _left_out(folder: Path, ignored: Sequence[str]) -> tuple[str, ...]:
+    """What a checkpoint asks of speech in vain: `ignored`, but for the tokens forced first, given here."""
+    left = [option for option in ignored if not option.startswith("forced_decoder_ids=")]
     times = read_json(folder / "generation_config.json", missing={}).get("return_timestamps")
-    return ("return_timestamps=True",) if times else ()
+    return (*left, "return_timestamps=True") if times else tuple(left)
 
 
 def _own(values: Mapping[str, Any], key: str, kind: type) -> Any:

@@ -1,4 +1,4 @@
-"""What bundles are for: texts and images in, labels, words and probabilities out.
+"""What bundles of texts are for: texts in; labels, words and probabilities out.
 
 Public functions are those of Model's methods.
 """
@@ -8,17 +8,16 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from txexport.arguments import check_count, check_flag
 from txexport.bundle import read_json
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
-from txexport.runtime.generation.options import check_count, check_flag
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
-from txexport.tasks import TASKS, served_by
 
 
 class Word(TypedDict):
@@ -28,14 +27,6 @@ class Word(TypedDict):
     token: int
     token_str: str
     sequence: str
-
-
-def check_task(bundle: LoadedBundle, method: str) -> None:
-    """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task, served = bundle.manifest.task, served_by(method)
-    if task not in served:
-        hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
-        raise InputError(f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}")
 
 
 def classify(

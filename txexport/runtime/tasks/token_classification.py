@@ -16,10 +16,9 @@ from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run, text_limit
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
-from txexport.runtime.tasks.text_tasks import check_task
 
 AGGREGATIONS = ("simple", "first", "average", "max", "none")
 
