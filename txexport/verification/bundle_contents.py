@@ -18,12 +18,12 @@ from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.exporter import companions, versions, weight_file
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
+from txexport.inspection.graph_stats import ports
 from txexport.paths import stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.identity import check_graphs
 from txexport.verification.result import IDENTITY, TensorCheck, compare
-from txexport.verification.runtimes.runtime import ports
 
 
 def check_weights(
