@@ -13,7 +13,7 @@ from txexport.arguments import check_fields
 from txexport.contracts import Port, roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
-from txexport.paths import links_out, stays_inside
+from txexport.paths import links_out, sha256, stays_inside
 from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
@@ -195,7 +195,7 @@ def check(folder: Path, manifest: Manifest) -> None:
     for name, digest in known.items():
         if not (folder / name).is_file():
             raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+        if sha256(folder / name) != digest:
             raise BundleError(f"{folder / name} is not the file that was exported; export again")
     for name in present(folder):
         path = folder / name
@@ -292,8 +292,7 @@ def files_sha256(folder: Path) -> dict[str, str]:
     result = {MANIFEST: read_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                result[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            result[name] = sha256(folder / name)
     return result
 
 

@@ -1,6 +1,7 @@
 """What `inspect` says of parameters, weights, graphs and files, against counts made in other ways."""
 
 import dataclasses
+import itertools
 import json
 import re
 import shutil
@@ -240,12 +241,12 @@ def calling(folder: Path, calls: dict[str, list[str]]) -> Path:
 def test_functions_that_double_are_counted_without_being_walked(tmp_path):
     """Of 62 functions, each calling the next twice, a walk would not end within a life."""
     names = ["first", *(f"f{i}" for i in range(61))]
-    chain = {name: [later, later] for name, later in zip(names, names[1:], strict=False)} | {names[-1]: []}
+    chain = {name: [later, later] for name, later in itertools.pairwise(names)} | {names[-1]: []}
     facts = read_graph(calling(tmp_path, chain))
     assert facts.functions["f60"] == FunctionFacts(2, 2**61)
     assert facts.operators == {"Identity": 2**62 - 1, "Neg": 2**62 - 1}
     names += [f"g{i}" for i in range(20_000)]
-    chain = {name: [later, later] for name, later in zip(names, names[1:], strict=False)} | {names[-1]: []}
+    chain = {name: [later, later] for name, later in itertools.pairwise(names)} | {names[-1]: []}
     with pytest.raises(BundleError, match=r"m.onnx calls function 'g\d' more than 9,223,"):
         read_graph(calling(tmp_path, chain))
 

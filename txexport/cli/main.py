@@ -16,7 +16,7 @@ from txexport.cli.generate import generate, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.tasks import COMMANDS
-from txexport.errors import TxexportError, crashes, first_line
+from txexport.errors import TxexportError, crashes, reason
 from txexport.printable import line
 
 
@@ -43,8 +43,7 @@ class Commands(click.Group):
             discard_output()
             sys.exit(0)
         except OSError as error:
-            message = error.strerror or first_line(error)
-            click.echo(line(f"error: {error.filename or 'output'}: {message}"), err=True)
+            click.echo(line(f"error: {error.filename or 'output'}: {reason(error)}"), err=True)
         except KeyboardInterrupt:
             sys.exit(128 + signal.SIGINT)
         except Exception:  # a defect of txexport; 1 would mean "not equal"

@@ -13,13 +13,13 @@ from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
 from txexport.bundle import MANIFEST, WEIGHTS, Manifest, limits
-from txexport.checkpoints.checkpoint import Checkpoint, read_header, sha256
+from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.exporter import companions, versions, weight_file
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import ports
-from txexport.paths import stays_inside
+from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.identity import check_graphs

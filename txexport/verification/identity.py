@@ -15,10 +15,11 @@ from google.protobuf.message import DecodeError, Message
 from onnx.helper import get_attribute_value
 
 from txexport.bundle import Manifest
-from txexport.checkpoints.checkpoint import Checkpoint, sha256
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.exporter.exporter import graph_models, versions, weight_file
 from txexport.families import Resolved
+from txexport.paths import sha256
 from txexport.spec import Cache
 from txexport.verification.result import SkipError, TensorCheck
 
