@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,24 @@ def test_error_of_the_system_without_a_number_is_told(monkeypatch):
 
     monkeypatch.setattr("txexport.families.by_task", fail)
     assert invoke("families") == (2, "", "error: output: no space\n")
+
+
+@pytest.mark.parametrize("prompts", [["the cat"], ["the cat", "the dog"]])
+@pytest.mark.parametrize(
+    "name", ["src_lang", "progress", "method", "prompts", "batch_tokens", "logits_processor"]
+)
+def test_set_takes_options_of_generation_and_no_arguments(name, prompts, bundle_of):
+    arguments = "generate", bundle_of("gpt2"), *prompts, "--set", f"{name}=1", "--batch-tokens", 3
+    code, output, noise = invoke(*arguments)
+    assert (code, output) == (2, "")
+    assert re.fullmatch(rf"error: no option '{name}'(; did you mean .*)?\n", noise)
+
+
+def test_option_that_changes_nothing_is_told_once(bundle_of):
+    _, _, noise = invoke(
+        "generate", bundle_of("gpt2"), "the cat", "--max-new-tokens", 2, "--temperature", 0.5
+    )
+    assert noise == "warning: temperature changes nothing without do_sample=True\n"
 
 
 def test_help_says_what_each_command_does():

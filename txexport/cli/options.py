@@ -116,7 +116,7 @@ def pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
 
 
 def run(
-    out: Path, method: str, *inputs: Any, device: str | None, threads: int | None, **options: Any
+    out: Path, method: str, /, *inputs: Any, device: str | None, threads: int | None, **options: Any
 ) -> list[Any]:
     """What `method` of the bundle's Model gives for `inputs` and those `options` that were chosen."""
     from txexport.runtime import load
@@ -125,7 +125,7 @@ def run(
     return with_progress(getattr(load(out, device=device, threads=threads), method), *inputs, **chosen)
 
 
-def with_progress(method: Callable, *inputs: Any, **options: Any) -> list[Any]:
+def with_progress(method: Callable, /, *inputs: Any, **options: Any) -> list[Any]:
     """What a Model's `method` gives, with a bar on a terminal meanwhile."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
