@@ -23,7 +23,7 @@ from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.identity import check_graphs
-from txexport.verification.result import IDENTITY, TensorCheck, compare
+from txexport.verification.result import IDENTITY, TensorCheck, check_of
 
 
 def check_weights(
@@ -42,7 +42,7 @@ def check_weights(
         for parameter in dict.fromkeys(expected.stored.values()):
             names = [*expected.names(parameter).values()]
             pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
-            checks.append(compare(parameter, pairs, 0.0))
+            checks.append(check_of(parameter, pairs, 0.0))
             checked |= {(name, WEIGHTS, expected.offsets[name]) for name in names}
     held = set()
     for graph in manifest.graphs.values():
@@ -59,7 +59,7 @@ def check_weights(
                 owner = expected.owners[tensor.name]
                 blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
                 with (folder / place.location).open("rb") as file:
-                    checks.append(compare(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
+                    checks.append(check_of(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
     missing = [name for name in expected.parts if name not in held]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")

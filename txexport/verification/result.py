@@ -1,4 +1,4 @@
-"""What verify found, and how near is near enough."""
+"""What verify found."""
 
 import dataclasses
 import math
@@ -14,20 +14,13 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE, largest_error
 from txexport.verification.layers.result import LayerReport
 
-TINY_PARAMETERS = 1_000_000
-REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
-
 CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
 RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
 IDENTITY = "exported graphs"  # the check that graphs are those that export writes
+COMPARISON = "comparison"  # the task of a report where no bundle tells one
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
-
-
-def tolerance(parameters: int) -> float:
-    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
-    return RELATIVE if parameters < TINY_PARAMETERS else REAL
 
 
 class SkipError(Exception):
@@ -307,10 +300,10 @@ class Report:
         reports.write(self, path)
 
 
-def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
+def check_of(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
     """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
     elements, worst = 0, 0.0
-    for result, expected in pairs:
+    for found, expected in pairs:
         elements += expected.size
-        worst = max(worst, largest_error(result, expected))
+        worst = max(worst, largest_error(found, expected))
     return TensorCheck(output, elements, worst, bound)

@@ -20,6 +20,7 @@ from txexport.errors import (
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
+from txexport.verification.bounds import tolerance
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import (
@@ -30,7 +31,6 @@ from txexport.verification.result import (
     CaseReport,
     Report,
     TensorCheck,
-    tolerance,
 )
 from txexport.verification.runtimes import Runtime
 from txexport.verification.verify_run import CaseProgress, VerifyRun, attempt
