@@ -119,7 +119,7 @@ def verify(
         bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device="cuda" if "cuda" in run.devices.values() else "cpu",
+        device=next((where for name, where in run.devices.items() if name.startswith(RUNTIME)), "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if run.probe is None else run.probe.report(),
         texts=None if texts is None else str(texts),

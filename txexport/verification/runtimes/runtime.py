@@ -32,13 +32,13 @@ class Runtime:
     `open` gives, for files and a wanted device, the device and a session a file, until its context ends; it
     raises BundleError for a graph that cannot be loaded. Of the others each says why not, or None: `missing`
     where the runtime is not installed, `refuses` of a bundle that it cannot take in this form, `skips` of a
-    case that would take it too long. `versions` are those of what was installed for it, `cuda`
-    whether it can run there.
+    case that would take it too long. `versions` are those of what was installed for it, `devices`
+    whether it has others than the CPU.
     """
 
     name: str
     open: Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
-    cuda: bool = False
+    devices: bool = False
     versions: Callable[[], dict[str, str]] = dict
     missing: Callable[[], str | None] = _nothing
     refuses: Callable[[Path, Manifest], str | None] = _nothing
