@@ -102,9 +102,10 @@ class Report:
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
     name, those of the bundle as its files were read. `cases` are the chosen ones: `selection` is "full",
     "quick", or the names that were asked for. `source` is the checkpoint where one was given. `command` are
-    the words that began it, where that was not verify. `layers` say which component is wrong, where that
-    was asked; the verdict is the cases'. `texts` is the file of
-    real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens, experts.
+    the words that began it, where that was not verify; a comparison of what no shell can name has none.
+    `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
+    file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
+    experts.
     """
 
     bundle: str
@@ -124,6 +125,11 @@ class Report:
     layers: LayerReport | None = None
     texts: str | None = None
     reach: Reach = field(default_factory=dict)
+
+    @property
+    def compared(self) -> bool:
+        """Whether `compare` made this, and not `verify`."""
+        return bool(self.command) or self.task == COMPARISON
 
     @property
     def references(self) -> list[str]:
@@ -167,7 +173,7 @@ class Report:
         ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
-        alone = not self.command and CHECKPOINT not in self.references
+        alone = not self.compared and CHECKPOINT not in self.references
         files = "; graphs and files were not compared" * alone
         named = f" (only {len(self.selection)} by name{files})"
         scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
@@ -191,7 +197,7 @@ class Report:
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         checks = [check for case in self.cases for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
-        within = f"{bound:.0e}" if self.command else f"{RELATIVE:.0e} or float32's own rounding"
+        within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
         numbers = f"{sum(check.elements for check in checks):,} numbers compared, each within {within}"
         return "; ".join([f"{about}: {numbers}", *self._asides])
 
@@ -239,9 +245,9 @@ class Report:
         return result
 
     def repeat(self, case: CaseReport) -> str:
-        """The command that runs one case again."""
-        if self.command:
-            return shlex.join([*self.command, "--case", case.name])
+        """The command that runs one case again; "" where none can."""
+        if self.compared:
+            return shlex.join([*self.command, "--case", case.name]) if self.command else ""
         words = ["txexport", "verify", self.bundle]
         words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []

@@ -166,7 +166,7 @@ def _report(
     return Report(
         bundle=name,
         model_type="onnx",
-        task="comparison",
+        task=COMPARISON,
         runtime=f"onnxruntime {options.device}",
         versions=environment.versions(),
         cases=cases,
@@ -196,10 +196,12 @@ def label(given: Given) -> str:
 
 
 def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
-    """The words that repeat the comparison in a shell."""
+    """The words that repeat the comparison in a shell; none where it was of what no shell can name."""
+    if not all(isinstance(given, str | Path) for given in (a, b, *options.inputs)):
+        return []
     words = ["txexport", "compare", label(a), label(b)]
     for file in options.inputs:
-        words += ["--inputs", str(file)] if not isinstance(file, Mapping) else []
+        words += ["--inputs", str(file)]
     for option, named in (("--match", options.match), ("--dim", options.choices.dims)):
         for name, value in named.items():
             words += [option, f"{name}={value}"]
@@ -208,5 +210,5 @@ def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
     for option, values in (("--output", options.outputs), ("--length", options.choices.lengths)):
         for value in values:
             words += [option, str(value)]
-    words += ["--tolerance", f"{options.tolerance:g}"] if options.tolerance is not None else []
+    words += ["--tolerance", f"{options.tolerance!r}"] if options.tolerance is not None else []
     return words + (["--device", options.device] if options.device != "cpu" else [])

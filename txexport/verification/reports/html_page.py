@@ -63,8 +63,8 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
     yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
     if report.failed:
-        commands = "\n".join(report.repeat(case) for case in report.failed)
-        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
+        commands = "\n".join(filter(None, map(report.repeat, report.failed)))
+        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>" if commands else ""
     if report.runtimes[1:]:
         yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
     for runtime in report.runtimes:

@@ -62,6 +62,9 @@ def _testcase(report: Report, case: CaseReport) -> Element:
             for check in case.checks
             if not check.ok
         ]
-        message = [case.exception] if case.exception is not None else lines
-        failure.text = clean("\n".join([*message, f"repeat: {report.repeat(case)}"]))
+        if case.exception is not None:
+            lines = [case.exception]
+        if command := report.repeat(case):
+            lines.append(f"repeat: {command}")
+        failure.text = clean("\n".join(lines))
     return element

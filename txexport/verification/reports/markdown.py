@@ -83,7 +83,7 @@ def _failed(report: Report) -> Iterator[str]:
         yield f"| {_cell(case.name)} | {_cell(report.against(case))} | {_cell(case.summary)} |"
     if len(failed) > MOST:
         yield f"\nand {len(failed) - MOST} more."
-    commands = clean("\n".join(report.repeat(case) for case in failed[:MOST]))
+    commands = clean("\n".join(filter(None, map(report.repeat, failed[:MOST]))))
     fence = "`" * max(3, _ticks(commands) + 1)
     yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
 
