@@ -82,7 +82,7 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield f"<h3>Versions and environment</h3>{_table([], rows)}"
     if hashes(report):
         rows = [[where, text(file), f"<code>{text(digest)}</code>"] for where, file, digest in hashes(report)]
-        yield f"<h3>SHA-256, as txexport.json has them</h3>{_table(['', 'file', 'hash'], rows)}"
+        yield f"<h3>SHA-256 of the files</h3>{_table(['', 'file', 'hash'], rows)}"
     yield "</section>"
 
 

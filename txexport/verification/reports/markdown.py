@@ -57,13 +57,14 @@ def _error(check: TensorCheck | None) -> str:
 
 
 def _untried(report: Report) -> Iterator[str]:
-    """Which of several runtimes did not run, and why."""
-    result = {
-        case.runtime: case.skipped for case in report.cases if case.name == EVERY and case.skipped is not None
+    """Which runtimes and references were left out, and why."""
+    reasons = {
+        (f"on {_code(case.runtime)}" if case.runtime else f"against {_code(case.reference)}"): case.skipped
+        for case in report.cases
+        if case.name == EVERY and case.skipped is not None
     }
-    for runtime, why in result.items():
-        if runtime is not None:
-            yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
+    for left_out, why in reasons.items():
+        yield f"\nNot tried {left_out}: {_code(why)}"
 
 
 def _rounding(report: Report, check: TensorCheck) -> str:
