@@ -78,9 +78,9 @@ class Checkpoint:
         elif (self.folder / "txexport.json").is_file():
             raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
         else:
-            result = sorted(f.name for f in self.folder.glob("*.bin"))
+            pickles = sorted(f.name for f in self.folder.glob("*.bin"))
             hint = (
-                f"found {result[0]}; save it again with save_pretrained" if result else f"expected {SINGLE}"
+                f"found {pickles[0]}; save it again with save_pretrained" if pickles else f"expected {SINGLE}"
             )
             raise CheckpointError(f"{self.folder} has no safetensors weights ({hint})")
         for file in files:

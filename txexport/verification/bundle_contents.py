@@ -71,8 +71,9 @@ def check_weights(
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
     """Raise AssertionError unless the file begins as it should, and is as long."""
     if header != expected.header:
-        result = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
-        wrong = [name for name in expected.offsets | result if expected.offsets.get(name) != result.get(name)]
+        known = expected.offsets
+        offsets = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
+        wrong = [name for name in known | offsets if known.get(name) != offsets.get(name)]
         message = f": {wrong[0]} does not lie where it should" if wrong else ""
         raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{message}")
     size = (folder / WEIGHTS).stat().st_size
@@ -86,10 +87,10 @@ def _pairs(
     """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
     file.seek(offset)
     for name, block in blocks:
-        result = np.fromfile(file, block.dtype, block.size)
-        if result.tobytes() != block.tobytes():
+        found = np.fromfile(file, block.dtype, block.size)
+        if found.tobytes() != block.tobytes():
             unlike.append(name)
-        yield result.reshape(block.shape) if result.size == block.size else result, block
+        yield found.reshape(block.shape) if found.size == block.size else found, block
 
 
 def _pointers(path: Path, expected: WeightFile) -> Iterator[onnx.TensorProto]:
@@ -152,12 +153,12 @@ def _contradictions(
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Files of the folder that are not the bundle's, and the other way round."""
-    result = bundle.present(folder)
-    for name in result:
+    present = bundle.present(folder)
+    for name in present:
         if name not in manifest.files:
             yield f"{name} is in the folder, and no export wrote it"
     for name in manifest.files:
-        if name not in result:
+        if name not in present:
             yield f"{name} is missing"
 
 

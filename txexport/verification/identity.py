@@ -42,14 +42,14 @@ def check_graphs(
     kind = Cache(manifest.cache or Cache.STATIC)
     written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
     files = {role: roles.file(role) for role in written}
-    message = {role: graph.file for role, graph in manifest.graphs.items()}
-    if message != files:
-        raise AssertionError(f"txexport.json: graphs are {message}, expected {files}")
+    listed = {role: graph.file for role, graph in manifest.graphs.items()}
+    if listed != files:
+        raise AssertionError(f"txexport.json: graphs are {listed}, expected {files}")
     differences, checks = {}, []
     for role, file in files.items():
         expected = ir.to_proto(written[role])
-        result = (folder / file).read_bytes()
-        difference, how = _compared(result, expected, manifest)
+        content = (folder / file).read_bytes()
+        difference, how = _compared(content, expected, manifest)
         if difference is not None:
             differences[file] = difference
         elif sha256(folder / file) != manifest.graphs[role].sha256:

@@ -88,9 +88,9 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
-        message = self.worst.behaviour
-        if message is not None and not message.ok and self.worst.error <= self.worst.tolerance:
-            return f"{self.worst.output}: {message.summary}"
+        choices = self.worst.behaviour
+        if choices is not None and not choices.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {choices.summary}"
         return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
@@ -182,8 +182,8 @@ class Report:
     @property
     def edited(self) -> str | None:
         """Which graphs are not the exported ones, where that was allowed."""
-        message = (case.skipped for case in self.cases if case.name == IDENTITY)
-        return next((why.partition(": ")[0] for why in message if why is not None), None)
+        reasons = (case.skipped for case in self.cases if case.name == IDENTITY)
+        return next((why.partition(": ")[0] for why in reasons if why is not None), None)
 
     @property
     def facts(self) -> str:
@@ -205,8 +205,8 @@ class Report:
     def _asides(self) -> list[str]:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
-        message = [self.reached] if self.reach else []
-        return [*message, "yet components are beyond their budget alone"] if beyond else message
+        asides = [self.reached] if self.reach else []
+        return [*asides, "yet components are beyond their budget alone"] if beyond else asides
 
     @property
     def reached(self) -> str:

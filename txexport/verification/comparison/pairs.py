@@ -74,9 +74,9 @@ def feeds(
         missing, unknown = ports.keys() - feed.inputs.keys(), feed.inputs.keys() - ports.keys()
         unknown = {name for name in unknown if not (a.takes(name) and b.takes(name))}
         if missing or unknown:
-            message = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
-            message += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
-            raise InputError(f"{feed.name} {' and '.join(message)}")
+            problems = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
+            problems += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
+            raise InputError(f"{feed.name} {' and '.join(problems)}")
         result.append(feed)
     return result
 

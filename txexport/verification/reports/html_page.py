@@ -14,12 +14,12 @@ STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 def render(reports: Report | Sequence[Report]) -> str:
     """The page: for several reports a table of them first."""
-    result = listed(reports)
-    ok = bool(result) and all(report.ok for report in result)
-    verdict = ("equal" if ok else "NOT EQUAL") if result else "nothing was compared"
-    about = text(result[0].bundle) if len(result) == 1 else f"{len(result)} bundles"
-    body = [_overview(result)] if len(result) > 1 else []
-    body += ["\n".join(_section(place, report)) for place, report in enumerate(result, 1)]
+    every = listed(reports)
+    ok = bool(every) and all(report.ok for report in every)
+    verdict = ("equal" if ok else "NOT EQUAL") if every else "nothing was compared"
+    about = text(every[0].bundle) if len(every) == 1 else f"{len(every)} bundles"
+    body = [_overview(every)] if len(every) > 1 else []
+    body += ["\n".join(_section(place, report)) for place, report in enumerate(every, 1)]
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -71,7 +71,7 @@ def _section(place: int, report: Report) -> Iterator[str]:
         yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
         yield plot.render(report, runtime)
     if report.behaviours():
-        rows = [[text(name), text(message.summary)] for name, message in report.behaviours().items()]
+        rows = [[text(name), text(total.summary)] for name, total in report.behaviours().items()]
         yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
@@ -89,8 +89,8 @@ def _section(place: int, report: Report) -> Iterator[str]:
 def _grid(report: Report) -> str:
     """A line a case, and a column a runtime."""
     rows = [
-        [text(name), text(reference), *(_error(result.get(runtime)) for runtime in report.runtimes)]
-        for (name, reference), result in report.rows().items()
+        [text(name), text(reference), *(_error(cases.get(runtime)) for runtime in report.runtimes)]
+        for (name, reference), cases in report.rows().items()
         if reference != CHECKPOINT
     ]
     return _table(["case", "against", *map(text, report.runtimes)], rows)
@@ -118,8 +118,8 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
 
 def _check(check: TensorCheck, rounded: bool) -> list[str]:
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
-    message = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
-    cells = [text(check.output) + message, f"{check.elements:,}", error, number(check.tolerance)]
+    choices = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
+    cells = [text(check.output) + choices, f"{check.elements:,}", error, number(check.tolerance)]
     if rounded:
         cells.append("" if check.rounding is None else number(check.rounding))
     return cells

@@ -34,11 +34,11 @@ def _suite(report: Report) -> Element:
         },
     )
     properties = SubElement(suite, "properties")
-    message = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    values = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
     if report.layers is not None:
-        message["layers"] = report.layers.summary
-    message |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
-    for name, value in message.items():
+        values["layers"] = report.layers.summary
+    values |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
+    for name, value in values.items():
         SubElement(properties, "property", {"name": clean(name), "value": clean(value)})
     for case in report.cases:
         suite.append(_testcase(report, case))

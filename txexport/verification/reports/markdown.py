@@ -18,9 +18,9 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
-    message = "; ".join(f"{name}: {result.summary}" for name, result in report.behaviours().items())
+    choices = "; ".join(f"{name}: {total.summary}" for name, total in report.behaviours().items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
-    yield f"\n{about}.{f' {_code(message)}' if message else ''}"
+    yield f"\n{about}.{f' {_code(choices)}' if choices else ''}"
     yield from _outputs(report)
     yield from _failed(report)
     if report.layers is not None:
@@ -86,7 +86,8 @@ def _failed(report: Report) -> Iterator[str]:
         yield f"\nand {len(failed) - MOST} more."
     commands = clean("\n".join(filter(None, map(report.repeat, failed[:MOST]))))
     fence = "`" * max(3, _ticks(commands) + 1)
-    yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
+    if commands:
+        yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
 
 
 def _ticks(text: str) -> int:

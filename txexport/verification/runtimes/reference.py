@@ -76,10 +76,10 @@ def operations(spec: ModelSpec, case: Case) -> int:
 
 
 def _skips(spec: ModelSpec, case: Case) -> str | None:
-    result = operations(spec, case)
-    if result <= MOST:
+    count = operations(spec, case)
+    if count <= MOST:
         return None
-    return f"{result:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
+    return f"{count:.0e} operations are too many for onnx's reference, which takes up to {MOST:.0e}"
 
 
 RUNTIME = Runtime("reference", _open, refuses=_refuses, skips=_skips)
