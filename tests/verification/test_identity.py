@@ -255,7 +255,7 @@ def test_renaming_hides_nothing(bundle_of):
     assert "(decoder_block): output is " in difference(swapped_outputs)
     assert "nowhere" in difference(unknown)
     assert "attribute epsilon" in difference(larger_epsilon)
-    assert difference(less) == "at node words_2 (Add) of function embedding: it is missing"
+    assert difference(less) == "at node words (Add) of function embedding: it is missing"
     wrong = 'in opset_import: it is domain: "" version: 23, expected domain: "" version: 24'
     assert difference(other_operators) == wrong
     for change in (late_positions, large_batches, one_token, one_constant, another_s_place, more):
