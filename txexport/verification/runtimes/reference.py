@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
 from txexport.bundle import Manifest
@@ -33,11 +34,21 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
         for part in (proto.graph, *proto.functions):
             constants = {node.output[0]: node for node in part.node if node.op_type == "Constant"}
             pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
-            if any(number < 0 for node in pads if node is not None for number in node.attribute[0].ints):
+            if any(number < 0 for node in pads if node is not None for number in _integers(node)):
                 return "onnx's reference takes no negative pads, with which this graph crops"
             if any(node.op_type == "NonZero" for node in part.node):
                 return "onnx's reference cannot flatten no rows, which an expert that no token chose has"
     return None
+
+
+def _integers(constant: onnx.NodeProto) -> list[int]:
+    """Of a Constant, which holds them as a tensor or as a list."""
+    [attribute] = constant.attribute
+    return (
+        numpy_helper.to_array(attribute.t).ravel().tolist()
+        if attribute.name == "value"
+        else list(attribute.ints)
+    )
 
 
 @contextmanager
