@@ -13,7 +13,7 @@ from txexport.arguments import check_fields
 from txexport.contracts import Port, roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
-from txexport.paths import links_out, stays_inside
+from txexport.paths import links_out, sha256, stays_inside
 from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
@@ -45,7 +45,8 @@ class GraphFile:
 
 @dataclass(frozen=True)
 class Source:
-    """The checkpoint that a bundle was made from: its folder as given, and SHA-256 by file name."""
+    """The checkpoint that a bundle was made from: its folder, absolute and without links, and
+    SHA-256 by file name."""
 
     path: str
     sha256: dict[str, str]
@@ -78,9 +79,10 @@ class Proof:
 class Manifest:
     """What txexport.json says.
 
-    `graphs` are by role: `model`, or `encoder_model` and `decoder_model`. `cache` is "static", "dynamic"
-    or None. `opset` is the standard operator set of every graph; `inline` graphs are flat. `limits` are the
-    longest sequences, in tokens, of encoder and decoder; None is no limit. `companions` are the files copied
+    `graphs` are by role: `model`, `encoder_model` and `decoder_model`, or `text_model`, `vision_model` and
+    `similarity_model`. `cache` is "static", "dynamic" or None. `opset` is the standard operator set of every
+    graph; `inline` graphs are flat. `limits` are the longest sequences, in tokens, of encoder and decoder, or
+    of the stack of text beside one of images; None is no limit. `companions` are the files copied
     from the checkpoint, or made of it, with their SHA-256; `weights_sha256` and
     `weights_bytes` are of the weights file. `proof` is what verify last found, None before.
     """
@@ -195,7 +197,7 @@ def check(folder: Path, manifest: Manifest) -> None:
     for name, digest in known.items():
         if not (folder / name).is_file():
             raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+        if sha256(folder / name) != digest:
             raise BundleError(f"{folder / name} is not the file that was exported; export again")
     for name in present(folder):
         path = folder / name
@@ -235,8 +237,8 @@ def read_manifest(folder: Path) -> Manifest:
         for name in [*(graph.file for graph in graphs.values()), *values["companions"]]:
             if not stays_inside(name):
                 raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
-        result = values.pop("proof", None)
-        proof = None if result is None else Proof(**result)
+        recorded = values.pop("proof", None)
+        proof = None if recorded is None else Proof(**recorded)
         source = Source(**values["source"])
         manifest = Manifest(**values | {"graphs": graphs, "source": source, "proof": proof})
         ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
@@ -248,8 +250,8 @@ def read_manifest(folder: Path) -> Manifest:
             ("limits", manifest.limits, limits(spec)),
         ):
             if set(names) != set(expected):
-                message = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {message}, expected {', '.join(sorted(expected))}")
+                listed = ", ".join(names) or "none"
+                raise ValueError(f"{key} are {listed}, expected {', '.join(sorted(expected))}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
@@ -292,8 +294,7 @@ def files_sha256(folder: Path) -> dict[str, str]:
     result = {MANIFEST: read_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                result[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            result[name] = sha256(folder / name)
     return result
 
 

@@ -57,6 +57,11 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+def reason(error: OSError) -> str:
+    """Why the system refused, in its words; or the error's own, where it has no number."""
+    return error.strerror or first_line(error)
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
     # Its type is of pyo3_runtime, which cannot be imported.

@@ -1,5 +1,9 @@
-"""Paths that a checkpoint or a bundle names, and links that it holds: nothing outside its folder is read."""
+"""Paths that a checkpoint or a bundle names, links that it holds, and hashes of its files.
 
+Nothing outside its folder is read.
+"""
+
+import hashlib
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -29,3 +33,9 @@ def links_out(path: Path, folder: Path) -> bool:
         if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
             return not target.is_relative_to(parent.parent / "blobs")
     return True
+
+
+def sha256(file: Path) -> str:
+    """Hex digest of a file's bytes. Raises OSError."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from txexport.errors import BundleError
+from txexport.errors import BundleError, reason
 
 PARTIAL, OLD, REPLACED = "partial", "old", "replaced"
 AT_FDCWD, RENAME_EXCHANGE, RENAME_SWAP = -100, 2, 2  # of linux/fcntl.h and linux/fs.h; of macOS' sys/stdio.h
@@ -101,8 +101,8 @@ def beside(out: Path, kind: str) -> Path:
 
 def leftovers(out: Path, kind: str) -> list[Path]:
     """The folders of that kind which exports to `out` have left beside it."""
-    result = out.parent.glob(f".{glob.escape(out.name)}.txexport-{kind}-*-*")
-    numbered = (path for path in result if re.search(r"-\d+-\d+\Z", path.name))
+    folders = out.parent.glob(f".{glob.escape(out.name)}.txexport-{kind}-*-*")
+    numbered = (path for path in folders if re.search(r"-\d+-\d+\Z", path.name))
     return sorted(path for path in numbered if path.is_dir() and not path.is_symlink())
 
 
@@ -160,8 +160,8 @@ def recover(folder: Path) -> None:
         return
     out = Path(os.path.realpath(folder))
     for _ in range(TRIES):
-        result = leftovers(out, OLD)
-        if not result or not is_free(out):
+        moved = leftovers(out, OLD)
+        if not moved or not is_free(out):
             return
         try:
             with locked(out):
@@ -169,12 +169,12 @@ def recover(folder: Path) -> None:
         except LockedError:  # by an export that is between its renames, which takes no time
             time.sleep(WAIT)
         except OSError as error:
-            raise _away(out, result[0], error) from None
+            raise _away(out, moved[0], error) from None
     raise BundleError(f"another export is writing {out}; try again when it has ended")
 
 
 def _away(out: Path, old: Path, error: OSError) -> BundleError:
     return BundleError(
         f"{out} lies at {old} since an export was killed, and could not be put back: "
-        f"{error.strerror or error}; rename it"
+        f"{reason(error)}; rename it"
     )

@@ -12,6 +12,7 @@ from helpers.rows import Row
 from safetensors.torch import load_file, save_file
 
 from txexport import families
+from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
@@ -314,6 +315,21 @@ def test_t5_with_a_projection_of_its_own(copy_of, tmp_path):
     head = resolve(folder).spec.head
     assert (head.tied, head.scale) == (False, 1.0)
     assert verify_equal(folder, tmp_path)
+
+
+def test_tensor_whose_name_is_nothing_but_a_prefix_is_unused(copy_of):
+    def edit(tensors):
+        return tensors | {"bert.": torch.ones(3)}
+
+    assert error(CheckpointError, copy_of("bert", edit)).endswith("unused: bert.")
+
+
+def test_parameter_without_a_rule_is_missing(checkpoint_of):
+    """What somebody meets who writes a family and leaves a parameter out."""
+    shapes = {"encoder.norm.weight": (2,), "head.bias": (3,)}
+    table = weight_map.Table({"encoder.norm.*": "embeddings.LayerNorm.*"}, drop=("*",))
+    with pytest.raises(CheckpointError, match=r"missing: head\.bias, for which there is no rule$"):
+        weight_map.resolve(table, shapes, Checkpoint(checkpoint_of("bert")))
 
 
 def test_two_names_for_one_tensor(copy_of):

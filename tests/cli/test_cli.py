@@ -1,12 +1,15 @@
 """The command line, as a person or a script meets it."""
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
-from helpers.bundle_edits import relist
+from helpers.bundle_edits import relist, tamper
 from helpers.rows import ROWS
 
 from txexport.cli.main import main
@@ -64,8 +67,6 @@ def test_existing_folder_needs_force(checkpoint_of, tmp_path):
 
 
 def test_warnings_are_one_line(bundle_of, tmp_path):
-    import shutil
-
     shutil.copytree(bundle_of("gpt2"), tmp_path / "copy")
     (tmp_path / "copy" / "generation_config.json").write_text('{"guidance_scale": 4}')
     relist(tmp_path / "copy")
@@ -124,6 +125,53 @@ def test_runs_as_a_program(tmp_path):
         done.stderr
         == f"error: {tmp_path} is not a bundle: it has no txexport.json; make one with txexport export\n"
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes that break this way")
+def test_closed_pipe_changes_no_exit_code(bundle_of, tmp_path):
+    """`verify … | head` in a script with pipefail goes by the verdict, not by who has read how much of it."""
+    shutil.copytree(bundle_of("bert"), tmp_path / "wrong")
+    tamper(tmp_path / "wrong", "encoder.layers.0.attention.v.bias", lambda numbers: numbers + 1)
+    report = "--json", "/dev/stdout"
+    case = "--case", "one token", "--reference", "twin"
+    for expected, arguments in (
+        (0, ["families"]),
+        (0, ["inspect", bundle_of("bert")]),
+        (0, ["verify", bundle_of("bert"), *case]),
+        (1, ["verify", tmp_path / "wrong", *case, *report]),
+    ):
+        read, write = os.pipe()
+        os.close(read)
+        command = [sys.executable, "-m", "txexport", *map(str, arguments)]
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+        os.close(write)
+        assert (done.returncode, done.stderr) == (expected, ""), arguments
+
+
+def test_error_of_the_system_without_a_number_is_told(monkeypatch):
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr("txexport.families.by_task", fail)
+    assert invoke("families") == (2, "", "error: output: no space\n")
+
+
+@pytest.mark.parametrize("prompts", [["the cat"], ["the cat", "the dog"]])
+@pytest.mark.parametrize(
+    "name", ["src_lang", "progress", "method", "prompts", "batch_tokens", "logits_processor"]
+)
+def test_set_takes_options_of_generation_and_no_arguments(name, prompts, bundle_of):
+    arguments = "generate", bundle_of("gpt2"), *prompts, "--set", f"{name}=1", "--batch-tokens", 3
+    code, output, noise = invoke(*arguments)
+    assert (code, output) == (2, "")
+    assert re.fullmatch(rf"error: no option '{name}'(; did you mean .*)?\n", noise)
+
+
+def test_option_that_changes_nothing_is_told_once(bundle_of):
+    _, _, noise = invoke(
+        "generate", bundle_of("gpt2"), "the cat", "--max-new-tokens", 2, "--temperature", 0.5
+    )
+    assert noise == "warning: temperature changes nothing without do_sample=True\n"
 
 
 def test_help_says_what_each_command_does():

@@ -206,9 +206,6 @@ def test_progress_counts_every_byte(checkpoint_of, tmp_path):
 PEAK = """
 import resource, sys
 from txexport.exporter import export
-from txexport import verify
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-import onnx, onnxscript
 export(sys.argv[1], sys.argv[1] + ".small")
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 export(sys.argv[2], sys.argv[2] + ".out")

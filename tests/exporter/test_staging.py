@@ -1,8 +1,10 @@
 """How a bundle comes to its place: whole or not at all, whoever else is there and whatever is killed."""
 
+import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,8 +18,8 @@ from helpers.project import ROOT
 
 from txexport import bundle, swap
 from txexport.cli.main import main
-from txexport.errors import BundleError
-from txexport.exporter import export, exporter
+from txexport.errors import BundleError, CheckpointError
+from txexport.exporter import export, exporter, staging
 from txexport.inspection import inspect
 from txexport.runtime import load
 from txexport.verification import verify
@@ -377,6 +379,28 @@ def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monke
     with pytest.raises(BundleError, match="could not be written: No space left on device") as caught:
         export(checkpoint_of("bert"), tmp_path / "out")
     assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_source_that_cannot_be_read_is_named_and_not_the_bundle(name, checkpoint_of, tmp_path, monkeypatch):
+    """A disk that fails under the checkpoint is no reason to look at the one that is written to."""
+    source = checkpoint_of("bert")
+
+    def failing(path, *arguments, **options):
+        if path == source / name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return open(path, *arguments, **options)
+
+    @contextlib.contextmanager
+    def placed(*arguments):
+        with staging.placed(*arguments) as folder:
+            monkeypatch.setattr(Path, "open", failing)
+            yield folder
+
+    monkeypatch.setattr(exporter, "placed", placed)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(source / name))} cannot be read: Input"):
+        export(source, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,10 +1,12 @@
 """What `inspect` says of parameters, weights, graphs and files, against counts made in other ways."""
 
 import dataclasses
+import itertools
 import json
 import re
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import onnx
 import pytest
@@ -213,6 +215,46 @@ def test_operators_in_branches_and_of_other_domains_count(tmp_path):
     found = read_graph(tmp_path / "m.onnx")
     assert found.operators == {"If": 2, "Exp": 2, "Add": 2, "other::Special": 1}
     assert found.functions == {"twice": FunctionFacts(1, 2), "maybe": FunctionFacts(1, 2)}
+
+
+def calling(folder: Path, calls: dict[str, list[str]]) -> Path:
+    """A graph that runs "first", and functions that call others and then negate."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+
+    def body(called: list[str]) -> list:
+        names = [*(str(i) for i in range(len(called) + 1)), "b"]
+        kinds = [*((name, "own") for name in called), ("Neg", "")]
+        start = [helper.make_node("Identity", ["a"], ["0"])]
+        return start + [
+            helper.make_node(kind, [one], [other], domain=domain)
+            for (kind, domain), one, other in zip(kinds, names[:-1], names[1:], strict=True)
+        ]
+
+    functions = [helper.make_function("own", f, ["a"], ["b"], body(to), opsets) for f, to in calls.items()]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "ab"]
+    run = helper.make_node("first", ["a"], ["b"], domain="own")
+    graph = helper.make_graph([run], "g", ports[:1], ports[1:])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, functions=functions), folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def test_functions_that_double_are_counted_without_being_walked(tmp_path):
+    """Of 62 functions, each calling the next twice, a walk would not end within a life."""
+    names = ["first", *(f"f{i}" for i in range(61))]
+    chain = {name: [later, later] for name, later in itertools.pairwise(names)} | {names[-1]: []}
+    facts = read_graph(calling(tmp_path, chain))
+    assert facts.functions["f60"] == FunctionFacts(2, 2**61)
+    assert facts.operators == {"Identity": 2**62 - 1, "Neg": 2**62 - 1}
+    names += [f"g{i}" for i in range(20_000)]
+    chain = {name: [later, later] for name, later in itertools.pairwise(names)} | {names[-1]: []}
+    with pytest.raises(BundleError, match=r"m.onnx calls function 'g\d' more than 9,223,"):
+        read_graph(calling(tmp_path, chain))
+
+
+@pytest.mark.parametrize("calls", [{"first": ["first"]}, {"first": ["other"], "other": ["first"]}])
+def test_function_that_calls_itself_is_one_line(calls, tmp_path):
+    with pytest.raises(BundleError, match=r"m.onnx: function '\w+' calls itself, which ONNX does not allow"):
+        read_graph(calling(tmp_path, calls))
 
 
 def test_functions_count_how_often_each_runs(bundle_of):

@@ -26,7 +26,7 @@ from txexport.verification.cases import plan
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
-from txexport.verification.result import compare
+from txexport.verification.result import check_of
 
 CONTENTS = {"checkpoint"}
 LONGEST = ["longest sequence, one step from its end", "longest sequence in two chunks"]
@@ -112,7 +112,7 @@ def test_opposite_vectors_are_never_equal_whatever_the_bound(bundle_of):
     truth = np.ones((2, 4), np.float32)
     said = behaviour("last_hidden_state", [(-truth, truth)], 10.0)
     assert not said.ok
-    check = compare("last_hidden_state", [(-truth, truth)], 10.0)
+    check = check_of("last_hidden_state", [(-truth, truth)], 10.0)
     assert check.ok  # by its numbers alone
 
 

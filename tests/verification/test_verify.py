@@ -21,7 +21,7 @@ from txexport.errors import CheckpointError, InputError
 from txexport.exporter import export
 from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
-from txexport.verification.result import compare
+from txexport.verification.result import check_of
 
 
 @pytest.fixture
@@ -280,15 +280,15 @@ def test_report_is_equal_only_if_something_was_compared():
 
 def test_comparison_is_of_every_number():
     one = np.ones((2, 3), np.float32)
-    assert compare("y", [(one, one)], 1e-5) == TensorCheck("y", 6, 0.0, 1e-5)
-    assert compare("y", [(one + 2e-5, one)], 1e-5).ok is False
-    assert compare("y", [(1000 * one + 2e-3, 1000 * one)], 1e-5).ok
+    assert check_of("y", [(one, one)], 1e-5) == TensorCheck("y", 6, 0.0, 1e-5)
+    assert check_of("y", [(one + 2e-5, one)], 1e-5).ok is False
+    assert check_of("y", [(1000 * one + 2e-3, 1000 * one)], 1e-5).ok
     for wrong in (np.nan, np.inf):
         changed = one.copy()
         changed[1, 2] = wrong
-        assert compare("y", [(changed, one)], 1e-5).error == math.inf
-        assert compare("y", [(one, changed)], 1e-5).error == math.inf
-    assert compare("y", [(one[:1], one)], 1e-5).error == math.inf
+        assert check_of("y", [(changed, one)], 1e-5).error == math.inf
+        assert check_of("y", [(one, changed)], 1e-5).error == math.inf
+    assert check_of("y", [(one[:1], one)], 1e-5).error == math.inf
 
 
 def test_the_original_of_a_half_precision_checkpoint_computes_in_float32(tmp_path):

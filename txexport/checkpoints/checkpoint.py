@@ -4,7 +4,7 @@ The safetensors layout is read here and not by its library because the exporter 
 give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
 """
 
-import hashlib
+import contextlib
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from txexport.errors import CheckpointError, UnsupportedError
-from txexport.paths import links_out, stays_inside
+from txexport.errors import CheckpointError, UnsupportedError, reason
+from txexport.paths import links_out, sha256, stays_inside
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -78,9 +78,9 @@ class Checkpoint:
         elif (self.folder / "txexport.json").is_file():
             raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
         else:
-            result = sorted(f.name for f in self.folder.glob("*.bin"))
+            pickles = sorted(f.name for f in self.folder.glob("*.bin"))
             hint = (
-                f"found {result[0]}; save it again with save_pretrained" if result else f"expected {SINGLE}"
+                f"found {pickles[0]}; save it again with save_pretrained" if pickles else f"expected {SINGLE}"
             )
             raise CheckpointError(f"{self.folder} has no safetensors weights ({hint})")
         for file in files:
@@ -94,7 +94,10 @@ class Checkpoint:
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def rows(self, name: str) -> Iterator[np.ndarray]:
-        """The tensor as float32, a few megabytes of whole rows at a time."""
+        """The tensor as float32, a few megabytes of whole rows at a time.
+
+        Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
+        """
         stored = self.tensors[name]
         if stored.dtype not in FLOATS:
             raise UnsupportedError(
@@ -105,7 +108,7 @@ class Checkpoint:
         shape = stored.shape or (1,)
         row = math.prod(shape[1:])
         step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
-        with stored.file.open("rb") as file:
+        with reading(stored.file), stored.file.open("rb") as file:
             file.seek(stored.offset)
             for first in range(0, shape[0], step):
                 count = min(step, shape[0] - first)
@@ -125,7 +128,9 @@ class Checkpoint:
         CheckpointError. Weights may be such links, since what is no safetensors file is never copied.
         """
         result = {}
-        for path in sorted(self.folder.iterdir()):
+        with reading(self.folder):
+            paths = sorted(self.folder.iterdir())
+        for path in paths:
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
             if path.is_file() and named and path.name != "txexport.json":
                 result[path.name] = path
@@ -137,8 +142,28 @@ class Checkpoint:
         return result
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of config.json and every weights file, by name."""
-        return {file.name: sha256(file) for file in [self.folder / "config.json", *self.files]}
+        """SHA-256 of config.json and every weights file, by name. Raises CheckpointError."""
+        result = {}
+        for file in [self.folder / "config.json", *self.files]:
+            with reading(file):
+                result[file.name] = sha256(file)
+        return result
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise CheckpointError, which names `path`, where the system cannot read it."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {reason(error)}") from None
+
+
+def chunks(file: Path) -> Iterator[bytes]:
+    """A file's bytes, a few megabytes at a time. Raises CheckpointError."""
+    with reading(file), file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            yield chunk
 
 
 def read_json(path: Path) -> dict:
@@ -163,8 +188,8 @@ def read_json(path: Path) -> dict:
 def read_header(file: Path) -> dict[str, Stored]:
     """Where each tensor of a safetensors file lies. Raises CheckpointError when the file is damaged."""
     try:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
+        with reading(file), file.open("rb") as stream:
+            size = file.stat().st_size
             length = int.from_bytes(stream.read(8), "little")
             if not 0 < length <= min(size - 8, MOST_HEADER):
                 raise ValueError(f"{size} bytes cannot hold a header of {length}")
@@ -176,8 +201,6 @@ def read_header(file: Path) -> dict[str, Stored]:
         _check_apart(tensors)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not a safetensors file: {error}") from None
-    except OSError as error:
-        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
     needed = max((t.offset + t.nbytes for t in tensors.values()), default=0)
     if needed > size:
         raise CheckpointError(
@@ -225,9 +248,3 @@ def _check_apart(tensors: Mapping[str, Stored]) -> None:
             raise ValueError(f"tensor '{name}' begins within tensor '{before}'")
         if stored.nbytes:
             last, before = stored.offset + stored.nbytes, name
-
-
-def sha256(file: Path) -> str:
-    """Hex digest of a file's bytes."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

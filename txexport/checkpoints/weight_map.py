@@ -28,8 +28,9 @@ class Take:
     all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
-    `groups`, one head's parts before the next head's, from each group. `boxed` reads numbers stored
-    with a leading axis of 1 more than ours, `bare` with one less. `plus` is added to every number.
+    `groups`, one head's parts before the next head's, from each group. Numbers stored with a
+    `leading_axis` have one of size 1 before ours, those with `no_leading_axis` lack ours. `plus` is added to
+    every number.
     """
 
     source: str
@@ -40,8 +41,8 @@ class Take:
     parts: int = 1
     groups: int = 1
     width: int = 1
-    boxed: bool = False
-    bare: bool = False
+    leading_axis: bool = False
+    no_leading_axis: bool = False
     plus: float = 0.0
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
@@ -50,13 +51,12 @@ class Take:
         stored = (shape[0] // self.width * self.parts, *shape[1:])
         if self.transpose:
             stored = stored[::-1]
-        stored = stored[1:] if self.bare else stored
-        return (1, *stored) if self.boxed else stored
+        stored = stored[1:] if self.no_leading_axis else stored
+        return (1, *stored) if self.leading_axis else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
         """The parameter, from the tensor that holds it."""
-        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
-        whole = whole.T if self.transpose else whole
+        whole = self._with_our_axes(stored)
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
         numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
@@ -64,8 +64,7 @@ class Take:
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
         """Write a parameter's numbers into the tensor that holds it: the inverse of `cut`."""
-        whole = stored[0] if self.boxed else stored[None] if self.bare else stored
-        whole = whole.T if self.transpose else whole
+        whole = self._with_our_axes(stored)
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
         place = grouped[:, self.part : self.part + self.width]
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
@@ -73,7 +72,16 @@ class Take:
     @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""
-        return not self.transpose and self.parts == 1 and not self.boxed and not self.bare and not self.plus
+        moved = self.transpose or self.leading_axis or self.no_leading_axis
+        return self.parts == 1 and not moved and not self.plus
+
+    def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
+        """The stored tensor with the axes of what is cut from it, in our order; a view."""
+        if self.leading_axis:
+            stored = stored[0]
+        if self.no_leading_axis:
+            stored = stored[None]
+        return stored.T if self.transpose else stored
 
 
 Rules = dict[str, str | Take]
@@ -149,6 +157,13 @@ def check_finite(numbers: np.ndarray, what: str) -> None:
             )
 
 
+def stored_names(weights: Mapping[str, Weight], formats: Mapping[str, str] | None = None) -> dict[str, str]:
+    """For each parameter the first with the same numbers, and the same of `formats`: these are stored."""
+    first: dict[tuple, str] = {}
+    kinds = formats or {}
+    return {name: first.setdefault((weight.key, kinds.get(name)), name) for name, weight in weights.items()}
+
+
 def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
     """The checkpoint's tensor names by canonical name."""
     result: dict[str, str] = {}
@@ -165,15 +180,19 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
     Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither
     used nor dropped, and every shape that disagrees with config.json.
     """
-    result = names(table.naming, checkpoint)
+    tensor_names = names(table.naming, checkpoint)
     rules = [(_pattern(key), _take(rule)) for key, rule in table.rules.items()]
     used: set[str] = set()
     missing, disagreeing, weights = [], [], {}
     for parameter, shape in shapes.items():
-        match, take = next((m, take) for pattern, take in rules if (m := pattern.fullmatch(parameter)))
+        ruled = next(((m, take) for pattern, take in rules if (m := pattern.fullmatch(parameter))), None)
+        if ruled is None:
+            missing.append(f"{parameter}, for which there is no rule")
+            continue
+        match, take = ruled
         sources = [_fill(name, match) for name in (take.source, *take.also)]
-        present = [result[name] for name in sources if name in result]
-        spare = result.get(_fill(take.fallback, match))
+        present = [tensor_names[name] for name in sources if name in tensor_names]
+        spare = tensor_names.get(_fill(take.fallback, match)) if take.fallback else None
         if spare is not None:
             used.add(spare)
             present = present or [spare]
@@ -188,7 +207,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             weights[parameter] = Weight(shape, tuple(present), take, parameter)
     unused = [
         name
-        for canonical, name in result.items()
+        for canonical, name in tensor_names.items()
         if name not in used and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
     ]
     problems = disagreeing.copy()
@@ -219,8 +238,8 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
     shape = checkpoint.tensors[name].shape
     wrong = set(expected) - set(shape) or set(expected)
     config = checkpoint.config
-    message = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
-    because = f" (config.json says {', '.join(message)})" if message else ""
+    sizes = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
+    because = f" (config.json says {', '.join(sizes)})" if sizes else ""
     return f"tensor '{name}' is {shape}, expected {expected}{because}"
 
 

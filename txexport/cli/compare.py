@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from txexport.cli.options import reported
+from txexport.cli.reported import reported
 from txexport.printable import line
 
 
@@ -116,9 +116,9 @@ def compare(
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
-    from rich.console import Console
     from rich.text import Text
 
+    from txexport.cli.console import Console
     from txexport.verification import compare as run
 
     if names and cases:

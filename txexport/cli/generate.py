@@ -1,6 +1,7 @@
 """Commands that make text: of prompts, and of speech."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,9 @@ def generate(
     given = {name: value for name, value in chosen.items() if value is not None} | others
     prompts = options.lines(texts, file)
     model = load(out, device=device, threads=threads)
-    if (
-        len(prompts) == 1
-        and not as_json
-        and model.generation_config.updated(**given).num_return_sequences == 1
-    ):
+    with warnings.catch_warnings(action="ignore"):  # the search will tell them
+        sequences = model.generation_config.updated(**given).num_return_sequences
+    if len(prompts) == 1 and not as_json and sequences == 1:
         for _, piece in model.stream_many(prompts, src_lang=src_lang, tgt_lang=tgt_lang, **given):
             click.echo(piece, nl=False)
         click.echo()

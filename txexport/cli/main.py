@@ -1,7 +1,7 @@
 """The command line, a thin layer over `export`, `verify`, `load` and the Model's methods."""
 
+import contextlib
 import json
-import os
 import signal
 import sys
 import traceback
@@ -13,9 +13,10 @@ import click
 
 from txexport.cli.compare import compare
 from txexport.cli.generate import generate, transcribe
-from txexport.cli.options import bundle, reported
+from txexport.cli.options import bundle
+from txexport.cli.reported import reported
 from txexport.cli.tasks import COMMANDS
-from txexport.errors import TxexportError, crashes
+from txexport.errors import TxexportError, crashes, reason
 from txexport.printable import line
 
 
@@ -28,9 +29,7 @@ class Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command that was given."""
-        warnings.showwarning = lambda message, *_args, **_more: click.echo(
-            line(f"warning: {message}"), err=True
-        )
+        warnings.showwarning = _show_warning
         try:
             with crashes():
                 return super().invoke(context)
@@ -38,16 +37,23 @@ class Commands(click.Group):
             raise
         except TxexportError as error:
             click.echo(f"error: {error}", err=True)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
+        except BrokenPipeError:  # nobody reads on: not an error
+            from txexport.cli.console import discard_output
+
+            discard_output()
             sys.exit(0)
         except OSError as error:
-            click.echo(line(f"error: {error.filename or 'output'}: {error.strerror}"), err=True)
+            click.echo(line(f"error: {error.filename or 'output'}: {reason(error)}"), err=True)
         except KeyboardInterrupt:
             sys.exit(128 + signal.SIGINT)
         except Exception:  # a defect of txexport; 1 would mean "not equal"
             traceback.print_exc()
         sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
+    with contextlib.suppress(BrokenPipeError):  # a notice that nobody reads keeps nothing from being done
+        click.echo(line(f"warning: {message}"), err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -159,9 +165,9 @@ def verify(
 
     Exit code 0: equal. 1: not equal. 2: could not be tried.
     """
-    from rich.console import Console
     from rich.text import Text
 
+    from txexport.cli.console import Console
     from txexport.verification import verify as run
     from txexport.verification.result import RUNTIME
 
@@ -209,8 +215,7 @@ def inspect(path: Path, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return
-    from rich.console import Console
-
+    from txexport.cli.console import Console
     from txexport.inspection.table import render
 
     Console(highlight=False).print(render(result))
@@ -227,8 +232,9 @@ def families(as_json: bool) -> None:
         click.echo(json.dumps(result))
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+
+    from txexport.cli.console import Console
 
     table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
     for task, names in result.items():

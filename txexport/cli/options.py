@@ -1,8 +1,6 @@
 """What commands that run a bundle share: where texts come from, how it runs, how answers come out."""
 
-import functools
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -118,7 +116,7 @@ def pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
 
 
 def run(
-    out: Path, method: str, *inputs: Any, device: str | None, threads: int | None, **options: Any
+    out: Path, method: str, /, *inputs: Any, device: str | None, threads: int | None, **options: Any
 ) -> list[Any]:
     """What `method` of the bundle's Model gives for `inputs` and those `options` that were chosen."""
     from txexport.runtime import load
@@ -127,10 +125,11 @@ def run(
     return with_progress(getattr(load(out, device=device, threads=threads), method), *inputs, **chosen)
 
 
-def with_progress(method: Callable, *inputs: Any, **options: Any) -> list[Any]:
+def with_progress(method: Callable, /, *inputs: Any, **options: Any) -> list[Any]:
     """What a Model's `method` gives, with a bar on a terminal meanwhile."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from txexport.cli.console import Console
 
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     quiet = not sys.stderr.isatty()
@@ -152,49 +151,7 @@ def show(
         for record in records:
             click.echo(json.dumps(record))
         return
-    from rich.console import Console
-
     from txexport.cli.answer_table import answer_table
+    from txexport.cli.console import Console
 
     Console(highlight=False).print(answer_table(records, [*asked, *answered]))
-
-
-def quiet_references() -> None:
-    """Keep a library's chatter about checkpoints out of the report."""
-    if "transformers" not in sys.modules:
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-
-
-def reported(command: Callable) -> Callable:
-    """The options that say where the Report goes which `command` returns; equal is exit code 0, else 1."""
-
-    @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
-    @click.option(
-        "--report",
-        "files",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
-    )
-    @click.option(
-        "--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name."
-    )
-    @functools.wraps(command)
-    def run(quiet: bool, files: tuple[Path, ...], json_file: Path | None, **options: Any) -> None:
-        from rich.console import Console
-
-        from txexport.verification import reports
-        from txexport.verification.reports import table
-
-        wanted = [(file, reports.check(file)) for file in files]
-        if json_file is not None:
-            wanted.append((json_file, reports.check(json_file, ".json")))
-        quiet_references()
-        report = command(**options)
-        for file, form in wanted:
-            reports.write(report, file, form)
-        Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
-        sys.exit(0 if report.ok else 1)
-
-    return run

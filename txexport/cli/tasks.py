@@ -36,8 +36,7 @@ def _show_vectors(kind: str, rows: list[str], vectors: Any, as_json: bool) -> No
         for row, vector in zip(rows, vectors.tolist(), strict=True):
             click.echo(json.dumps({kind: row, "embedding": vector}))
         return
-    from rich.console import Console
-
+    from txexport.cli.console import Console
     from txexport.cli.similarity_table import similarity_table
 
     Console().print(similarity_table(rows, vectors, kind))

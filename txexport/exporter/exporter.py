@@ -3,7 +3,6 @@
 import contextlib
 import io
 import platform
-import shutil
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +20,7 @@ from txgraphs.model import models
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.bundle import GraphFile, Manifest, Source, limits
-from txexport.checkpoints.checkpoint import Checkpoint, sha256
+from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
 from txexport.contracts import Contract, Port, roles
@@ -30,6 +29,7 @@ from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import FLOAT32
+from txexport.paths import sha256
 from txexport.progress import Progress
 from txexport.spec import Cache, ModelSpec
 from txexport.spec.serialization import to_dict
@@ -178,10 +178,8 @@ def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[
     for name, content in companions(checkpoint, reads):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        if isinstance(content, Path):
-            shutil.copyfile(content, path)
-        else:
-            path.write_bytes(content)
+        with path.open("wb") as copy:
+            copy.writelines(chunks(content) if isinstance(content, Path) else [content])
         digests[name] = sha256(path)
     return digests
 

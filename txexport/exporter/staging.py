@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from txexport import bundle, swap
-from txexport.errors import BundleError
+from txexport.errors import BundleError, reason
 
 
 @contextlib.contextmanager
@@ -34,9 +34,7 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
             finally:
                 _tidy(out)
     except OSError as error:
-        raise BundleError(
-            f"{out} could not be written: {error.strerror or error}; it is as it was"
-        ) from error
+        raise BundleError(f"{out} could not be written: {reason(error)}; it is as it was") from error
 
 
 def _check_replaceable(out: Path, source: Path, force: bool) -> None:
@@ -108,7 +106,7 @@ def _discard(out: Path, folder: Path) -> None:
     try:
         os.rename(folder, swap.beside(out, swap.REPLACED))
     except OSError as error:
-        _warn(f"{folder} could not be removed: {error.strerror}")
+        _warn(f"{folder} could not be removed: {reason(error)}")
 
 
 def _remove(folder: Path) -> None:
@@ -128,7 +126,7 @@ def _remove(folder: Path) -> None:
         (folder / bundle.MANIFEST).unlink(missing_ok=True)
         folder.rmdir()
     except OSError as error:
-        _warn(f"{folder} could not be removed: {error.strerror}")
+        _warn(f"{folder} could not be removed: {reason(error)}")
 
 
 def _warn(message: str) -> None:

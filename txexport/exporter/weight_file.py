@@ -11,7 +11,7 @@ from txgraphs._nodes import Parameter
 
 from txexport.bundle import WEIGHTS
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.formats import NumberFormat, Part
 from txexport.progress import Progress
 
@@ -28,13 +28,10 @@ class WeightFile:
         self, checkpoint: Checkpoint, weights: Mapping[str, Weight], formats: Mapping[str, NumberFormat]
     ):
         self.checkpoint, self.weights, self.formats = checkpoint, weights, formats
-        first: dict[tuple, str] = {}
-        self.stored = {
-            name: first.setdefault((weight.key, formats[name].name), name) for name, weight in weights.items()
-        }
+        self.stored = stored_names(weights, {name: formats[name].name for name in weights})
         self.parts: dict[str, Part] = {}
         self.owners: dict[str, str] = {}
-        for owner in first.values():
+        for owner in dict.fromkeys(self.stored.values()):
             for suffix, part in formats[owner].parts(weights[owner].shape).items():
                 name = part_name(owner, suffix)
                 self.parts[name], self.owners[name] = part, owner

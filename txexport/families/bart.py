@@ -40,7 +40,7 @@ SIDES = ("encoder", "decoder")
 HEADS: dict[HeadKind, Rules] = {
     HeadKind.CAUSAL_LM: {
         "head.weight": "lm_head.weight",
-        "head.bias": Take("final_logits_bias", boxed=True),
+        "head.bias": Take("final_logits_bias", leading_axis=True),
     },
     HeadKind.SEQUENCE: {
         "head.dense.*": "classification_head.dense.*",

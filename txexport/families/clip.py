@@ -77,13 +77,13 @@ def table(spec: DualEncoderSpec) -> Table:
         "text.embedding.position.*": f"{text}.position_embedding.*",
         "text.final_norm.*": "text_model.final_layer_norm.*",
         "text_projection.*": "text_projection.*",
-        "vision.embedding.tokens.0.weight": Take(f"{vision}.class_embedding", bare=True),
+        "vision.embedding.tokens.0.weight": Take(f"{vision}.class_embedding", no_leading_axis=True),
         "vision.embedding.position.*": f"{vision}.position_embedding.*",
         "vision.embedding.project.*": f"{vision}.patch_embedding.*",
         "vision.embedding.norm.*": "vision_model.pre_layrnorm.*",
         "vision.final_norm.*": "vision_model.post_layernorm.*",
         "vision_projection.*": "visual_projection.*",
-        "similarity.scale": Take("logit_scale", bare=True),
+        "similarity.scale": Take("logit_scale", no_leading_axis=True),
     }
     for tower in ("text", "vision"):
         layer, source = f"{tower}.layers.{{i}}", f"{tower}_model.encoder.layers.{{i}}"

@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules: Rules = vit.stack_rules() | {
-        "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", boxed=True),
+        "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", leading_axis=True),
         "head.*": "cls_classifier.*" if spec.distilled else "classifier.*",
         "distilled.*": "distillation_classifier.*",
     }

@@ -89,8 +89,8 @@ def stack_rules() -> Rules:
     """The encoder and the pooler."""
     layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
     return {
-        "encoder.embedding.tokens.0.weight": Take("embeddings.cls_token", boxed=True),
-        "encoder.embedding.position.weight": Take("embeddings.position_embeddings", boxed=True),
+        "encoder.embedding.tokens.0.weight": Take("embeddings.cls_token", leading_axis=True),
+        "encoder.embedding.position.weight": Take("embeddings.position_embeddings", leading_axis=True),
         "encoder.embedding.project.*": "embeddings.patch_embeddings.projection.*",
         f"{layer}.attention.q.*": f"{source}.attention.attention.query.*",
         f"{layer}.attention.k.*": f"{source}.attention.attention.key.*",

@@ -9,6 +9,7 @@ from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.bundle import WEIGHTS, Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
+from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
 from txexport.formats import FLOAT32, nbytes
 from txexport.inspection import flops, parameter_count
@@ -100,14 +101,12 @@ def inspect(
 def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: int) -> Inspection:
     checkpoint = Checkpoint(folder)
     resolved = families.resolve(checkpoint, task)
-    first: dict[tuple, str] = {}
-    for name, weight in resolved.weights.items():
-        first.setdefault(weight.key, name)
+    kept = set(stored_names(resolved.weights).values())
     stored: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
-    parameters = parameter_count.count(resolved.spec, set(first.values()))
-    written = sum(nbytes(FLOAT32, resolved.weights[name].shape) for name in first.values())
+    parameters = parameter_count.count(resolved.spec, kept)
+    written = sum(nbytes(FLOAT32, resolved.weights[name].shape) for name in kept)
     weights = WeightBytes(dict(stored), written)
     return _inspection(
         folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
@@ -129,16 +128,9 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
         changed=_changed(folder, manifest),
     )
     weights = WeightBytes(None, sum(tensor.nbytes for tensor in tensors.values()))
+    parameters = parameter_count.count(spec, set(tensors))
     return _inspection(
-        *(
-            folder,
-            manifest.model_type,
-            manifest.task,
-            spec,
-            parameter_count.count(spec, set(tensors)),
-            weights,
-        ),
-        *(length, batch, facts),
+        folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
     )
 
 

@@ -116,9 +116,9 @@ def _relative_positions(spec: TextStackSpec) -> str:
 
 
 def _windows(spec: StackSpec) -> list[str]:
-    result = Counter(block.attention.window for block in spec.layers)
+    layers = Counter(block.attention.window for block in spec.layers)
     return [
         f"window of {window:,} in {count} of {spec.num_layers} layers"
-        for window, count in result.items()
+        for window, count in layers.items()
         if window is not None
     ]

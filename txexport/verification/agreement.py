@@ -37,15 +37,15 @@ class Behaviour:
     @property
     def summary(self) -> str:
         """In a line."""
-        message = []
+        parts = []
         if self.chosen:
             ties = f" and {self.ties} ties" if self.ties else ""
-            message.append(f"{self.equal} of {self.chosen} choices equal{ties}")
+            parts.append(f"{self.equal} of {self.chosen} choices equal{ties}")
         if self.ranked:
-            message.append(f"{self.places} of {self.ranked} best ranks")
+            parts.append(f"{self.places} of {self.ranked} best ranks")
         if self.cosine is not None:
-            message.append(f"cosine {self.cosine:.7f}")
-        return ", ".join(message)
+            parts.append(f"cosine {self.cosine:.7f}")
+        return ", ".join(parts)
 
     def merged(self, other: "Behaviour") -> "Behaviour":
         """Both together."""
@@ -61,10 +61,10 @@ def behaviour(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound
     if not (scores or vectors):
         return None
     total = Behaviour()
-    for result, expected in pairs:
-        if result.shape != expected.shape or not expected.size:
+    for found, expected in pairs:
+        if found.shape != expected.shape or not expected.size:
             return None
-        rows, truth = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (result, expected))
+        rows, truth = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (found, expected))
         if scores and truth.shape[1] > 1:
             total = total.merged(_choices(rows, truth, bound))
         elif vectors:

@@ -10,10 +10,17 @@ import numpy as np
 from txexport.formats import FLOAT32
 
 RELATIVE = FLOAT32.relative  # of a tensor's size
+REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
+TINY_PARAMETERS = 1_000_000
 ROUNDINGS = 8.0  # the largest of few numbers is no steady measure: of one case it was up to 4.2 of another's
 MOST = 1e-2  # beyond it rounding excuses nothing: a choice has tipped over, or float32 is no use there
 MOST_OF_SCALAR = 0.5  # of a number alone, whose sum may all but cancel; its sign stays
 OUTLIER = 10.0  # times the median: what is larger counts as that much of a vector's size
+
+
+def tolerance(parameters: int) -> float:
+    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
+    return RELATIVE if parameters < TINY_PARAMETERS else REAL
 
 
 def bound(relative: float, rounding: float | None, scalar: bool = False) -> float:

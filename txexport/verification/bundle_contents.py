@@ -13,17 +13,17 @@ from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
 from txexport.bundle import MANIFEST, WEIGHTS, Manifest, limits
-from txexport.checkpoints.checkpoint import Checkpoint, read_header, sha256
+from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.exporter import companions, versions, weight_file
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
-from txexport.paths import stays_inside
+from txexport.inspection.graph_stats import ports
+from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.identity import check_graphs
-from txexport.verification.result import IDENTITY, TensorCheck, compare
-from txexport.verification.runtimes.runtime import ports
+from txexport.verification.result import IDENTITY, TensorCheck, check_of
 
 
 def check_weights(
@@ -42,7 +42,7 @@ def check_weights(
         for parameter in dict.fromkeys(expected.stored.values()):
             names = [*expected.names(parameter).values()]
             pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
-            checks.append(compare(parameter, pairs, 0.0))
+            checks.append(check_of(parameter, pairs, 0.0))
             checked |= {(name, WEIGHTS, expected.offsets[name]) for name in names}
     held = set()
     for graph in manifest.graphs.values():
@@ -59,7 +59,7 @@ def check_weights(
                 owner = expected.owners[tensor.name]
                 blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
                 with (folder / place.location).open("rb") as file:
-                    checks.append(compare(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
+                    checks.append(check_of(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
     missing = [name for name in expected.parts if name not in held]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")
@@ -71,8 +71,9 @@ def check_weights(
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
     """Raise AssertionError unless the file begins as it should, and is as long."""
     if header != expected.header:
-        result = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
-        wrong = [name for name in expected.offsets | result if expected.offsets.get(name) != result.get(name)]
+        known = expected.offsets
+        offsets = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
+        wrong = [name for name in known | offsets if known.get(name) != offsets.get(name)]
         message = f": {wrong[0]} does not lie where it should" if wrong else ""
         raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{message}")
     size = (folder / WEIGHTS).stat().st_size
@@ -86,10 +87,10 @@ def _pairs(
     """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
     file.seek(offset)
     for name, block in blocks:
-        result = np.fromfile(file, block.dtype, block.size)
-        if result.tobytes() != block.tobytes():
+        found = np.fromfile(file, block.dtype, block.size)
+        if found.tobytes() != block.tobytes():
             unlike.append(name)
-        yield result.reshape(block.shape) if result.size == block.size else result, block
+        yield found.reshape(block.shape) if found.size == block.size else found, block
 
 
 def _pointers(path: Path, expected: WeightFile) -> Iterator[onnx.TensorProto]:
@@ -152,12 +153,12 @@ def _contradictions(
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Files of the folder that are not the bundle's, and the other way round."""
-    result = bundle.present(folder)
-    for name in result:
+    present = bundle.present(folder)
+    for name in present:
         if name not in manifest.files:
             yield f"{name} is in the folder, and no export wrote it"
     for name in manifest.files:
-        if name not in result:
+        if name not in present:
             yield f"{name} is missing"
 
 

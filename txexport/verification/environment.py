@@ -2,17 +2,17 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
-LIBRARIES = ("txexport", "onnxruntime-gpu", "onnxruntime", "onnx", "torch", "transformers", "numpy")
+LIBRARIES = ("txexport", "onnx", "torch", "transformers", "numpy")
 CPUINFO = Path("/proc/cpuinfo")
 
 
 def versions() -> dict[str, str]:
-    """The versions of those libraries that are installed."""
+    """The versions of those libraries that are installed, and of ONNX Runtime, whichever build that is."""
     result = {}
-    for name in LIBRARIES:
+    for name in dict.fromkeys([*LIBRARIES, *packages_distributions().get("onnxruntime", ())]):
         try:
             result[name] = version(name)
         except PackageNotFoundError:

@@ -15,10 +15,11 @@ from google.protobuf.message import DecodeError, Message
 from onnx.helper import get_attribute_value
 
 from txexport.bundle import Manifest
-from txexport.checkpoints.checkpoint import Checkpoint, sha256
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.exporter.exporter import graph_models, versions, weight_file
 from txexport.families import Resolved
+from txexport.paths import sha256
 from txexport.spec import Cache
 from txexport.verification.result import SkipError, TensorCheck
 
@@ -41,14 +42,14 @@ def check_graphs(
     kind = Cache(manifest.cache or Cache.STATIC)
     written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
     files = {role: roles.file(role) for role in written}
-    message = {role: graph.file for role, graph in manifest.graphs.items()}
-    if message != files:
-        raise AssertionError(f"txexport.json: graphs are {message}, expected {files}")
+    listed = {role: graph.file for role, graph in manifest.graphs.items()}
+    if listed != files:
+        raise AssertionError(f"txexport.json: graphs are {listed}, expected {files}")
     differences, checks = {}, []
     for role, file in files.items():
         expected = ir.to_proto(written[role])
-        result = (folder / file).read_bytes()
-        difference, how = _compared(result, expected, manifest)
+        content = (folder / file).read_bytes()
+        difference, how = _compared(content, expected, manifest)
         if difference is not None:
             differences[file] = difference
         elif sha256(folder / file) != manifest.graphs[role].sha256:

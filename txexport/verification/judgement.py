@@ -11,7 +11,7 @@ from txexport.verification.bounds import MOST, bound, is_scalar, largest_error
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.references.originals import Double, Reference
-from txexport.verification.result import TensorCheck, compare
+from txexport.verification.result import TensorCheck, check_of
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
@@ -66,7 +66,6 @@ def _rounding(single: Outcome, double: Outcome) -> float:
 
 def _check(outcome: Outcome, relative: float, rounding: float | None) -> TensorCheck:
     allowed = bound(relative, rounding, _scalar(outcome))
-    check = compare(outcome.output, outcome.pairs, allowed)
+    check = check_of(outcome.output, outcome.pairs, allowed)
     says = outcome.says or partial(behaviour, outcome.output)
-    message = says(outcome.pairs, allowed)
-    return replace(check, rounding=rounding, behaviour=message)
+    return replace(check, rounding=rounding, behaviour=says(outcome.pairs, allowed))

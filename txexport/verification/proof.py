@@ -6,6 +6,7 @@ from pathlib import Path
 
 from txexport import bundle
 from txexport.bundle import Proof
+from txexport.errors import reason
 from txexport.verification.result import CHECKPOINT, Report, TensorCheck
 
 
@@ -19,7 +20,7 @@ def record(folder: Path, report: Report) -> None:
     try:
         bundle.record(folder, proof(report))
     except OSError as error:
-        warnings.warn(f"the proof was not recorded in {folder}: {error.strerror}", stacklevel=3)
+        warnings.warn(f"the proof was not recorded in {folder}: {reason(error)}", stacklevel=3)
 
 
 def proof(report: Report) -> Proof:

@@ -1,4 +1,4 @@
-"""What verify found, and how near is near enough."""
+"""What verify found."""
 
 import dataclasses
 import math
@@ -14,20 +14,13 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE, largest_error
 from txexport.verification.layers.result import LayerReport
 
-TINY_PARAMETERS = 1_000_000
-REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
-
 CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
 RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
 IDENTITY = "exported graphs"  # the check that graphs are those that export writes
+COMPARISON = "comparison"  # the task of a report where no bundle tells one
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
-
-
-def tolerance(parameters: int) -> float:
-    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
-    return RELATIVE if parameters < TINY_PARAMETERS else REAL
 
 
 class SkipError(Exception):
@@ -95,9 +88,9 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
-        message = self.worst.behaviour
-        if message is not None and not message.ok and self.worst.error <= self.worst.tolerance:
-            return f"{self.worst.output}: {message.summary}"
+        choices = self.worst.behaviour
+        if choices is not None and not choices.ok and self.worst.error <= self.worst.tolerance:
+            return f"{self.worst.output}: {choices.summary}"
         return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
@@ -109,9 +102,10 @@ class Report:
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
     name, those of the bundle as its files were read. `cases` are the chosen ones: `selection` is "full",
     "quick", or the names that were asked for. `source` is the checkpoint where one was given. `command` are
-    the words that began it, where that was not verify. `layers` say which component is wrong, where that
-    was asked; the verdict is the cases'. `texts` is the file of
-    real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens, experts.
+    the words that began it, where that was not verify; a comparison of what no shell can name has none.
+    `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
+    file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
+    experts.
     """
 
     bundle: str
@@ -131,6 +125,11 @@ class Report:
     layers: LayerReport | None = None
     texts: str | None = None
     reach: Reach = field(default_factory=dict)
+
+    @property
+    def compared(self) -> bool:
+        """Whether `compare` made this, and not `verify`."""
+        return bool(self.command) or self.task == COMPARISON
 
     @property
     def references(self) -> list[str]:
@@ -174,7 +173,7 @@ class Report:
         ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
-        alone = not self.command and CHECKPOINT not in self.references
+        alone = not self.compared and CHECKPOINT not in self.references
         files = "; graphs and files were not compared" * alone
         named = f" (only {len(self.selection)} by name{files})"
         scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
@@ -183,8 +182,8 @@ class Report:
     @property
     def edited(self) -> str | None:
         """Which graphs are not the exported ones, where that was allowed."""
-        message = (case.skipped for case in self.cases if case.name == IDENTITY)
-        return next((why.partition(": ")[0] for why in message if why is not None), None)
+        reasons = (case.skipped for case in self.cases if case.name == IDENTITY)
+        return next((why.partition(": ")[0] for why in reasons if why is not None), None)
 
     @property
     def facts(self) -> str:
@@ -198,7 +197,7 @@ class Report:
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         checks = [check for case in self.cases for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
-        within = f"{bound:.0e}" if self.command else f"{RELATIVE:.0e} or float32's own rounding"
+        within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
         numbers = f"{sum(check.elements for check in checks):,} numbers compared, each within {within}"
         return "; ".join([f"{about}: {numbers}", *self._asides])
 
@@ -206,8 +205,8 @@ class Report:
     def _asides(self) -> list[str]:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
-        message = [self.reached] if self.reach else []
-        return [*message, "yet components are beyond their budget alone"] if beyond else message
+        asides = [self.reached] if self.reach else []
+        return [*asides, "yet components are beyond their budget alone"] if beyond else asides
 
     @property
     def reached(self) -> str:
@@ -246,9 +245,9 @@ class Report:
         return result
 
     def repeat(self, case: CaseReport) -> str:
-        """The command that runs one case again."""
-        if self.command:
-            return shlex.join([*self.command, "--case", case.name])
+        """The command that runs one case again; "" where none can."""
+        if self.compared:
+            return shlex.join([*self.command, "--case", case.name]) if self.command else ""
         words = ["txexport", "verify", self.bundle]
         words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
@@ -307,10 +306,10 @@ class Report:
         reports.write(self, path)
 
 
-def compare(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
+def check_of(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
     """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
     elements, worst = 0, 0.0
-    for result, expected in pairs:
+    for found, expected in pairs:
         elements += expected.size
-        worst = max(worst, largest_error(result, expected))
+        worst = max(worst, largest_error(found, expected))
     return TensorCheck(output, elements, worst, bound)

@@ -20,6 +20,7 @@ from txexport.errors import (
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
+from txexport.verification.bounds import tolerance
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import (
@@ -30,7 +31,6 @@ from txexport.verification.result import (
     CaseReport,
     Report,
     TensorCheck,
-    tolerance,
 )
 from txexport.verification.runtimes import Runtime
 from txexport.verification.verify_run import CaseProgress, VerifyRun, attempt
@@ -60,20 +60,21 @@ def verify(
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
     that were exported. `reference` is "twin", our PyTorch components, or "transformers", the original; by
     default both, the latter where it is installed. "float64" is the twin in float64: each check then says
-    what it is off by in float32, too, which is rounding. `runtime` is what runs the graphs: a name in
-    `verification.runtimes`, several, or "all", of which those that cannot run here are skipped with the
-    reason. `device` is ONNX Runtime's; others run on the CPU. `cases` are "full", "quick" for a handful, or
-    names that a report gave, whose cases are repeated as they were. `layers` compares every component beside
-    its PyTorch module too, on the inputs of each case in ONNX Runtime: the report's `layers` say which one is
-    wrong. `texts` is a file of real inputs, one a line, that the bundle's tokenizer reads: cases of their
-    own; where a task takes pairs, or a translation has a target, two with a tab between them. What is too
-    long is cut. `third` holds the bundle against "torch.onnx" too: the twin as PyTorch's own exporter writes
-    it, or in the report why it cannot. `allow_edited` has a graph that is not the exported one judged by
-    cases alone, which the report's scope says; else it is a failure. `progress` is told each case's name
-    before it runs. A case that raises is a failure in the report; what keeps the comparison from being tried
-    at all raises OSError for a file that cannot be read, or BundleError, CheckpointError, UnsupportedError or
-    InputError, or LibraryError for a library that crashed. What full or quick cases found is recorded in the
-    bundle, where it can be written; else a warning says so.
+    what it is off by in float32, too, which is rounding. "torch.onnx" is as `third`, and nothing else.
+    `runtime` is what runs the graphs: a name in `verification.runtimes`, several, or "all", of which those
+    that cannot run here are skipped with the reason. `device` is ONNX Runtime's; others run on the CPU.
+    `cases` are "full", "quick" for a handful, or names that a report gave, whose cases are repeated as they
+    were. `layers` compares every component beside its PyTorch module too, on the inputs of each case in ONNX
+    Runtime: the report's `layers` say which one is wrong. `texts` is a file of real inputs, one a line, that
+    the bundle's tokenizer reads: cases of their own; where a task takes pairs, or a translation has a
+    target, two with a tab between them. What is too long is cut. `third` holds the bundle against
+    "torch.onnx" too: the twin as PyTorch's own exporter writes it, or in the report why it cannot.
+    `allow_edited` has a graph that is not the exported one judged by cases alone, which the report's scope
+    says; else it is a failure. `progress` is told each case's name before it runs. A case that raises is a
+    failure in the report; what keeps the comparison from being tried at all raises OSError for a file that
+    cannot be read, or BundleError, CheckpointError, UnsupportedError or InputError, or LibraryError for a
+    library that crashed. What full or quick cases found is recorded in the bundle, where it can be written;
+    else a warning says so.
     """
     folder = Path(out)
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
@@ -119,7 +120,7 @@ def verify(
         bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device="cuda" if "cuda" in run.devices.values() else "cpu",
+        device=next((where for name, where in run.devices.items() if name.startswith(RUNTIME)), "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=None if run.probe is None else run.probe.report(),
         texts=None if texts is None else str(texts),

@@ -76,10 +76,8 @@ def test_bundle_equals_another_tool_s_file_module_and_folder(bundle_of, exported
     for other in (exported, exported.parent, bert):
         report = compare(bundle_of("bert"), other)
         assert report.ok, report.facts
-    assert {check.output for case in report.cases for check in case.checks} == {
-        "last_hidden_state",
-        "pooler_output",
-    }
+        outputs = {check.output for case in report.cases for check in case.checks}
+        assert outputs == {"last_hidden_state", "pooler_output"}
     assert compare(exported, bundle_of("bert") / "model.onnx").ok
     assert compare(bert, exported, lengths=[33]).cases[-1].name == "two rows of 33"
 
@@ -225,6 +223,14 @@ def test_dimension_that_means_nothing_needs_a_size(tmp_path):
         compare(graph, graph, dims={"width": 3})
 
 
+def test_dimension_without_a_name_needs_inputs(tmp_path):
+    ports = [f"float[batch_size, 2, ?] {name}" for name in ("x", "y")]
+    graph = toy(tmp_path / "m.onnx", *ports, "y = Identity(x)")
+    said = r"dimension 'number 2' of input 'x' has no size that can be guessed; give inputs with --inputs$"
+    with pytest.raises(InputError, match=said):
+        compare(graph, graph)
+
+
 def test_inputs_of_one_s_own(plain, tmp_path):
     other = toy(tmp_path / "b.onnx", IDS, HIDDEN, f"{EMBED} last_hidden_state = Relu(found)")
     table = numpy_helper.to_array(onnx.load(plain).graph.initializer[0])
@@ -362,6 +368,31 @@ def test_report_says_how_to_repeat_a_case(plain, tmp_path):
     assert "two rows of 17" in output
     code, output = invoke(plain, other, "--case", "nothing")
     assert (code, "has no case 'nothing'; expected some of 'inputs and outputs'" in output) == (2, True)
+
+
+def test_command_has_every_digit_of_the_tolerance(plain):
+    report = compare(plain, plain, tolerance=1.23456789e-5)
+    assert report.command[-2:] == ["--tolerance", "1.23456789e-05"]
+
+
+def test_what_no_shell_can_name_is_not_repeated_in_one(plain, tmp_path):
+    class Wrong(torch.nn.Module):
+        def forward(self, input_ids):
+            return {"last_hidden_state": torch.ones(*input_ids.shape, 4)}
+
+    wrong = toy(tmp_path / "wrong.onnx", IDS, HIDDEN, f"{EMBED} last_hidden_state = Neg(found)")
+    for report, repeated in (
+        (compare(plain, Wrong()), False),
+        (compare(plain, wrong, inputs=[{"input_ids": np.ones((1, 2), np.int64)}]), False),
+        (compare(plain, wrong), True),
+    ):
+        assert report.failed
+        assert bool(report.command) == bool(report.repeat(report.failed[0])) == repeated
+        for suffix in (".md", ".xml", ".html"):
+            report.write(tmp_path / f"report{suffix}")
+            text = (tmp_path / f"report{suffix}").read_text()
+            assert ("o repeat" in text or "repeat: " in text) == repeated
+        check_schema(report.to_dict())
 
 
 def test_what_cannot_be_compared_is_said_in_a_line(bundle_of, plain, exported, tmp_path):

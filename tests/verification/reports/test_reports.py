@@ -25,7 +25,7 @@ from txexport.errors import InputError
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.verification import Report, reports, verify
+from txexport.verification import CaseReport, Report, TensorCheck, reports, verify
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases.plan import QUICK, plan, select
 from txexport.verification.cases.texts import plan_texts
@@ -244,6 +244,28 @@ def test_markdown_is_short_and_says_how_to_repeat(good, bad, tmp_path):
 def invoke(*arguments) -> tuple[int, str]:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     return result.exit_code, result.output
+
+
+def test_markdown_names_a_reference_that_was_left_out(good, tmp_path):
+    """Whoever reads "equal" must see that it was not held against the original."""
+    left_out = CaseReport("all cases", "transformers", skipped="it is not installed")
+    report = replace(good, cases=[*good.cases, left_out])
+    text = written(report, tmp_path / "report.md")
+    assert "\nNot tried against `transformers`: `it is not installed`\n" in text
+
+
+def test_hashes_are_those_of_the_files(good, tmp_path):
+    """The bundle's were measured, whatever its txexport.json lists."""
+    assert "<h3>SHA-256 of the files</h3>" in written(good, tmp_path / "report.html")
+
+
+def test_every_reference_has_a_mark_of_its_own(tmp_path):
+    names = "twin", "transformers", "float64", "torch.onnx", "some/model.onnx"
+    check = TensorCheck("y", 1, 0.0, 1e-5)
+    cases = [CaseReport("one", name, [check], runtime="onnxruntime") for name in names]
+    page = written(Report("b", "bert", "t", "onnxruntime cpu", {}, cases), tmp_path / "report.html")
+    marks = re.findall(r'<use href="#([^"]+)"[^>]*><title>', page)
+    assert marks == ["twin", "transformers", "float64", "torch.onnx", "other"]
 
 
 def test_command_writes_every_form_and_keeps_its_exit_codes(bundle_of, broken, tmp_path):

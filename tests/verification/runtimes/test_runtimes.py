@@ -5,6 +5,7 @@ import re
 import shutil
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import matrix
@@ -21,9 +22,11 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.pytest_plugin import AssertParity
 from txexport.runtime import Model
+from txexport.runtime.engines import onnxruntime as engine
+from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
-from txexport.verification import Report, reports, verify
+from txexport.verification import Report, environment, reports, verify
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
@@ -281,11 +284,45 @@ def test_openvino_computes_in_float32(form_of):
         ("onnxrt", "cpu", "runtime 'onnxrt' is not known; expected all or one of onnxruntime, "),
         ([], "cpu", "no runtime is named; expected all or some of onnxruntime, "),
         ("reference", "cuda", "runtime 'reference' runs on the CPU only; leave out --device cuda"),
+        ("reference", "CUDAExecutionProvider", "'reference' runs on the CPU only; leave out --device CUDA"),
+        ("reference", "openvino", "runtime 'reference' runs on the CPU only; leave out --device openvino"),
     ],
 )
 def test_runtime_that_is_not_known_lists_the_known(wanted, device, said, bundle_of):
     with pytest.raises(InputError, match=said):
         verify(bundle_of("bert"), runtime=wanted, device=device)
+
+
+def test_report_names_the_device_that_ran(bundle_of, monkeypatch):
+    """One that is neither the CPU nor CUDA too: the command that repeats a case depends on it."""
+
+    @contextmanager
+    def elsewhere(files, device):
+        assert device == "OpenVINO"
+        where, sessions = open_sessions(files, "cpu", None)
+        assert where == "cpu"
+        yield "openvino", sessions
+
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", replace(RUNTIMES["onnxruntime"], open=elsewhere))
+    report = verify(bundle_of("bert"), device="OpenVINO", cases=["one token"], reference="twin")
+    assert (report.device, report.runtime) == ("openvino", "onnxruntime openvino")
+    assert report.repeat(report.cases[0]).endswith(" --device openvino")
+
+
+def test_layers_run_on_what_sessions_run_on(monkeypatch):
+    cpu, others = "CPUExecutionProvider", ["OpenVINOExecutionProvider", "CUDAExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [*others, cpu])
+    assert engine.providers("cpu") == [cpu]
+    assert engine.providers("openvino") == [others[0], cpu]
+    assert engine.providers("cuda") == [(others[1], {"use_tf32": 0}), cpu]
+
+
+def test_versions_name_whichever_build_of_onnx_runtime_is_installed(monkeypatch):
+    builds = {"onnxruntime": ["onnxruntime-openvino", "onnxruntime-openvino"]}
+    monkeypatch.setattr(environment, "packages_distributions", lambda: builds)
+    monkeypatch.setattr(environment, "version", lambda name: f"{name} 1.2")
+    assert environment.versions()["onnxruntime-openvino"] == "onnxruntime-openvino 1.2"
+    assert "onnxruntime" not in environment.versions()
 
 
 def test_help_names_every_runtime():

@@ -78,10 +78,8 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
     provider = devices()[device]
-    # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
-    wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
     try:
-        session = ort.InferenceSession(path, options, providers=wanted if provider == CPU else [*wanted, CPU])
+        session = ort.InferenceSession(path, options, providers=providers(device))
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
     if provider not in session.get_providers():
@@ -109,9 +107,22 @@ def devices() -> dict[str, str]:
     return {name.removesuffix(SUFFIX).lower(): name for name in reversed(ort.get_available_providers())}
 
 
+def device_name(device: str) -> str:
+    """A device as `devices` names it, there or not: "cuda" for "CUDA" and "CUDAExecutionProvider"."""
+    return device.lower().removesuffix(SUFFIX.lower())
+
+
+def providers(device: str) -> list:
+    """What a session on one of `devices` asks for: its provider, and the CPU's for what that cannot run."""
+    provider = devices()[device]
+    # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
+    wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
+    return wanted if provider == CPU else [*wanted, CPU]
+
+
 def _known(device: str) -> str:
     """The device as `devices` names it. Raises InputError for one that is not there."""
-    name = device.lower().removesuffix(SUFFIX.lower())
+    name = device_name(device)
     if name not in devices():
         needs = "; txexport[gpu] brings one" if name == "cuda" else ""
         raise InputError(

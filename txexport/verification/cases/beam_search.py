@@ -22,14 +22,14 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     twice what the scores are off by: either could have been kept, and other beams follow from it.
     """
     config = plain_config(runner, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens)
-    result = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    generated = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
     start = [config.decoder_start or 0] if runner.bundle.has_encoder else []
     scores, tokens, counts = [], [], [0, 0]
     for row, source in enumerate(case.rows):
         prompt: list[int] = start or list(source)
         search = _Search(reference, prompt, source if start else None)
         nearest = search.run(case.new_tokens)
-        ours = result[row * BEAMS : (row + 1) * BEAMS]
+        ours = generated[row * BEAMS : (row + 1) * BEAMS]
         true = [search.score(beam.tokens) / case.new_tokens for beam in ours]
         given = [np.nan if beam.score is None else beam.score for beam in ours]
         scores.append((np.array(given), np.array(true)))
@@ -41,8 +41,8 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
             counts[0] += equal
             counts[1] += tie
             tokens.append((np.array([float(equal or tie)]), np.ones(1)))
-    message = Behaviour(len(tokens), *counts)
-    return [Outcome("beam scores", scores), Outcome("beam tokens", tokens, lambda *_: message)]
+    total = Behaviour(len(tokens), *counts)
+    return [Outcome("beam scores", scores), Outcome("beam tokens", tokens, lambda *_: total)]
 
 
 class _Search:

@@ -327,8 +327,8 @@ def plain_config(runner: GraphRunner, **options: Any) -> GenerationConfig:
 
 def _choices(pairs: Pairs, bound: float) -> Behaviour:
     """Rows of (reached, best) scores: how many choices are the best, or as good within the bound."""
-    message = Behaviour()
+    total = Behaviour()
     for reached, best in pairs:
         equal, near = reached == best, best - reached <= bound * bounds.size(best)
-        message = message.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
-    return message
+        total = total.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
+    return total

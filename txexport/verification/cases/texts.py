@@ -106,14 +106,13 @@ def _cases(
         pair = next((item for item in items if not isinstance(item, str)), None)
         if pair is not None:
             raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
-        rows, source = _ids(files, items, reader), None
-        prompts = rows
+        rows = prompts = _ids(files, items, reader)
+        sources, room = None, (spec.decoder.limit or 10**9) - max(map(len, rows))
     else:
-        prompts, source = _sources(files, reader, spec.decoder, items)
-        rows = source
-    case = _steps(manifest, name, rows, prompts if source is not None else None)
+        sources, rows = _sources(files, reader, spec.decoder, items)
+        prompts, room = sources, NEW_TOKENS
+    case = _steps(manifest, name, rows, sources)
     yield Planned(name, case, runs.run_decoder)
-    room = NEW_TOKENS if source is not None else (spec.decoder.limit or 10**9) - max(map(len, prompts))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
         greedy = GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS))
         yield Planned(greedy.name, greedy, runs.run_greedy)

@@ -13,11 +13,12 @@ from txexport.arguments import checked
 from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.verification import environment
+from txexport.verification.bounds import tolerance
 from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
-from txexport.verification.result import Reach, Report, TensorCheck, tolerance
+from txexport.verification.result import COMPARISON, Reach, Report, TensorCheck
 from txexport.verification.verify_run import CaseProgress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
@@ -165,7 +166,7 @@ def _report(
     return Report(
         bundle=name,
         model_type="onnx",
-        task="comparison",
+        task=COMPARISON,
         runtime=f"onnxruntime {options.device}",
         versions=environment.versions(),
         cases=cases,
@@ -195,10 +196,12 @@ def label(given: Given) -> str:
 
 
 def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
-    """The words that repeat the comparison in a shell."""
+    """The words that repeat the comparison in a shell; none where it was of what no shell can name."""
+    if not all(isinstance(given, str | Path) for given in (a, b, *options.inputs)):
+        return []
     words = ["txexport", "compare", label(a), label(b)]
     for file in options.inputs:
-        words += ["--inputs", str(file)] if not isinstance(file, Mapping) else []
+        words += ["--inputs", str(file)]
     for option, named in (("--match", options.match), ("--dim", options.choices.dims)):
         for name, value in named.items():
             words += [option, f"{name}={value}"]
@@ -207,5 +210,5 @@ def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
     for option, values in (("--output", options.outputs), ("--length", options.choices.lengths)):
         for value in values:
             words += [option, str(value)]
-    words += ["--tolerance", f"{options.tolerance:g}"] if options.tolerance is not None else []
+    words += ["--tolerance", f"{options.tolerance!r}"] if options.tolerance is not None else []
     return words + (["--device", options.device] if options.device != "cpu" else [])

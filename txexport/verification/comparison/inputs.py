@@ -148,9 +148,9 @@ class _Maker:
         size = known if known is not None else self._guess(port, axis, dim)
         if size is None:
             name = dim or f"number {axis}"
+            advice = f"its size with --dim {dim}=SIZE" if dim else "inputs with --inputs"
             raise InputError(
-                f"dimension '{name}' of input '{port.name}' has no size that can be guessed; give its size"
-                f" with --dim {dim or None}=SIZE" + ("" if dim else ", or inputs with --inputs")
+                f"dimension '{name}' of input '{port.name}' has no size that can be guessed; give {advice}"
             )
         return size
 

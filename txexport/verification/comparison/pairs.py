@@ -22,8 +22,7 @@ from txexport.verification.comparison.models import (
     one_sided,
 )
 from txexport.verification.comparison.ranges import index_limits
-from txexport.verification.result import Reach, TensorCheck
-from txexport.verification.result import compare as check
+from txexport.verification.result import Reach, TensorCheck, check_of
 
 NAMES = "inputs and outputs"  # the case of what only one side has
 
@@ -75,9 +74,9 @@ def feeds(
         missing, unknown = ports.keys() - feed.inputs.keys(), feed.inputs.keys() - ports.keys()
         unknown = {name for name in unknown if not (a.takes(name) and b.takes(name))}
         if missing or unknown:
-            message = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
-            message += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
-            raise InputError(f"{feed.name} {' and '.join(message)}")
+            problems = [f"lacks {', '.join(sorted(missing))}"] * bool(missing)
+            problems += [f"has {', '.join(sorted(unknown))}, which not both take"] * bool(unknown)
+            raise InputError(f"{feed.name} {' and '.join(problems)}")
         result.append(feed)
     return result
 
@@ -155,7 +154,7 @@ class Pair:
             ports = [port for side in (self.a, self.b) if (port := side.outputs.get(name)) is not None]
             kept = real(name, found.shape, ports, feed.inputs)
             found, expected = found[kept], expected[kept]
-        return check(name, [(found, expected)], self.bound)
+        return check_of(name, [(found, expected)], self.bound)
 
 
 def _takes(side: Side, feed: Feed) -> bool:

@@ -17,7 +17,7 @@ from txexport.verification.layers.result import ComponentCheck, LayerReport, mer
 from txexport.verification.layers.sessions import Components, expected
 from txexport.verification.layers.trace import Trace, Traced
 from txexport.verification.references.originals import Arrays, Reference, Twin
-from txexport.verification.result import TensorCheck, compare
+from txexport.verification.result import TensorCheck, check_of
 
 
 class Probe:
@@ -79,7 +79,7 @@ class Probe:
         graph, traced = self.graphs[role], self.trace.run(role, feeds)
         together = graph.run(feeds, traced, cut=False)
         drifts = {
-            _key(point): compare("", [(together[point.source], truth)], self.bound).error
+            _key(point): check_of("", [(together[point.source], truth)], self.bound).error
             for point in graph.together.points
             if point.kind == "output" and (truth := expected(traced, point)) is not None
         }
@@ -108,7 +108,7 @@ def _error(point: Point, found: Arrays, traced: Traced, bound: float) -> TensorC
     truth = expected(traced, point)
     if truth is None:  # the graph brings something where the module takes nothing
         return TensorCheck(point.name, 0, math.inf, bound)
-    return compare(point.name, [(found[point.source], truth)], bound)
+    return check_of(point.name, [(found[point.source], truth)], bound)
 
 
 def _makers(

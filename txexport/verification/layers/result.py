@@ -40,6 +40,11 @@ class ComponentCheck:
         return self.error <= self.tolerance
 
     @property
+    def drifted(self) -> bool:
+        """Whether the value is known to be beyond the budget in the whole graph."""
+        return self.accumulated is not None and self.accumulated > self.tolerance
+
+    @property
     def stack(self) -> str | None:
         """The stack that the component is of: encoder, decoder, text or vision; None for what is of none."""
         return self._place[0]
@@ -56,12 +61,12 @@ class ComponentCheck:
 
     @property
     def _place(self) -> tuple[str | None, int | None, str]:
-        result = re.fullmatch(r"(\w+)\.layers\.(\d+)(?:\.(.+))?", self.component)
-        if result is not None:
-            return result[1], int(result[2]), result[3] or "block"
-        result = re.fullmatch(r"cross\.(\d+)(\..+)?", self.component)
-        if result is not None:  # what an encoder's graph computes for a layer of the decoder
-            return "decoder", int(result[1]), self.component.replace(result[1], "key_value", 1)
+        match = re.fullmatch(r"(\w+)\.layers\.(\d+)(?:\.(.+))?", self.component)
+        if match is not None:
+            return match[1], int(match[2]), match[3] or "block"
+        match = re.fullmatch(r"cross\.(\d+)(\..+)?", self.component)
+        if match is not None:  # what an encoder's graph computes for a layer of the decoder
+            return "decoder", int(match[1]), self.component.replace(match[1], "key_value", 1)
         return None, None, self.component
 
     @property
@@ -141,9 +146,7 @@ class LayerReport:
     @property
     def drifted(self) -> ComponentCheck | None:
         """The first value that is beyond the budget in the whole graph."""
-        return next(
-            (c for c in self.checks if c.accumulated is not None and c.accumulated > c.tolerance), None
-        )
+        return next((check for check in self.checks if check.drifted), None)
 
     def rows(self) -> dict[str, list[ComponentCheck]]:
         """Checks by a label for their layer, or for their component where it is of no layer."""
@@ -163,8 +166,8 @@ class LayerReport:
         for check in self.checks:
             values = dataclasses.asdict(check)
             values |= {name: _finite(values[name]) for name in ("error", "accumulated")}
-            places = {"stack": check.stack, "layer": check.layer, "part": check.part, "ok": check.ok}
-            checks.append(values | places)
+            places = {"stack": check.stack, "layer": check.layer, "part": check.part}
+            checks.append(values | places | {"ok": check.ok, "drifted": check.drifted})
         first = None if self.first is None else self.checks.index(self.first)
         return {"skipped": self.skipped, "first": first, "checks": checks}
 
@@ -176,6 +179,8 @@ class LayerReport:
         for record in values["checks"]:
             own = {name: record[name] for name in names}
             own["error"] = math.inf if own["error"] is None else own["error"]
+            if own["accumulated"] is None and record.get("drifted"):
+                own["accumulated"] = math.inf
             checks.append(ComponentCheck(**own))
         return cls(checks, values["skipped"])
 

@@ -9,7 +9,7 @@ import onnxruntime as ort
 from torch import nn
 
 from txexport.errors import UnsupportedError
-from txexport.runtime.engines.onnxruntime import FATAL_ONLY
+from txexport.runtime.engines.onnxruntime import FATAL_ONLY, providers
 from txexport.verification.layers.expand import Expansion, Place, Point, unmatched
 from txexport.verification.layers.trace import Traced
 
@@ -69,10 +69,7 @@ class Components:
         options = ort.SessionOptions()
         options.log_severity_level = FATAL_ONLY
         options.add_session_config_entry(FOLDER, str(self._file.parent))
-        providers: list = ["CPUExecutionProvider"]
-        if self._device == "cuda":
-            providers.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))
-        return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+        return ort.InferenceSession(model.SerializeToString(), options, providers=providers(self._device))
 
 
 def truth(traced: Traced, place: Place) -> np.ndarray | None:

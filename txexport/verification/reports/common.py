@@ -31,6 +31,6 @@ def facts(report: Report) -> dict[str, str]:
 
 
 def hashes(report: Report) -> list[tuple[str, str, str]]:
-    """Where a file is, its name, its SHA-256 as the bundle's manifest has it."""
+    """Where a file is, its name, its SHA-256 as it was read."""
     checkpoint = [("checkpoint", *pair) for pair in report.checkpoint_sha256.items()]
     return checkpoint + [("bundle", *pair) for pair in report.bundle_sha256.items()]

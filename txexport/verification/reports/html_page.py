@@ -14,12 +14,12 @@ STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 def render(reports: Report | Sequence[Report]) -> str:
     """The page: for several reports a table of them first."""
-    result = listed(reports)
-    ok = bool(result) and all(report.ok for report in result)
-    verdict = ("equal" if ok else "NOT EQUAL") if result else "nothing was compared"
-    about = text(result[0].bundle) if len(result) == 1 else f"{len(result)} bundles"
-    body = [_overview(result)] if len(result) > 1 else []
-    body += ["\n".join(_section(place, report)) for place, report in enumerate(result, 1)]
+    every = listed(reports)
+    ok = bool(every) and all(report.ok for report in every)
+    verdict = ("equal" if ok else "NOT EQUAL") if every else "nothing was compared"
+    about = text(every[0].bundle) if len(every) == 1 else f"{len(every)} bundles"
+    body = [_overview(every)] if len(every) > 1 else []
+    body += ["\n".join(_section(place, report)) for place, report in enumerate(every, 1)]
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -63,15 +63,15 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
     yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
     if report.failed:
-        commands = "\n".join(report.repeat(case) for case in report.failed)
-        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>"
+        commands = "\n".join(filter(None, map(report.repeat, report.failed)))
+        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>" if commands else ""
     if report.runtimes[1:]:
         yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
     for runtime in report.runtimes:
         yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
         yield plot.render(report, runtime)
     if report.behaviours():
-        rows = [[text(name), text(message.summary)] for name, message in report.behaviours().items()]
+        rows = [[text(name), text(total.summary)] for name, total in report.behaviours().items()]
         yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
@@ -82,15 +82,15 @@ def _section(place: int, report: Report) -> Iterator[str]:
     yield f"<h3>Versions and environment</h3>{_table([], rows)}"
     if hashes(report):
         rows = [[where, text(file), f"<code>{text(digest)}</code>"] for where, file, digest in hashes(report)]
-        yield f"<h3>SHA-256, as txexport.json has them</h3>{_table(['', 'file', 'hash'], rows)}"
+        yield f"<h3>SHA-256 of the files</h3>{_table(['', 'file', 'hash'], rows)}"
     yield "</section>"
 
 
 def _grid(report: Report) -> str:
     """A line a case, and a column a runtime."""
     rows = [
-        [text(name), text(reference), *(_error(result.get(runtime)) for runtime in report.runtimes)]
-        for (name, reference), result in report.rows().items()
+        [text(name), text(reference), *(_error(cases.get(runtime)) for runtime in report.runtimes)]
+        for (name, reference), cases in report.rows().items()
         if reference != CHECKPOINT
     ]
     return _table(["case", "against", *map(text, report.runtimes)], rows)
@@ -118,8 +118,8 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
 
 def _check(check: TensorCheck, rounded: bool) -> list[str]:
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
-    message = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
-    cells = [text(check.output) + message, f"{check.elements:,}", error, number(check.tolerance)]
+    choices = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
+    cells = [text(check.output) + choices, f"{check.elements:,}", error, number(check.tolerance)]
     if rounded:
         cells.append("" if check.rounding is None else number(check.rounding))
     return cells

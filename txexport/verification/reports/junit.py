@@ -34,11 +34,11 @@ def _suite(report: Report) -> Element:
         },
     )
     properties = SubElement(suite, "properties")
-    message = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    values = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
     if report.layers is not None:
-        message["layers"] = report.layers.summary
-    message |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
-    for name, value in message.items():
+        values["layers"] = report.layers.summary
+    values |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}
+    for name, value in values.items():
         SubElement(properties, "property", {"name": clean(name), "value": clean(value)})
     for case in report.cases:
         suite.append(_testcase(report, case))
@@ -62,6 +62,9 @@ def _testcase(report: Report, case: CaseReport) -> Element:
             for check in case.checks
             if not check.ok
         ]
-        message = [case.exception] if case.exception is not None else lines
-        failure.text = clean("\n".join([*message, f"repeat: {report.repeat(case)}"]))
+        if case.exception is not None:
+            lines = [case.exception]
+        if command := report.repeat(case):
+            lines.append(f"repeat: {command}")
+        failure.text = clean("\n".join(lines))
     return element

@@ -18,9 +18,9 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 def _section(report: Report) -> Iterator[str]:
     yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
-    message = "; ".join(f"{name}: {result.summary}" for name, result in report.behaviours().items())
+    choices = "; ".join(f"{name}: {total.summary}" for name, total in report.behaviours().items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
-    yield f"\n{about}.{f' {_code(message)}' if message else ''}"
+    yield f"\n{about}.{f' {_code(choices)}' if choices else ''}"
     yield from _outputs(report)
     yield from _failed(report)
     if report.layers is not None:
@@ -57,13 +57,14 @@ def _error(check: TensorCheck | None) -> str:
 
 
 def _untried(report: Report) -> Iterator[str]:
-    """Which of several runtimes did not run, and why."""
-    result = {
-        case.runtime: case.skipped for case in report.cases if case.name == EVERY and case.skipped is not None
+    """Which runtimes and references were left out, and why."""
+    reasons = {
+        (f"on {_code(case.runtime)}" if case.runtime else f"against {_code(case.reference)}"): case.skipped
+        for case in report.cases
+        if case.name == EVERY and case.skipped is not None
     }
-    for runtime, why in result.items():
-        if runtime is not None:
-            yield f"\nNot tried on {_code(runtime)}: {_code(why)}"
+    for left_out, why in reasons.items():
+        yield f"\nNot tried {left_out}: {_code(why)}"
 
 
 def _rounding(report: Report, check: TensorCheck) -> str:
@@ -83,9 +84,10 @@ def _failed(report: Report) -> Iterator[str]:
         yield f"| {_cell(case.name)} | {_cell(report.against(case))} | {_cell(case.summary)} |"
     if len(failed) > MOST:
         yield f"\nand {len(failed) - MOST} more."
-    commands = clean("\n".join(report.repeat(case) for case in failed[:MOST]))
+    commands = clean("\n".join(filter(None, map(report.repeat, failed[:MOST]))))
     fence = "`" * max(3, _ticks(commands) + 1)
-    yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
+    if commands:
+        yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
 
 
 def _ticks(text: str) -> int:

@@ -14,6 +14,7 @@ from txexport.verification.result import CaseReport, Report, TensorCheck
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
 HEAD, TRACK = 34, 38  # pixels
 
+REFERENCES = ("twin", "transformers", "float64", "torch.onnx")
 # One mark a reference, by shape and colour, and one for what failed.
 SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 <circle id="twin" r="4"/>
@@ -99,7 +100,7 @@ def _said(case: CaseReport, check: TensorCheck) -> str:
 
 def _kind(reference: str) -> str:
     """The mark of a reference; what a comparison was with has any name."""
-    return reference if reference in ("twin", "transformers", "float64") else "other"
+    return reference if reference in REFERENCES else "other"
 
 
 def _legend(cases: list[CaseReport]) -> str:

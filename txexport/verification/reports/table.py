@@ -39,7 +39,7 @@ def render(report: Report, cases: bool = True) -> Group:
 
 def _behaviours(report: Report) -> list[Text]:
     """What the outputs say, a line each."""
-    return [Text(line(f"{output}: {message.summary}")) for output, message in report.behaviours().items()]
+    return [Text(line(f"{output}: {total.summary}")) for output, total in report.behaviours().items()]
 
 
 def _rounding(case: CaseReport) -> Text:
@@ -66,9 +66,9 @@ def _fill(table: Table, report: Report) -> Table:
         title = Text(line(runtime).replace("-", "-\n"))
         table.add_column(title, justify="right", overflow="fold", min_width=9)
     table.add_column("")
-    for (name, reference), result in report.rows().items():
-        errors = [_error(result.get(runtime)) for runtime in report.runtimes]
-        tried = [case for case in result.values() if case.skipped is None]
+    for (name, reference), cases in report.rows().items():
+        errors = [_error(cases.get(runtime)) for runtime in report.runtimes]
+        tried = [case for case in cases.values() if case.skipped is None]
         verdict = (OK if all(case.ok for case in tried) else FAILED) if tried else SKIPPED
         table.add_row(Text(line(name)), Text(line(reference)), *errors, verdict)
     return table
@@ -87,9 +87,9 @@ def _error(case: CaseReport | None) -> Text:
 
 def _notes(report: Report) -> list[Text]:
     """What the errors leave out: why something was not tried, or what ended it."""
-    message = {
+    notes = {
         (case.runtime, case.summary): None
         for case in report.cases
         if case.skipped is not None or case.exception is not None
     }
-    return [Text(line(f"{runtime}: {summary}" if runtime else summary)) for runtime, summary in message]
+    return [Text(line(f"{runtime}: {summary}" if runtime else summary)) for runtime, summary in notes]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from txexport.bundle import Manifest
 from txexport.errors import InputError, UnsupportedError
+from txexport.runtime.engines.onnxruntime import device_name
 from txexport.verification.runtimes import node, onnxruntime, openvino, reference, web
 from txexport.verification.runtimes.runtime import Runtime
 
@@ -31,6 +32,7 @@ def choose(
     for a named runtime that is not installed or cannot take the bundle.
     """
     everything = wants_all(wanted)
+    on_cpu = device is None or device_name(device) == "cpu"
     result: dict[Runtime, str | None] = {}
     for name in RUNTIMES if everything else _names(wanted):
         if name not in RUNTIMES:
@@ -39,7 +41,7 @@ def choose(
         why = runtime.missing() or runtime.refuses(folder, manifest)
         if not everything and why is not None:
             raise UnsupportedError(f"{folder} cannot be tried on {name}: {why}")
-        if not everything and device == "cuda" and not runtime.cuda:
+        if not everything and not on_cpu and not runtime.devices:
             raise InputError(f"runtime '{name}' runs on the CPU only; leave out --device {device}")
         result[runtime] = why
     if not result:

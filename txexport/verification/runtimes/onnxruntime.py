@@ -21,5 +21,5 @@ def _opener(optimize: bool) -> Callable[[Files, str | None], AbstractContextMana
     return partial(_open, optimize)
 
 
-OPTIMIZED = Runtime(RUNTIME, _opener(True), cuda=True)
-UNOPTIMIZED = Runtime("onnxruntime-unoptimized", _opener(False), cuda=True)
+OPTIMIZED = Runtime(RUNTIME, _opener(True), devices=True)
+UNOPTIMIZED = Runtime("onnxruntime-unoptimized", _opener(False), devices=True)

@@ -1,6 +1,6 @@
 """What verify knows of a runtime, and a session over any that computes outputs from inputs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,8 @@ import onnx
 import onnxruntime as ort
 
 from txexport.bundle import Manifest
-from txexport.contracts import Port
 from txexport.errors import BundleError, first_line
+from txexport.inspection.graph_stats import ports
 from txexport.runtime.session import Bound, Session
 from txexport.spec import ModelSpec
 
@@ -32,13 +32,13 @@ class Runtime:
     `open` gives, for files and a wanted device, the device and a session a file, until its context ends; it
     raises BundleError for a graph that cannot be loaded. Of the others each says why not, or None: `missing`
     where the runtime is not installed, `refuses` of a bundle that it cannot take in this form, `skips` of a
-    case that would take it too long. `versions` are those of what was installed for it, `cuda`
-    whether it can run there.
+    case that would take it too long. `versions` are those of what was installed for it, `devices`
+    whether it has others than the CPU.
     """
 
     name: str
     open: Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
-    cuda: bool = False
+    devices: bool = False
     versions: Callable[[], dict[str, str]] = dict
     missing: Callable[[], str | None] = _nothing
     refuses: Callable[[Path, Manifest], str | None] = _nothing
@@ -55,16 +55,6 @@ def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:
     except Exception as error:  # of the runtime's own, of any kind
         raise BundleError(f"{name} cannot load {path}: {first_line(error)}") from error
     return Session(Computed(path, compute), "cpu", name)
-
-
-def ports(values: Iterable[onnx.ValueInfoProto]) -> list[Port]:
-    """Inputs or outputs of a graph, as a manifest lists them."""
-    result = []
-    for value in values:
-        tensor = value.type.tensor_type
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-        result.append(Port(value.name, kind, [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]))
-    return result
 
 
 class Computed:

@@ -41,10 +41,10 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    message = subprocess.run(
+    output = subprocess.run(
         [_browser() or "", "--version"], capture_output=True, text=True, check=True
     ).stdout
-    return {"browser": message.strip(), PACKAGE: npm.version(PACKAGE)}
+    return {"browser": output.strip(), PACKAGE: npm.version(PACKAGE)}
 
 
 @contextmanager
