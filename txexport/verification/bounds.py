@@ -2,7 +2,9 @@
 
 An error is measured in a tensor's own size, so that tiny outputs are held as tightly as large ones. The bound
 is RELATIVE, and where an original's own float32 is further than that from the same original in float64, a
-few times that rounding: two ways to sum in float32 are no nearer to each other.
+few times that rounding: two ways to sum in float32 are no nearer to each other. Rounding is what the float32
+of an original is off by here, or what its float64 moves by where numbers are off by a last bit of float32,
+whichever is larger: the former is of one processor, and may be small by chance.
 """
 
 import numpy as np

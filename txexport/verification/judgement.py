@@ -27,16 +27,19 @@ def judge(
     outcomes = run(runner, reference, case)
     if isinstance(reference, Double):
         exact = _in_double(run, runner, reference, case)
-        return [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
+        checks = [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
+        if all(check.ok for check in checks):
+            return checks
+        return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, exact))
     checks = [_check(outcome, relative, None) for outcome in outcomes]
     failed = [outcome for outcome, check in zip(outcomes, checks, strict=True) if not check.ok]
     if not failed or not hasattr(reference, "in_double") or not all(map(_excusable, failed)):
         return checks
     try:
         exact = _in_double(run, runner, reference, case)
+        return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, outcomes))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
         return checks
-    return [_check(one, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
 
 
 def _excusable(outcome: Outcome) -> bool:
@@ -51,6 +54,29 @@ def _scalar(outcome: Outcome) -> bool:
 
 def _both(outcomes: list[Outcome], exact: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
     return zip(outcomes, exact, strict=True)
+
+
+def _by_rounding(
+    run: Run,
+    runner: GraphRunner,
+    reference: Any,
+    case: Any,
+    relative: float,
+    outcomes: tuple[list[Outcome], list[Outcome], list[Outcome]],
+) -> list[TensorCheck]:
+    """The checks of outcomes, held to what float32 can promise: both measures of it, the larger one.
+
+    `outcomes` are those in float32, in float64, and those to check. The float32 of one processor may be ten
+    times nearer to float64 than another's, by chance; numbers off by a last bit tell it on every one.
+    """
+    single, exact, checked = outcomes
+    with reference.disturbed():
+        moved = run(runner, reference, case)
+    checks = []
+    for one, wide, other, outcome in zip(single, exact, moved, checked, strict=True):
+        measured = [_rounding(one, wide), _rounding(other, wide)]
+        checks.append(_check(outcome, relative, max(filter(isfinite, measured), default=measured[0])))
+    return checks
 
 
 def _in_double(run: Run, runner: GraphRunner, reference: Any, case: Any) -> list[Outcome]:

@@ -31,8 +31,8 @@ class SkipError(Exception):
 class TensorCheck:
     """One output over one case: the largest error of `elements` numbers, all those that are not padding.
 
-    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what the
-    reference in float32 is off by from itself in float64, None where that was not measured.
+    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what
+    float32 alone is off by in the reference, None where that was not measured.
     `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
     """
 

@@ -37,7 +37,8 @@ Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames
 class Reference(Protocol):
     """A model in PyTorch, float32, that knows nothing of the bundle.
 
-    One that has `in_double()` computes in float64 within it, which tells what its float32 is off by.
+    One that has `in_double()` computes in float64 within it, which tells what its float32 is off by; and
+    one that has `disturbed()` in float64 with all numbers off by a last bit of float32.
     """
 
     name: str
@@ -68,6 +69,12 @@ class Twin:
     def in_double(self) -> Iterator[None]:
         """Compute in float64 meanwhile."""
         with in_double(self.model):
+            yield
+
+    @contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """See `disturbed`."""
+        with disturbed(self.model):
             yield
 
     @torch.inference_mode()
@@ -105,6 +112,37 @@ def in_double(module: nn.Module) -> Iterator[None]:
     finally:
         torch.set_default_dtype(before)
         module.float()  # exact: the numbers were float32
+
+
+@contextmanager
+def disturbed(module: nn.Module) -> Iterator[None]:
+    """A module in float64 whose weights, and what its parts give, are off by up to a last bit of float32.
+
+    What its outputs are then off by is what float32 can promise of them, whatever the processor and in
+    whatever order it sums: a float32 computation is as good as an exact one of such numbers.
+    """
+    random = torch.Generator().manual_seed(0)
+
+    def off(numbers: Any) -> Any:
+        if isinstance(numbers, tuple):
+            return tuple(map(off, numbers))
+        if not isinstance(numbers, Tensor) or not numbers.is_floating_point():
+            return numbers
+        noise = torch.rand(numbers.shape, generator=random, dtype=torch.float64)
+        return numbers * (1 + torch.finfo(torch.float32).eps * (2 * noise - 1))
+
+    kept = {parameter: parameter.data for parameter in module.parameters()}
+    with in_double(module):
+        hooks = [part.register_forward_hook(lambda _, __, given: off(given)) for part in module.modules()]
+        for parameter in kept:
+            parameter.data = off(parameter.data)
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for parameter, numbers in kept.items():
+                parameter.data = numbers
 
 
 def tensors(arrays: Arrays) -> dict[str, Tensor]:
@@ -181,6 +219,12 @@ class Transformers:
     def in_double(self) -> Iterator[None]:
         """Compute in float64 meanwhile, but for what the library itself narrows to float32."""
         with in_double(self.model):
+            yield
+
+    @contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """See `disturbed`."""
+        with disturbed(self.model):
             yield
 
     @torch.inference_mode()
