@@ -200,19 +200,49 @@ def test_a_report_replaces_no_file_that_it_is_about(copy, checkpoint_of, tmp_pat
     assert bundle.files_sha256(copy) == before
 
 
-def test_a_graph_that_is_not_valid_is_not_opened(copy, monkeypatch):
-    """Some of them end the process of ONNX Runtime."""
-    model = onnx.load(copy / "model.onnx", load_external_data=False)
+def reused_name(model):
     function = max(model.functions, key=lambda function: len(function.node))
     function.node[0].output[0] = function.input[-1]
+
+
+def norm_without_shift(model):
+    """onnx's checker passes it."""
+    calls = (node for function in model.functions for node in function.node if node.op_type == "norm")
+    del next(calls).input[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(reused_name, "is no valid ONNX"), (norm_without_shift, "calls norm without all of its inputs")],
+)
+def test_a_graph_that_is_not_valid_is_not_opened(change, why, copy, monkeypatch):
+    """Some of them end the process of ONNX Runtime."""
+    model = onnx.load(copy / "model.onnx", load_external_data=False)
+    change(model)
     onnx.save(model, copy / "model.onnx")
     relisted = json.loads((copy / "txexport.json").read_text())
     relisted["graphs"]["model"]["sha256"] = sha256(copy / "model.onnx")
     edited(copy, **relisted)
     monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: pytest.fail("it was opened"))
     report = verify(copy, reference="twin", cases="quick")
-    assert any("is no valid ONNX" in (case.exception or "") for case in report.failed)
+    assert any(why in (case.exception or "") for case in report.failed)
     assert any("is not the exported graph" in (case.exception or "") for case in report.failed)
+
+
+def test_a_tokenizer_with_two_words_of_one_id_is_refused(checkpoint_of, tmp_path):
+    """The tokenizers library takes the one or the other, from process to process."""
+    source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
+    tokenizer = json.loads((source / "tokenizer.json").read_text())
+    first, second = list(tokenizer["model"]["vocab"])[-2:]
+    tokenizer["model"]["vocab"][first] = number = tokenizer["model"]["vocab"][second]
+    (source / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(CheckpointError, match=f"two words of the id {number}, '{first}' and '{second}'"):
+        export(source, tmp_path / "out")
+
+
+def test_an_empty_source_is_no_default(copy):
+    with pytest.raises(CheckpointError, match=r"has no config\.json"):
+        verify(copy, source="", reference="twin", cases="quick")
 
 
 def test_a_made_tokenizer_is_compared_with_its_types(bundle_of):
@@ -238,8 +268,15 @@ def test_a_tokenizer_that_cannot_be_read_is_no_skipped_case(checkpoint_of, tmp_p
 
 def test_cases_by_name_say_that_files_were_not_compared(copy):
     report = verify(copy, reference="twin", cases=["one token"])
-    assert report.scope.endswith("(only 1 by name; graphs and files were not compared)")
-    assert verify(copy, reference="twin", cases=["one token", *FILES]).scope.endswith("(only 2 by name)")
+    assert report.scope.endswith("(only 1 by name; graphs, weights and files were not compared)")
+    some = verify(copy, reference="twin", cases=["one token", *FILES])
+    assert some.scope.endswith("(only 2 by name; graphs and weights were not compared)")
+    whole = verify(copy, reference="twin", cases=["exported graphs", "every weight", *FILES])
+    assert whole.scope.endswith("(only 3 by name)")
+
+
+def test_checks_without_numbers_count_none(copy):
+    assert verify(copy, reference="twin", cases=FILES).facts.endswith("no numbers compared")
 
 
 def test_a_checkpoint_with_an_adapter_is_refused(checkpoint_of, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,7 @@ from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
 from txexport.contracts import Contract, Port, roles
-from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes
+from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes, shown
 from txexport.exporter.staging import placed
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
@@ -164,6 +165,8 @@ def companions(checkpoint: Checkpoint, reads: bool) -> Iterator[tuple[str, Path 
     """
     own = checkpoint.companions()
     yield from own.items()
+    if TOKENIZER in own:
+        _check_ids(own[TOKENIZER])
     if "modules.json" in own:
         _check_modules(own["modules.json"])
     if reads and TOKENIZER not in own and (made := tokenizer_json(checkpoint.folder)) is not None:
@@ -182,6 +185,23 @@ def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[
             copy.writelines(chunks(content) if isinstance(content, Path) else [content])
         digests[name] = sha256(path)
     return digests
+
+
+def _check_ids(path: Path) -> None:
+    """Raise CheckpointError for two words of one id: which one an id is would change from run to run."""
+    try:
+        model = json.loads(path.read_bytes())["model"]["vocab"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return  # the tokenizers library says what is wrong with it
+    if not isinstance(model, dict):
+        return  # a list, whose places are the ids
+    words: dict[int, str] = {}
+    for word, number in model.items():
+        if isinstance(number, int) and words.setdefault(number, word) != word:
+            raise CheckpointError(
+                f"{path} has two words of the id {number}, {shown(words[number])} and {shown(word)}; "
+                "expected one, or an id would be either; make the tokenizer again"
+            )
 
 
 def _check_modules(path: Path) -> None:

@@ -22,6 +22,7 @@ from txexport.inspection.graph_stats import ports
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
+from txexport.verification import result
 from txexport.verification.identity import check_graphs
 from txexport.verification.result import IDENTITY, TensorCheck, check_of
 
@@ -203,6 +204,6 @@ def _same(name: str, found: bytes, made: bytes, manifest: Manifest) -> bool:
 
 CHECKS = {
     IDENTITY: check_graphs,
-    "every weight": check_weights,
-    "manifest and copied files": check_manifest,
+    result.WEIGHTS: check_weights,
+    result.FILES: check_manifest,
 }

@@ -21,7 +21,7 @@ from txexport.exporter.exporter import graph_models, versions, weight_file
 from txexport.families import Resolved
 from txexport.paths import sha256
 from txexport.spec import Cache
-from txexport.verification.result import SkipError, TensorCheck
+from txexport.verification.result import BY_STRUCTURE, SkipError, TensorCheck
 
 Body = onnx.GraphProto | onnx.FunctionProto
 
@@ -70,7 +70,7 @@ def _compared(found: bytes, expected: onnx.ModelProto, manifest: Manifest) -> tu
     except DecodeError:
         return "at its start: it is no ONNX file", ""
     if difference is None and _others(manifest):
-        return None, ", compared by structure"
+        return None, BY_STRUCTURE
     at = next((i for i, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other), 0)
     return difference or f"at byte {at}, in names or notes alone", ""
 

@@ -17,6 +17,9 @@ from txexport.verification.layers.result import LayerReport
 CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
 RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
 IDENTITY = "exported graphs"  # the check that graphs are those that export writes
+WEIGHTS, FILES = "every weight", "manifest and copied files"  # the other checks of a bundle's contents
+CONTENTS = {IDENTITY: "graphs", WEIGHTS: "weights", FILES: "files"}  # what each is about
+BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
@@ -173,11 +176,21 @@ class Report:
         ours = "its checkpoint" if CHECKPOINT in self.references else "nothing"
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
-        alone = not self.compared and CHECKPOINT not in self.references
-        files = "; graphs and files were not compared" * alone
-        named = f" (only {len(self.selection)} by name{files})"
+        named = f" (only {len(self.selection)} by name{self._left_out})"
         scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
+            scope += ", graphs by their structure"
         return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+
+    @property
+    def _left_out(self) -> str:
+        """What of a bundle cases by name did not compare."""
+        tried = {case.name for case in self.cases}
+        left = [] if self.compared else [what for name, what in CONTENTS.items() if name not in tried]
+        if not left:
+            return ""
+        last = " and ".join([", ".join(left[:-1]), left[-1]] if left[1:] else left)
+        return f"; {last} were not compared"
 
     @property
     def edited(self) -> str | None:
@@ -195,10 +208,12 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        checks = [check for case in self.cases for check in case.checks]
+        whole = (IDENTITY, FILES)  # which compare no numbers
+        checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
-        numbers = f"{sum(check.elements for check in checks):,} numbers compared, each within {within}"
+        count = sum(check.elements for check in checks)
+        numbers = f"{count:,} numbers compared, each within {within}" if count else "no numbers compared"
         return "; ".join([f"{about}: {numbers}", *self._asides])
 
     @property

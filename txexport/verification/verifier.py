@@ -135,7 +135,7 @@ def verify(
 
 def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpoint:
     """The checkpoint, which must hold the files that were exported. Raises CheckpointError."""
-    checkpoint = Checkpoint(source or manifest.source.path)
+    checkpoint = Checkpoint(manifest.source.path if source is None else source)
     changed = [
         name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
     ]

@@ -94,9 +94,11 @@ class Text:
                     f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "
                     f"more than their overlap of {overlap}; shorten what they repeat, or the overlap"
                 )
-        cutter = Tokenizer.from_str(self.tokenizer.to_str())  # settings of a tokenizer hold for all threads
-        cutter.enable_truncation(size, stride=overlap, strategy=strategy)
         with tokenizing():
+            cutter = Tokenizer.from_str(
+                self.tokenizer.to_str()
+            )  # settings of a tokenizer hold for all threads
+            cutter.enable_truncation(size, stride=overlap, strategy=strategy)
             cut = cutter.encode_batch([texts[i] for i in long])
         for i, encoding in zip(long, cut, strict=True):
             encodings[i] = encoding
