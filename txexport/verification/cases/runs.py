@@ -9,18 +9,15 @@ import numpy as np
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
-    CACHE_LENGTHS,
     ENCODER_ATTENTION_MASK,
     GLOBAL_ATTENTION_MASK,
     IMAGE_EMBEDS,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
-    LOGITS_INDICES,
     LOGITS_PER_IMAGE,
     LOGITS_PER_TEXT,
     PIXEL_VALUES,
-    POSITION_IDS,
     SEQUENCE_LENGTH,
     TEXT_EMBEDS,
     TOKEN_TYPE_IDS,
@@ -31,6 +28,7 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
+from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
     DecoderCase,
@@ -43,7 +41,6 @@ from txexport.verification.cases.seeded import (
 from txexport.verification.references.originals import Arrays, Reference, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
-SPARE = 3  # slots of a static cache beyond those that a case fills
 
 
 @dataclass(frozen=True)
@@ -199,99 +196,6 @@ def _run_source(
             pairs.setdefault(name, []).append((per_row[row, :length], truth))
     cross = {cache_names.to_past(name): array for name, array in result.items() if name != LAST_HIDDEN_STATE}
     return {**rest, **cross}
-
-
-class Steps:
-    """A decoder graph run step by step; `present` are its caches after the last one."""
-
-    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
-        self.runner, self.case, self.cross = runner, case, cross
-        self.role = roles.DECODER if case.sources else roles.MODEL
-        self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
-        self.lengths = np.zeros(len(case.rows), np.int64)
-        self.past = {
-            name: self.first_past(len(case.rows), self.ports[name].shape[1], self.ports[name].shape[3])
-            for name in cache_names.own_past(self.ports)
-        }
-
-    def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
-        """A cache of nothing."""
-        raise NotImplementedError
-
-    @property
-    def present(self) -> dict[str, np.ndarray]:
-        """The caches by output name."""
-        return {cache_names.to_present(name): array for name, array in self.past.items()}
-
-    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
-        """One run; keeps the caches, returns the logits."""
-        result = self.runner.run(self.role, **feeds, **self.cross, **self.past)
-        self.past = {name: result[cache_names.to_present(name)] for name in self.past}
-        return result[LOGITS]
-
-
-class StaticSteps(Steps):
-    """Over buffers with spare slots, whose unfilled part holds numbers that would show if they were read."""
-
-    def first_past(self, batch, heads, size):
-        """A cache of nothing, full of noise."""
-        widest = max(int(step.max()) for step in self.case.steps)
-        capacity = int(self.case.steps.sum(axis=0).max()) + widest + SPARE
-        return np.random.default_rng(1).normal(5, 5, (batch, heads, capacity, size)).astype(np.float32)
-
-    def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row; asked for in reverse, so that the indices must be used."""
-        counts = np.array([len(row) for row in new])
-        ids, _ = pad([row or [0] for row in new], 0)
-        backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
-        logits = self.advance({INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards})[
-            :, ::-1
-        ]
-        self.lengths = self.lengths + counts
-        return [logits[row, :n] for row, n in enumerate(counts)]
-
-    def filled(self, row: int) -> np.ndarray:
-        """The slots that a row has filled."""
-        return np.arange(self.lengths[row])
-
-
-class DynamicSteps(Steps):
-    """Over a cache that grows, padding included."""
-
-    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
-        super().__init__(runner, case, cross)
-        self.mask = np.zeros((len(case.rows), 0), np.int64)
-
-    def first_past(self, batch, heads, size):
-        """A cache of length 0."""
-        return np.zeros((batch, heads, 0, size), np.float32)
-
-    def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row."""
-        ids, real = pad([row or [0] for row in new], 0)
-        real[[not row for row in new]] = 0
-        if self.case.left:
-            ids, real = _to_left(ids, real)
-        self.mask = np.concatenate([self.mask, real], axis=1)
-        feeds = {INPUT_IDS: ids}
-        if ATTENTION_MASK in self.ports:
-            feeds[ATTENTION_MASK] = self.mask
-            feeds[POSITION_IDS] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
-        logits = self.advance(feeds)
-        self.lengths = self.lengths + real.sum(axis=1)
-        return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
-
-    def filled(self, row: int) -> np.ndarray:
-        """The slots that a row has filled."""
-        return np.flatnonzero(self.mask[row])
-
-
-def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Right padding moved to the left."""
-    shifts = real.shape[1] - real.sum(axis=1)
-    rolled = [np.roll(np.stack([i, r]), shift, axis=1) for i, r, shift in zip(ids, real, shifts, strict=True)]
-    both = np.stack(rolled)
-    return both[:, 0], both[:, 1]
 
 
 def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:

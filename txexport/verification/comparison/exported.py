@@ -24,8 +24,8 @@ from txexport.contracts.names import (
 )
 from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
-from txexport.verification.cases.runs import DynamicSteps, StaticSteps
 from txexport.verification.cases.seeded import DecoderCase
 from txexport.verification.comparison.models import Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source

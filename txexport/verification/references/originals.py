@@ -269,7 +269,7 @@ class Transformers:
 def _plain_config(folder: Path) -> Any:
     """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention."""
     config = transformers_loading.from_pretrained("AutoConfig", folder, attn_implementation=None)
-    for one in (config, *(getattr(config, name) for name in config.sub_configs)):
+    for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
         if getattr(one, "chunk_size_feed_forward", 0):
             one.chunk_size_feed_forward = 0
