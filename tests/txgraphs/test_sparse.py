@@ -38,7 +38,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     Sharing,
     StridedAttentionSpec,
-    parameters,
+    attention_parameters,
 )
 from txexport.spec.serialization import from_dict, to_dict
 
@@ -104,7 +104,7 @@ def test_one_graph_equals_its_module_at_every_length(name, opset):
     spec = SPECS[name]
     module, function = twins(spec)
     shapes = {key: tuple(p.shape) for key, p in module.named_parameters()}
-    assert shapes == getattr(parameters, FILES[type(spec)][0])(spec)
+    assert shapes == getattr(attention_parameters, FILES[type(spec)][0])(spec)
     model = model_of(module, function, arguments(spec, 5), opset)
     used = {node.op_type for f in model.functions for node in f.node}
     assert not used & {operator for operator, first in NEWER.items() if first > opset}

@@ -24,9 +24,9 @@ from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
 from txexport.verification.cases import plan
 from txexport.verification.cases.graph_runner import runner_of
+from txexport.verification.checks import check_of
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
-from txexport.verification.result import check_of
 
 CONTENTS = {"checkpoint"}
 LONGEST = ["longest sequence, one step from its end", "longest sequence in two chunks"]

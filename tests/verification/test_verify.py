@@ -21,7 +21,7 @@ from txexport.errors import CheckpointError, InputError
 from txexport.exporter import export
 from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
-from txexport.verification.result import check_of
+from txexport.verification.checks import check_of
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ def verify(
 
     from txexport.cli.console import Console
     from txexport.verification import verify as run
-    from txexport.verification.result import RUNTIME
+    from txexport.verification.checks import RUNTIME
 
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)

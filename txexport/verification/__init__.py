@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from txexport.errors import needed_for
-from txexport.verification.result import CaseReport, Report, TensorCheck
+from txexport.verification.checks import CaseReport, TensorCheck
+from txexport.verification.result import Report
 
 if TYPE_CHECKING:
     from txexport.verification.comparison.compare import compare

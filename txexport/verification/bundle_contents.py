@@ -22,9 +22,8 @@ from txexport.inspection.graph_stats import ports
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.verification import result
+from txexport.verification.checks import COPIED_FILES, EVERY_WEIGHT, IDENTITY, TensorCheck, check_of
 from txexport.verification.identity import check_graphs
-from txexport.verification.result import IDENTITY, TensorCheck, check_of
 
 
 def check_weights(
@@ -204,6 +203,6 @@ def _same(name: str, found: bytes, made: bytes, manifest: Manifest) -> bool:
 
 CHECKS = {
     IDENTITY: check_graphs,
-    result.WEIGHTS: check_weights,
-    result.FILES: check_manifest,
+    EVERY_WEIGHT: check_weights,
+    COPIED_FILES: check_manifest,
 }

@@ -21,7 +21,7 @@ from txexport.exporter.exporter import graph_models, versions, weight_file
 from txexport.families import Resolved
 from txexport.paths import sha256
 from txexport.spec import Cache
-from txexport.verification.result import BY_STRUCTURE, SkipError, TensorCheck
+from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
 
 Body = onnx.GraphProto | onnx.FunctionProto
 

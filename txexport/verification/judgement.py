@@ -10,8 +10,8 @@ from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, bound, is_scalar, largest_error
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
+from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.references.originals import Double, Reference
-from txexport.verification.result import TensorCheck, check_of
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 

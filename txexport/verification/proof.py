@@ -7,7 +7,8 @@ from pathlib import Path
 from txexport import bundle
 from txexport.bundle import Proof
 from txexport.errors import reason
-from txexport.verification.result import CHECKPOINT, Report, TensorCheck
+from txexport.verification.checks import CHECKPOINT, TensorCheck
+from txexport.verification.result import Report
 
 
 def record(folder: Path, report: Report) -> None:

@@ -1,100 +1,29 @@
-"""What verify found."""
+"""What verify and compare found: a report."""
 
 import dataclasses
 import math
 import re
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import numpy as np
 
 from txexport.verification.agreement import Behaviour
-from txexport.verification.bounds import RELATIVE, largest_error
+from txexport.verification.bounds import RELATIVE
+from txexport.verification.checks import (
+    BY_STRUCTURE,
+    CHECKPOINT,
+    CONTENTS,
+    COPIED_FILES,
+    EVERY,
+    IDENTITY,
+    RUNTIME,
+    CaseReport,
+    TensorCheck,
+)
 from txexport.verification.layers.result import LayerReport
 
-CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
-RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
-IDENTITY = "exported graphs"  # the check that graphs are those that export writes
-WEIGHTS, FILES = "every weight", "manifest and copied files"  # the other checks of a bundle's contents
-CONTENTS = {IDENTITY: "graphs", WEIGHTS: "weights", FILES: "files"}  # what each is about
-BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
-EVERY = "all cases"  # in place of a case's name, where none could be tried
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
-
-
-class SkipError(Exception):
-    """A check that is not to be made after all; its text says why."""
-
-
-@dataclass(frozen=True)
-class TensorCheck:
-    """One output over one case: the largest error of `elements` numbers, all those that are not padding.
-
-    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what
-    float32 alone is off by in the reference, None where that was not measured.
-    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
-    """
-
-    output: str
-    elements: int
-    error: float
-    tolerance: float
-    rounding: float | None = None
-    behaviour: Behaviour | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether every number is within tolerance, and every choice equal or a tie; none compared is not."""
-        return (
-            self.elements > 0
-            and self.error <= self.tolerance
-            and (self.behaviour is None or self.behaviour.ok)
-        )
-
-
-@dataclass(frozen=True)
-class CaseReport:
-    """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
-
-    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
-    what ran the graphs, None where nothing did. `seconds` is how long it took.
-    """
-
-    name: str
-    reference: str
-    checks: list[TensorCheck] = field(default_factory=list)
-    exception: str | None = None
-    skipped: str | None = None
-    runtime: str | None = None
-    seconds: float = field(default=0.0, compare=False)
-
-    @property
-    def ok(self) -> bool:
-        """Whether every check passed; a case without checks passes only if it says why."""
-        if self.skipped is not None:
-            return True
-        return self.exception is None and bool(self.checks) and all(check.ok for check in self.checks)
-
-    @property
-    def worst(self) -> TensorCheck | None:
-        """The check with the largest error, of those that failed where any did."""
-        return max(self.checks, key=lambda check: (not check.ok, check.error), default=None)
-
-    @property
-    def summary(self) -> str:
-        """What came out, in a line."""
-        if self.skipped is not None:
-            return self.skipped
-        if self.exception is not None or self.worst is None:
-            return " ".join((self.exception or "nothing was compared").split())
-        choices = self.worst.behaviour
-        if choices is not None and not choices.ok and self.worst.error <= self.worst.tolerance:
-            return f"{self.worst.output}: {choices.summary}"
-        return f"{self.worst.output} is off by {self.worst.error:.0e}"
 
 
 @dataclass(frozen=True)
@@ -208,7 +137,7 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        whole = (IDENTITY, FILES)  # which compare no numbers
+        whole = (IDENTITY, COPIED_FILES)  # which compare no numbers
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
@@ -310,21 +239,3 @@ class Report:
         layers = values.pop("layers")
         values["reach"] = {name: tuple(pair) for name, pair in values["reach"].items()}
         return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
-
-    def write(self, path: str | Path) -> None:
-        """Write the report to a file; its suffix says how: .json, .md, .xml (JUnit) or .html.
-
-        Raises InputError for another suffix, OSError where the file cannot be written.
-        """
-        from txexport.verification import reports
-
-        reports.write(self, path)
-
-
-def check_of(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
-    """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
-    elements, worst = 0, 0.0
-    for found, expected in pairs:
-        elements += expected.size
-        worst = max(worst, largest_error(found, expected))
-    return TensorCheck(output, elements, worst, bound)

@@ -21,17 +21,10 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
 from txexport.verification.bounds import tolerance
+from txexport.verification.checks import CHECKPOINT, EVERY, IDENTITY, RUNTIME, CaseReport, TensorCheck
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
-from txexport.verification.result import (
-    CHECKPOINT,
-    EVERY,
-    IDENTITY,
-    RUNTIME,
-    CaseReport,
-    Report,
-    TensorCheck,
-)
+from txexport.verification.result import Report
 from txexport.verification.runtimes import Runtime
 from txexport.verification.verify_run import CaseProgress, VerifyRun, attempt
 

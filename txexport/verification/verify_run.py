@@ -14,7 +14,7 @@ from txexport.errors import BundleError, LibraryError, UnsupportedError, first_l
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
-from txexport.verification.result import EVERY, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.checks import EVERY, RUNTIME, CaseReport, SkipError, TensorCheck
 from txexport.verification.runtimes import Runtime
 
 if TYPE_CHECKING:

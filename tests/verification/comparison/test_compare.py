@@ -19,6 +19,7 @@ from onnx import numpy_helper, parser
 from txexport import compare
 from txexport.cli.main import main
 from txexport.errors import InputError
+from txexport.verification import reports
 from txexport.verification.comparison.ranges import index_limits
 
 EMBED = "ids = Cast<to=7>(input_ids) found = Gather(table, ids)"
@@ -389,7 +390,7 @@ def test_what_no_shell_can_name_is_not_repeated_in_one(plain, tmp_path):
         assert report.failed
         assert bool(report.command) == bool(report.repeat(report.failed[0])) == repeated
         for suffix in (".md", ".xml", ".html"):
-            report.write(tmp_path / f"report{suffix}")
+            reports.write(report, tmp_path / f"report{suffix}")
             text = (tmp_path / f"report{suffix}").read_text()
             assert ("o repeat" in text or "repeat: " in text) == repeated
         check_schema(report.to_dict())

@@ -86,7 +86,7 @@ class Page(HTMLParser):
 
 
 def written(report: Report, path: Path) -> str:
-    report.write(path)
+    reports.write(report, path)
     return path.read_text(encoding="utf-8")
 
 

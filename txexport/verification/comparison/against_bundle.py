@@ -18,9 +18,10 @@ from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
+from txexport.verification.checks import CaseReport, TensorCheck
 from txexport.verification.comparison.models import Arrays, one_sided
 from txexport.verification.comparison.options import CompareOptions
-from txexport.verification.result import CaseReport, Report, TensorCheck
+from txexport.verification.result import Report
 from txexport.verification.verify_run import CaseProgress, attempt
 
 with needed_for("comparing with a bundle"):

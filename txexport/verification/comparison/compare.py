@@ -14,11 +14,12 @@ from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
+from txexport.verification.checks import TensorCheck
 from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
-from txexport.verification.result import COMPARISON, Reach, Report, TensorCheck
+from txexport.verification.result import COMPARISON, Reach, Report
 from txexport.verification.verify_run import CaseProgress, attempt
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module

@@ -10,6 +10,7 @@ from txexport.contracts import Port, cache_names
 from txexport.contracts.names import ENCODER_ATTENTION_MASK
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
+from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
 from txexport.verification.comparison.models import (
     Arrays,
@@ -22,7 +23,7 @@ from txexport.verification.comparison.models import (
     one_sided,
 )
 from txexport.verification.comparison.ranges import index_limits
-from txexport.verification.result import Reach, TensorCheck, check_of
+from txexport.verification.result import Reach
 
 NAMES = "inputs and outputs"  # the case of what only one side has
 

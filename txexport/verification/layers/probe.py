@@ -12,12 +12,12 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import Planned
 from txexport.verification.cases.runs import Outcome
+from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.layers.expand import Place, Point
 from txexport.verification.layers.result import ComponentCheck, LayerReport, merge
 from txexport.verification.layers.sessions import Components, expected
 from txexport.verification.layers.trace import Trace, Traced
 from txexport.verification.references.originals import Arrays, Reference, Twin
-from txexport.verification.result import TensorCheck, check_of
 
 
 class Probe:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from txexport.verification.result import CaseReport, Report
+from txexport.verification.checks import CaseReport
+from txexport.verification.result import Report
 
 
 def listed(reports: Report | Sequence[Report]) -> list[Report]:

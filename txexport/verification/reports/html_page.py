@@ -5,9 +5,10 @@ from html import escape
 from pathlib import Path
 
 from txexport.printable import clean
+from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome
-from txexport.verification.result import CHECKPOINT, CaseReport, Report, TensorCheck
+from txexport.verification.result import Report
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 

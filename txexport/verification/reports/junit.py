@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from txexport.printable import clean
+from txexport.verification.checks import RUNTIME, CaseReport
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome
-from txexport.verification.result import RUNTIME, CaseReport, Report
+from txexport.verification.result import Report
 
 
 def render(reports: Report | Sequence[Report]) -> str:

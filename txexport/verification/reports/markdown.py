@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from txexport.printable import clean
+from txexport.verification.checks import EVERY, TensorCheck
 from txexport.verification.reports.common import facts, hashes, listed, number
-from txexport.verification.result import EVERY, Report, TensorCheck
+from txexport.verification.result import Report
 
 MOST = 10  # failed cases written out
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from txexport.printable import clean
+from txexport.verification.checks import CaseReport, TensorCheck
 from txexport.verification.reports.common import number
-from txexport.verification.result import CaseReport, Report, TensorCheck
+from txexport.verification.result import Report
 
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
 HEAD, TRACK = 34, 38  # pixels

@@ -6,8 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from txexport.printable import line
+from txexport.verification.checks import CaseReport
 from txexport.verification.layers import table as layer_table
-from txexport.verification.result import CaseReport, Report
+from txexport.verification.result import Report
 
 OK, FAILED, SKIPPED = Text("ok", "green"), Text("FAILED", "red"), Text("not tried", "dim")
 

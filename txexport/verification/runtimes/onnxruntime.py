@@ -6,7 +6,7 @@ from functools import partial
 
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
-from txexport.verification.result import RUNTIME
+from txexport.verification.checks import RUNTIME
 from txexport.verification.runtimes.runtime import Files, Runtime
 
 Opened = tuple[str, dict[str, Session]]

@@ -1,0 +1,113 @@
+"""Names and shapes of what every kind of attention has, in the order in which components declare them."""
+
+from typing import assert_never
+
+from txexport.spec import AttentionSpec, SparseAttentionSpec
+from txexport.spec.attention import (
+    Factored,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    Sharing,
+    StridedAttentionSpec,
+)
+from txexport.spec.shapes import Shapes, linear, norm, under
+
+
+def attention(spec: AttentionSpec | SparseAttentionSpec) -> Shapes:
+    """What attention of any kind has."""
+    match spec:
+        case AttentionSpec():
+            return dense_attention(spec)
+        case LocalAttentionSpec():
+            return local_attention(spec)
+        case StridedAttentionSpec():
+            return strided_attention(spec)
+        case LongformerAttentionSpec():
+            return longformer_attention(spec)
+        case LinformerAttentionSpec():
+            return linformer_attention(spec)
+        case LowRankAttentionSpec():
+            return low_rank_attention(spec)
+        case _:
+            assert_never(spec)
+
+
+def dense_attention(spec: AttentionSpec) -> Shapes:
+    """Query, key, value and output projections, and the norms of query and key heads."""
+    queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    shapes = {
+        **under("q", linear(spec.hidden_size, queries, spec.bias)),
+        **under("k", linear(spec.hidden_size, keys, spec.bias)),
+        **under("v", linear(spec.hidden_size, keys, spec.bias)),
+        **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
+    }
+    if spec.head_norm is not None:
+        shapes |= under("q_norm", norm(spec.head_norm)) | under("k_norm", norm(spec.head_norm))
+    return shapes
+
+
+def local_attention(spec: LocalAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def strided_attention(spec: StridedAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    return _projections(spec)
+
+
+def longformer_attention(spec: LongformerAttentionSpec) -> Shapes:
+    """As dense attention's, and query, key and value projections of global tokens."""
+    inputs = linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+    return (
+        _projections(spec) | under("q_global", inputs) | under("k_global", inputs) | under("v_global", inputs)
+    )
+
+
+def linformer_attention(spec: LinformerAttentionSpec) -> Shapes:
+    """As dense attention's, and the projections of keys and values along the length."""
+    heads = (spec.num_heads,) if spec.sharing == Sharing.NONE else ()
+    along: Shapes = {"weight": (*heads, spec.projected_length, spec.max_length)}
+    shapes = _projections(spec) | under("e", along)
+    return shapes if spec.sharing == Sharing.KEY_VALUE else shapes | under("f", along)
+
+
+def _projections(
+    spec: LocalAttentionSpec | StridedAttentionSpec | LongformerAttentionSpec | LinformerAttentionSpec,
+) -> Shapes:
+    """Query, key, value and output projections."""
+    inner = spec.num_heads * spec.head_dim
+    inputs = linear(spec.hidden_size, inner, spec.bias)
+    output = linear(inner, spec.hidden_size, spec.bias)
+    return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
+
+
+def low_rank_linear(inputs: int, outputs: int, rank: int, bias: bool) -> Shapes:
+    """A projection down to `rank` numbers, then up."""
+    return linear(rank, outputs, bias) | under("inner", linear(inputs, rank, False))
+
+
+def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
+    """Query, key, value and output projections, each whole or in two factors."""
+    inner, rank = spec.num_heads * spec.head_dim, spec.rank
+    factored = {Factored.VALUE: "v", Factored.INPUTS: "qkv", Factored.ALL: "qkvo"}[spec.factored]
+    shapes: Shapes = {}
+    for name in "qkvo":
+        ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
+        if name in factored:
+            shapes |= under(name, low_rank_linear(*ends, rank, spec.bias))
+        else:
+            shapes |= under(name, linear(*ends, spec.bias))
+    return shapes
+
+
+def cross_key_value(spec: AttentionSpec) -> Shapes:
+    """Key and value projections of the encoder's output, which are computed once for all steps."""
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("k.", "v."))}
+
+
+def cross_attention(spec: AttentionSpec) -> Shapes:
+    """Query and output projections, which every step computes."""
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("q.", "o."))}
