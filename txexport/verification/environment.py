@@ -1,5 +1,6 @@
 """What ran a verification: libraries, Python, platform, processor."""
 
+import functools
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -12,12 +13,18 @@ CPUINFO = Path("/proc/cpuinfo")
 def versions() -> dict[str, str]:
     """The versions of those libraries that are installed, and of ONNX Runtime, whichever build that is."""
     result = {}
-    for name in dict.fromkeys([*LIBRARIES, *packages_distributions().get("onnxruntime", ())]):
+    for name in dict.fromkeys([*LIBRARIES, *_builds()]):
         try:
             result[name] = version(name)
         except PackageNotFoundError:
             continue
     return result
+
+
+@functools.cache
+def _builds() -> list[str]:
+    """The distributions that onnxruntime is of. To look through all of them takes a while."""
+    return packages_distributions().get("onnxruntime", [])
 
 
 def environment() -> dict[str, str]:
