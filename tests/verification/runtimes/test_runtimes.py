@@ -320,6 +320,7 @@ def test_layers_run_on_what_sessions_run_on(monkeypatch):
 def test_versions_name_whichever_build_of_onnx_runtime_is_installed(monkeypatch):
     builds = {"onnxruntime": ["onnxruntime-openvino", "onnxruntime-openvino"]}
     monkeypatch.setattr(environment, "packages_distributions", lambda: builds)
+    monkeypatch.setattr(environment, "_builds", environment._builds.__wrapped__)
     monkeypatch.setattr(environment, "version", lambda name: f"{name} 1.2")
     assert environment.versions()["onnxruntime-openvino"] == "onnxruntime-openvino 1.2"
     assert "onnxruntime" not in environment.versions()
