@@ -15,6 +15,8 @@ from txexport.verification.references.originals import Double, Reference
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
+DRAWS = 4  # of last bits: what one of them happens to leave as it was, another moves
+
 
 def judge(
     run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
@@ -70,11 +72,13 @@ def _by_rounding(
     times nearer to float64 than another's, by chance; numbers off by a last bit tell it on every one.
     """
     single, exact, checked = outcomes
-    with reference.disturbed():
-        moved = run(runner, reference, case)
+    others = [single]
+    for seed in range(DRAWS):
+        with reference.disturbed(seed):
+            others.append(run(runner, reference, case))
     checks = []
-    for one, wide, other, outcome in zip(single, exact, moved, checked, strict=True):
-        measured = [_rounding(one, wide), _rounding(other, wide)]
+    for wide, outcome, *each in zip(exact, checked, *others, strict=True):
+        measured = [_rounding(other, wide) for other in each]
         checks.append(_check(outcome, relative, max(filter(isfinite, measured), default=measured[0])))
     return checks
 
