@@ -245,3 +245,10 @@ def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):
         load(bundle_of("bart", "static"), device="cpu").transcribe(sounds[0])
     with pytest.raises(InputError, match="at most"):
         model.transcribe(np.zeros(17_000))
+
+
+@pytest.mark.parametrize("language", ["de", "", np.array([]), np.array([[1, 2]])], ids=repr)
+def test_languages_of_texts_are_refused_for_speech(language, whisper):
+    model, _, sounds = whisper
+    with pytest.raises(InputError, match="src_lang and tgt_lang are for translators of text"):
+        model.generate(sounds[0], tgt_lang=language)

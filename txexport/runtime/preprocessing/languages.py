@@ -58,5 +58,5 @@ def _named(text: Text) -> set[int]:
 
 def refuse_languages(*languages: str | None) -> None:
     """Raise InputError for a language that a model of speech would not look at."""
-    if any(languages):
+    if any(language is not None for language in languages):
         raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")
