@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.arguments import check_count
+from txexport.arguments import check_count, check_flag
 from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
@@ -52,6 +52,8 @@ def answer(
     check_task(bundle, "answer")
     check_count("top_k", top_k)
     check_count("max_answer_len", max_answer_len)
+    check_flag("align_to_words", align_to_words)
+    check_flag("handle_impossible_answer", handle_impossible_answer)
     pairs = as_pairs(question, context)
     empty = next((pair for pair in pairs if not all(text.strip() for text in pair)), None)
     if empty is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from txexport.arguments import check_flag
 from txexport.progress import Progress
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
@@ -58,6 +59,7 @@ def generate_with_scores(
     **options: Any,
 ) -> list[Generated]:
     """The new token ids for rows of ids, with the scores of beams, or the tokens' log-probabilities."""
+    check_flag("log_probs", log_probs)
     request = replace(request_of(bundle, input_ids, logits_processor, options), log_probs=log_probs)
     return scheduler.finished(request, batch_tokens, progress)
 
