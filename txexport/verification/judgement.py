@@ -15,7 +15,7 @@ from txexport.verification.references.originals import Double, Reference
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
-DRAWS = 4  # of last bits: what one of them happens to leave as it was, another moves
+SAMPLES = 4  # of perturbations: one alone may leave an output nearly as it was, by chance
 
 
 def judge(
@@ -73,8 +73,8 @@ def _by_rounding(
     """
     single, exact, checked = outcomes
     others = [single]
-    for seed in range(DRAWS):
-        with reference.disturbed(seed):
+    for seed in range(SAMPLES):
+        with reference.perturbed(seed):
             others.append(run(runner, reference, case))
     checks = []
     for wide, outcome, *each in zip(exact, checked, *others, strict=True):

@@ -38,7 +38,7 @@ class Reference(Protocol):
     """A model in PyTorch, float32, that knows nothing of the bundle.
 
     One that has `in_double()` computes in float64 within it, which tells what its float32 is off by; and
-    one that has `disturbed(seed)` in float64 with all numbers off by a last bit of float32.
+    one that has `perturbed(seed)` in float64 with all numbers off by a last bit of float32.
     """
 
     name: str
@@ -72,9 +72,9 @@ class Twin:
             yield
 
     @contextmanager
-    def disturbed(self, seed: int) -> Iterator[None]:
-        """See `disturbed`."""
-        with disturbed(self.model, seed):
+    def perturbed(self, seed: int) -> Iterator[None]:
+        """See `perturbed`."""
+        with perturbed(self.model, seed):
             yield
 
     @torch.inference_mode()
@@ -115,7 +115,7 @@ def in_double(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def disturbed(module: nn.Module, seed: int) -> Iterator[None]:
+def perturbed(module: nn.Module, seed: int) -> Iterator[None]:
     """A module in float64 whose weights, and what its parts give, are off by up to a last bit of float32.
 
     What its outputs are then off by is what float32 can promise of them, whatever the processor and in
@@ -222,9 +222,9 @@ class Transformers:
             yield
 
     @contextmanager
-    def disturbed(self, seed: int) -> Iterator[None]:
-        """See `disturbed`."""
-        with disturbed(self.model, seed):
+    def perturbed(self, seed: int) -> Iterator[None]:
+        """See `perturbed`."""
+        with perturbed(self.model, seed):
             yield
 
     @torch.inference_mode()
