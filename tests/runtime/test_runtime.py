@@ -235,7 +235,9 @@ def test_a_warning_is_of_the_callers_line(bundle_of, tmp_path, monkeypatch):
     for call, count in zip(calls, (2, 2, 2, 1, 1), strict=True):
         with pytest.warns(UserWarning, match="(generation|top_p|running)") as told:
             call()
-        assert [warning.filename for warning in told] == [__file__] * count
+        # A build without CUDA adds a message of its own where it is asked for one.
+        ours = [warning for warning in told if "Specified provider" not in str(warning.message)]
+        assert [warning.filename for warning in ours] == [__file__] * count
 
 
 def test_bundle_without_tokenizer_still_takes_ids(bundle_of, tmp_path):
