@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from txexport.arguments import check_fields
-from txexport.contracts import Port, roles
+from txexport.contracts import ECOSYSTEM, Port, roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, SpecError
 from txexport.paths import links_out, sha256, stays_inside
@@ -20,8 +20,8 @@ from txexport.swap import recover
 
 MANIFEST = "txexport.json"
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
-WEIGHTS = "weights.safetensors"
-FORMAT = 4
+OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
+FORMAT = 5
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
@@ -40,6 +40,30 @@ class GraphFile:
     file: str
     inputs: list[Port]
     outputs: list[Port]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a bundle is written: what export was asked for.
+
+    `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
+    clients the opset is at most export's HUB_OPSET. `only` is "native" for our graphs alone, "hub" for the
+    others alone, None for both. In a `single_file`, weights lie within the graph.
+    """
+
+    cache: str | None
+    opset: int
+    inline: bool = False
+    only: str | None = None
+    single_file: bool = False
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of weights, into which graphs point: its length in bytes, and its SHA-256."""
+
+    bytes: int
     sha256: str
 
 
@@ -79,29 +103,50 @@ class Proof:
 class Manifest:
     """What txexport.json says.
 
-    `graphs` are by role: `model`, `encoder_model` and `decoder_model`, or `text_model`, `vision_model` and
-    `similarity_model`. `cache` is "static", "dynamic" or None. `opset` is the standard operator set of every
-    graph; `inline` graphs are flat. `limits` are the longest sequences, in tokens, of encoder and decoder, or
-    of the stack of text beside one of images; None is no limit. `companions` are the files copied
-    from the checkpoint, or made of it, with their SHA-256; `weights_sha256` and
-    `weights_bytes` are of the weights file. `proof` is what verify last found, None before.
+    Graphs are by role. Those of `native` are our runtime's: `model`, `encoder_model` and `decoder_model`, or
+    `text_model`, `vision_model` and `similarity_model`; those of `hub` are for other clients. `data` are the
+    files of weights by path. `form` is how all that is written. `limits` are the longest sequences, in
+    tokens, of encoder and decoder, or of the stack of text beside one of images; None is no limit.
+    `companions` are the files copied from the checkpoint, or made of it, with their SHA-256. `proof` is what
+    verify last found, None before.
     """
 
     model_type: str
     task: str
-    cache: str | None
-    opset: int
-    inline: bool
-    graphs: dict[str, GraphFile]
+    form: Form
+    native: dict[str, GraphFile]
+    hub: dict[str, GraphFile]
+    data: dict[str, DataFile]
     limits: dict[str, int | None]
     spec: dict
     source: Source
     companions: dict[str, str]
-    weights_sha256: str
-    weights_bytes: int
     versions: dict[str, str]
     format: int = FORMAT
     proof: Proof | None = None
+
+    @property
+    def graphs(self) -> dict[str, GraphFile]:
+        """The graphs that our runtime runs, by role."""
+        return self.native or self.hub
+
+    @property
+    def cache(self) -> str | None:
+        """The kind of their cache, "static" or "dynamic"; None where nothing is generated."""
+        return self.form.cache
+
+    @property
+    def every_graph(self) -> list[GraphFile]:
+        """All graphs, for whomever they are."""
+        return [*self.native.values(), *self.hub.values()]
+
+    @property
+    def for_others(self) -> "Manifest":
+        """The same as if it held the graphs for other clients alone."""
+        cache = None if self.cache is None else "dynamic"
+        return dataclasses.replace(
+            self, native={}, form=dataclasses.replace(self.form, cache=cache, only="hub")
+        )
 
     @property
     def sha256(self) -> str:
@@ -112,8 +157,8 @@ class Manifest:
     @property
     def files(self) -> list[str]:
         """Every file of the bundle, as paths below its folder."""
-        graphs = [graph.file for graph in self.graphs.values()]
-        return [MANIFEST, WEIGHTS, *graphs, *self.companions]
+        graphs = [graph.file for graph in self.every_graph]
+        return [MANIFEST, *self.data, *graphs, *self.companions]
 
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""
@@ -152,7 +197,7 @@ def read(folder: str | Path) -> Manifest:
     """
     manifest = read_manifest(Path(folder))
     _refuse_strange(Path(folder))
-    for name in [WEIGHTS, *(graph.file for graph in manifest.graphs.values())]:
+    for name in [*manifest.data, *(graph.file for graph in manifest.every_graph)]:
         if not (Path(folder) / name).is_file():
             raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
     return manifest
@@ -193,7 +238,7 @@ def check(folder: Path, manifest: Manifest) -> None:
     A file that no export wrote is refused where a bundle would read it. Every byte of the weights is what
     `txexport verify` looks at: reading them all would take longer than loading.
     """
-    known = {graph.file: graph.sha256 for graph in manifest.graphs.values()} | manifest.companions
+    known = {graph.file: graph.sha256 for graph in manifest.every_graph} | manifest.companions
     for name, digest in known.items():
         if not (folder / name).is_file():
             raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
@@ -205,11 +250,9 @@ def check(folder: Path, manifest: Manifest) -> None:
             raise BundleError(
                 f"{path} is not of this export, and would be read; move it away, or export again"
             )
-    size = (folder / WEIGHTS).stat().st_size
-    if size != manifest.weights_bytes:
-        raise BundleError(
-            f"{folder / WEIGHTS} is {size:,} bytes, expected {manifest.weights_bytes:,}; export again"
-        )
+    for name, data in manifest.data.items():
+        if (size := (folder / name).stat().st_size) != data.bytes:
+            raise BundleError(f"{folder / name} is {size:,} bytes, expected {data.bytes:,}; export again")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -225,36 +268,51 @@ def read_manifest(folder: Path) -> Manifest:
             )
         if values["format"] < FORMAT:
             raise BundleError(f"{path} is of an older txexport; export again")
-        graphs = {
-            role: GraphFile(
-                graph["file"],
-                [Port(**port) for port in graph["inputs"]],
-                [Port(**port) for port in graph["outputs"]],
-                graph["sha256"],
-            )
-            for role, graph in values.pop("graphs").items()
-        }
-        for name in [*(graph.file for graph in graphs.values()), *values["companions"]]:
+        native, hub = (_graph_files(values.pop(key)) for key in ("native", "hub"))
+        data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
+        for name in [
+            *(graph.file for graph in (*native.values(), *hub.values())),
+            *data,
+            *values["companions"],
+        ]:
             if not stays_inside(name):
                 raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
         recorded = values.pop("proof", None)
         proof = None if recorded is None else Proof(**recorded)
-        source = Source(**values["source"])
-        manifest = Manifest(**values | {"graphs": graphs, "source": source, "proof": proof})
-        ports = [port for graph in graphs.values() for port in (*graph.inputs, *graph.outputs)]
-        for entry in (manifest, source, *graphs.values(), *ports, *([proof] if proof is not None else [])):
+        source, form = Source(**values["source"]), Form(**values["form"])
+        manifest = Manifest(
+            **values
+            | {"native": native, "hub": hub, "data": data, "source": source, "form": form, "proof": proof}
+        )
+        graphs = manifest.every_graph
+        ports = [port for graph in graphs for port in (*graph.inputs, *graph.outputs)]
+        entries = (manifest, source, form, *graphs, *data.values(), *ports)
+        for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
         for key, names, expected in (
-            ("graphs", graphs, roles.of(spec)),
+            ("native graphs", native, () if form.only == "hub" else roles.of(spec)),
+            ("hub graphs", hub, () if form.only == "native" else ECOSYSTEM.graphs(spec)),
             ("limits", manifest.limits, limits(spec)),
         ):
             if set(names) != set(expected):
                 listed = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {listed}, expected {', '.join(sorted(expected))}")
+                raise ValueError(f"{key} are {listed}, expected {', '.join(sorted(expected)) or 'none'}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+
+
+def _graph_files(values: dict) -> dict[str, GraphFile]:
+    return {
+        role: GraphFile(
+            graph["file"],
+            [Port(**port) for port in graph["inputs"]],
+            [Port(**port) for port in graph["outputs"]],
+            graph["sha256"],
+        )
+        for role, graph in values.items()
+    }
 
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:
@@ -284,7 +342,7 @@ def older_files(folder: Path) -> list[str]:
         if not 0 < values["format"] < FORMAT:
             raise ValueError(values["format"])
         names = [*(graph["file"] for graph in values["graphs"].values()), *values["companions"]]
-        return [MANIFEST, WEIGHTS, *(name for name in names if stays_inside(name))]
+        return [MANIFEST, OLD_WEIGHTS, *(name for name in names if stays_inside(name))]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{folder / MANIFEST} is no older bundle's: {error!r}") from None
 

@@ -19,7 +19,7 @@ from txgraphs._nodes import Function, Nodes, Operators, Parameter, Place, Receiv
 class Graph(Nodes):
     """A graph under construction; `stored` are the parameters that its calls may ask for, by name.
 
-    `asked` are the names of all that they asked for, stored or not.
+    `uses` are those of all that they asked for, stored or not; `promised` are outputs still to be added.
     """
 
     def __init__(self, name: str, stored: Mapping[str, Parameter], dtype: ir.DataType = ir.DataType.FLOAT):
@@ -27,12 +27,12 @@ class Graph(Nodes):
         self.builder = GraphBuilder(self.graph)
         self.op: Any = self.builder.op
         self.stored, self._dtype = stored, dtype
-        self.asked: set[str] = set()
+        self.uses: dict[str, set[Use]] = {}
         self._standing: dict[tuple[str, Use], Mapping[str, ir.Value]] = {}
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[Function, str] = {}
         self._labels: Counter[str] = Counter()
-        self._promised: dict[str, Port] = {}
+        self.promised: dict[str, Port] = {}
 
     def __truediv__(self, name: str) -> "Place":
         return Place(self, name)
@@ -59,13 +59,13 @@ class Graph(Nodes):
 
         The contract's floats are numbers of the graph's type.
         """
-        self._promised = {port.name: port for port in signature.outputs}
+        self.promised = {port.name: port for port in signature.outputs}
         return {port.name: self.input(port.name, self._type(port), port.shape) for port in signature.inputs}
 
     def add_outputs(self, values: Mapping[str, ir.Value]) -> None:
         """Make each value the output of its name that the contract says."""
         for name, value in values.items():
-            port = self._promised.pop(name)
+            port = self.promised.pop(name)
             self.output(value, name, self._type(port), port.shape)
 
     def _type(self, port: Port) -> ir.DataType:
@@ -81,7 +81,7 @@ class Graph(Nodes):
 
         One that is not stored has no numbers: such a graph is whole, and cannot be written.
         """
-        self.asked.add(name)
+        self.uses.setdefault(name, set()).add(use)
         stored = self.stored.get(name)
         if stored is None:
             return Received(FLOAT32, {"": ir.Value(name=name)})
@@ -143,7 +143,7 @@ class Graph(Nodes):
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
         """The finished model in operators of `opset`, each function in it once."""
-        assert not self._promised, f"no output {', '.join(self._promised)}"
+        assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
         functions = lower(map(_copy, self.functions.values()), opset)
         for nodes in (self.graph, *functions):

@@ -3,7 +3,6 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.contracts import Signature, names
 from txexport.spec import DualEncoderSpec, Pick
 from txgraphs import domain, op
 from txgraphs._component import Body, component
@@ -44,11 +43,3 @@ def image_vectors(graph: Graph, x: ir.Value) -> ir.Value:
     """Hidden states x (I,S,W) -> image_embeds (I,size)."""
     picked = graph.call(pick(Pick.FIRST, None), x, None, None, name="vision.pick")
     return graph.call(unit, linear(False, graph / "vision_projection", picked), name="vision.unit")
-
-
-def similarity_model(graph: Graph, signature: Signature) -> None:
-    """text_embeds (T,size), image_embeds (I,size) -> logits_per_text (T,I), logits_per_image (I,T)."""
-    vectors = graph.declare(signature)
-    texts, images = vectors[names.TEXT_EMBEDS], vectors[names.IMAGE_EMBEDS]
-    per_text, per_image = similarity(graph / "similarity", texts, images)
-    graph.add_outputs({names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image})

@@ -1,15 +1,14 @@
 """Whole models, put together from a spec."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import assert_never
+from collections.abc import Set as AbstractSet
+from typing import TypeVar, assert_never
 
 import onnx_ir as ir
 
-from txexport.contracts import ONE_PASS, Signature, cache_names, names, of_cache, roles
+from txexport.contracts import Contract, Signature, cache_names, names, roles
 from txexport.errors import GraphError
 from txexport.spec import (
-    AttentionSpec,
     Cache,
     DecoderSpec,
     DualEncoderSpec,
@@ -22,43 +21,51 @@ from txexport.spec import (
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
 from txgraphs.attention import cross_key_value
-from txgraphs.dual_encoder import image_vectors, similarity_model, text_vectors
+from txgraphs.dual_encoder import image_vectors, similarity, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
-from txgraphs.stack import decoder, encoder, signal_encoder
+from txgraphs.stack import KeyValues, decoder, encoder, signal_encoder
 
 Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
 Signatures = Mapping[str, Signature]
 Values = dict[str, ir.Value]
+Stored = TypeVar("Stored")
+
+
+def check_balance(asked: AbstractSet[str], stored: AbstractSet[str]) -> None:
+    """Raise GraphError unless what graphs ask for is what is stored: no more, and no less."""
+    problems = [
+        f"{kind}: {', '.join(sorted(parameters))}"
+        for kind, parameters in (("missing", asked - stored), ("unused", stored - asked))
+        if parameters
+    ]
+    if problems:
+        raise GraphError(f"the graphs do not fit the stored parameters: {'; '.join(problems)}")
+
+
+def with_shared(spec: ModelSpec, stored: Mapping[str, Stored]) -> Mapping[str, Stored]:
+    """`stored` by name, with a word matrix that serves encoder and decoder under both of its names."""
+    encoder, decoder = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
+    shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
+    return {decoder: stored[encoder], **stored} if shared and encoder in stored else stored
 
 
 def models(
     spec: ModelSpec,
-    cache: Cache,
+    contract: Contract,
     stored: Mapping[str, Parameter],
     dtype: ir.DataType = ir.DataType.FLOAT,
 ) -> dict[str, Graph]:
     """The graphs of a model by role, computing in `dtype` with parameters taken from `stored` by name.
 
-    Raises GraphError unless the graphs together ask for each of `stored`, and for nothing else.
+    One that is not stored is asked for all the same: such a graph can tell its `uses`, and not be written.
     """
-    shared = "encoder.embedding.word.weight"
-    if isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding and shared in stored:
-        stored = {**stored, "decoder.embedding.word.weight": stored[shared]}
-    graphs = _graphs(spec, cache, partial(Graph, stored=stored, dtype=dtype))
-    asked = set().union(*(graph.asked for graph in graphs.values()))
-    problems = [
-        f"{kind}: {', '.join(sorted(parameters))}"
-        for kind, parameters in (("missing", asked - stored.keys()), ("unused", stored.keys() - asked))
-        if parameters
-    ]
-    if problems:
-        raise GraphError(f"the graphs do not fit the stored parameters: {'; '.join(problems)}")
-    return graphs
-
-
-def _graphs(spec: ModelSpec, cache: Cache, new: Build) -> dict[str, Graph]:
-    contract = of_cache(cache) if spec.generates else ONE_PASS
+    stored = with_shared(spec, stored)
     signatures = contract.graphs(spec)
+    cache = contract.cache or Cache.STATIC
+
+    def new(role: str) -> Graph:
+        return Graph(role, stored, dtype)
+
     match spec:
         case EncoderSpec():
             return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
@@ -67,10 +74,12 @@ def _graphs(spec: ModelSpec, cache: Cache, new: Build) -> dict[str, Graph]:
         case EncoderDecoderSpec() if not spec.generates:
             return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
         case EncoderDecoderSpec():
-            return {
-                roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, new),
-                roles.DECODER: decoder_model(spec, cache, roles.DECODER, signatures, new),
-            }
+            graphs = {roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, new)}
+            later = roles.DECODER
+            if roles.DECODER_WITH_PAST in signatures:
+                graphs[roles.DECODER] = first_decoder_model(spec, signatures, new)
+                later = roles.DECODER_WITH_PAST
+            return {**graphs, later: decoder_model(spec, cache, later, signatures, new)}
         case DualEncoderSpec():
             return dual_encoder_models(spec, signatures, new)
         case _:
@@ -78,23 +87,58 @@ def _graphs(spec: ModelSpec, cache: Cache, new: Build) -> dict[str, Graph]:
 
 
 def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, new: Build) -> dict[str, Graph]:
-    """Graphs for texts, for images, and for comparing their vectors; the twin of txmodels' DualEncoder."""
-    text, vision, both = (new(role) for role in (roles.TEXT, roles.VISION, roles.SIMILARITY))
+    """Graphs for texts, for images, and for comparing them; the twin of txmodels' DualEncoder.
+
+    Vectors are compared in a graph of their own, or in one that reads texts and images too.
+    """
+    text, vision = new(roles.TEXT), new(roles.VISION)
     inputs = text.declare(signatures[roles.TEXT])
-    x = encoder(spec.text, text, inputs, "text")
-    vectors = text_vectors(spec, text, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
-    text.add_outputs({names.TEXT_EMBEDS: vectors})
-    (pixels,) = vision.declare(signatures[roles.VISION]).values()
-    x = signal_encoder(spec.vision, vision, pixels, "vision")
-    vision.add_outputs({names.IMAGE_EMBEDS: image_vectors(vision, x)})
-    similarity_model(both, signatures[roles.SIMILARITY])
-    return {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: both}
+    text.add_outputs({names.TEXT_EMBEDS: _text_embeds(spec, text, inputs)})
+    inputs = vision.declare(signatures[roles.VISION])
+    vision.add_outputs({names.IMAGE_EMBEDS: _image_embeds(spec, vision, inputs)})
+    towers = {roles.TEXT: text, roles.VISION: vision}
+    if roles.SIMILARITY in signatures:
+        both = new(roles.SIMILARITY)
+        inputs = both.declare(signatures[roles.SIMILARITY])
+        texts, images = inputs[names.TEXT_EMBEDS], inputs[names.IMAGE_EMBEDS]
+        both.add_outputs(_compared(both, texts, images))
+        return {**towers, roles.SIMILARITY: both}
+    whole = new(roles.MODEL)
+    inputs = whole.declare(signatures[roles.MODEL])
+    texts, images = _text_embeds(spec, whole, inputs), _image_embeds(spec, whole, inputs)
+    scores = _compared(whole, texts, images)
+    whole.add_outputs(
+        {
+            names.LOGITS_PER_IMAGE: scores[names.LOGITS_PER_IMAGE],
+            names.LOGITS_PER_TEXT: scores[names.LOGITS_PER_TEXT],
+            names.TEXT_EMBEDS: texts,
+            names.IMAGE_EMBEDS: images,
+        }
+    )
+    return {roles.MODEL: whole, **towers}
+
+
+def _text_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Value:
+    """input_ids and attention_mask (T,S) -> text_embeds (T,W)."""
+    x = encoder(spec.text, graph, inputs, "text")
+    return text_vectors(spec, graph, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
+
+
+def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Value:
+    """pixel_values (I,channels,height,width) -> image_embeds (I,W)."""
+    return image_vectors(graph, signal_encoder(spec.vision, graph, inputs[names.PIXEL_VALUES], "vision"))
+
+
+def _compared(graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
+    """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
+    per_text, per_image = similarity(graph / "similarity", texts, images)
+    return {names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image}
 
 
 def encoder_model(
     spec: EncoderSpec | EncoderDecoderSpec, role: str, signatures: Signatures, new: Build
 ) -> Graph:
-    """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values for a decoder."""
+    """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values where promised."""
     graph = new(role)
     inputs = graph.declare(signatures[role])
     if isinstance(spec.encoder, SignalStackSpec):
@@ -110,18 +154,16 @@ def encoder_model(
             case EncoderDecoderSpec(decoder_start_token_id=int(start)):
                 x = _read_again(spec, start, graph, x, inputs)
         _head_outputs(spec, graph, x, inputs, choices)
-    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        for layer, (_, pair) in enumerate(_cross(spec, graph, x)):
-            graph.add_outputs(dict(zip(cache_names.present(layer, cache_names.ENCODER), pair, strict=True)))
+    if isinstance(spec, EncoderDecoderSpec) and graph.promised:
+        for layer, pair in enumerate(_cross(spec, graph, x)):
+            graph.add_outputs(_named(cache_names.present(layer, cache_names.ENCODER), pair))
     return graph
 
 
-def _cross(
-    spec: EncoderDecoderSpec, graph: Graph, x: ir.Value
-) -> list[tuple[AttentionSpec, tuple[ir.Value, ir.Value]]]:
+def _cross(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
-    return [(kind, cross_key_value(kind, graph / f"cross.{layer}", x)) for layer, kind in enumerate(crossed)]
+    return [cross_key_value(kind, graph / f"cross.{layer}", x) for layer, kind in enumerate(crossed)]
 
 
 def _read_again(
@@ -136,13 +178,20 @@ def _read_again(
         names.INPUT_IDS: op.Concat(first, before, axis=1),
         names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
     }
-    past = []
+    x, _ = decoder(
+        spec.decoder, Cache.DYNAMIC, graph, again, _no_past(spec, graph, x), _cross(spec, graph, x)
+    )
+    return x
+
+
+def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
+    """The encoder's x (B,S,W) -> keys and values (B,K,0,H) of no token, for each layer of the decoder."""
+    op, past = graph.op, []
+    batch = op.Shape(x, start=0, end=1)
     for block in spec.decoder.layers:
         none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
         past.append((op.CastLike(op.ConstantOfShape(op.Concat(batch, none, axis=0)), x),) * 2)
-    cross = [pair for _, pair in _cross(spec, graph, x)]
-    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross)
-    return x
+    return past
 
 
 def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
@@ -219,14 +268,38 @@ def decoder_model(
         if block.cross_attention is not None:
             cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
     x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None)
-    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
-    logits = causal_lm_head(spec.head, graph / "head", x, inputs.get(names.LOGITS_INDICES), word)
-    graph.add_outputs({names.LOGITS: logits})
+    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, inputs.get(names.LOGITS_INDICES))})
     for layer, pair in enumerate(present):
-        graph.add_outputs(dict(zip(cache_names.present(layer, part), pair, strict=True)))
+        graph.add_outputs(_named(cache_names.present(layer, part), pair))
     return graph
+
+
+def first_decoder_model(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
+    """input_ids (B,S), encoder_hidden_states (B,E,W) -> logits (B,S,V), present and cross keys and values."""
+    graph = new(roles.DECODER)
+    inputs = graph.declare(signatures[roles.DECODER])
+    encoded = inputs[names.ENCODER_HIDDEN_STATES]
+    cross = _cross(spec, graph, encoded)
+    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, _no_past(spec, graph, encoded), cross)
+    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None)})
+    for layer, (own, source) in enumerate(zip(present, cross, strict=True)):
+        graph.add_outputs(_named(cache_names.present(layer, cache_names.DECODER), own))
+        graph.add_outputs(_named(cache_names.present(layer, cache_names.ENCODER), source))
+    return graph
+
+
+def _logits(
+    spec: DecoderSpec | EncoderDecoderSpec, graph: Graph, x: ir.Value, logits_indices: ir.Value | None
+) -> ir.Value:
+    """The decoder's x (B,S,W) -> logits (B,L,V)."""
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
+    return causal_lm_head(spec.head, graph / "head", x, logits_indices, word)
 
 
 def _pair(inputs: Values, pair: tuple[str, str]) -> tuple[ir.Value, ir.Value]:
     key, value = pair
     return inputs[key], inputs[value]
+
+
+def _named(pair: tuple[str, str], values: tuple[ir.Value, ir.Value]) -> Values:
+    return dict(zip(pair, values, strict=True))

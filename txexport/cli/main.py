@@ -88,7 +88,7 @@ def export(source: Path, out: Path, **options: Any) -> None:
             progress=lambda done, total: bar.update(weights, completed=done, total=total),
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
-    files = ", ".join(graph.file for graph in manifest.graphs.values())
+    files = ", ".join(graph.file for graph in manifest.every_graph)
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"

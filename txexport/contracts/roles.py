@@ -1,6 +1,6 @@
 """The graphs that a model is made of, by what each is for, and their files."""
 
-from txexport.spec import DualEncoderSpec, EncoderDecoderSpec, ModelSpec
+from txexport.spec import Cache, DualEncoderSpec, EncoderDecoderSpec, ModelSpec
 
 MODEL = "model"  # alone: an encoder, or a decoder
 ENCODER = "encoder_model"
@@ -16,11 +16,38 @@ DECODER_MERGED = "decoder_model_merged"
 READERS = frozenset({MODEL, ENCODER, TEXT, VISION})  # which are given what a person has
 
 SUFFIX = ".onnx"
+FOLDER = "onnx"  # of a bundle, where hubs' clients look for graphs
+DATA = "_data"  # what a graph's name ends in for the file of its weights
+
+# Other tools take any file with `decoder` or `encoder` in its name for one of their own.
+NATIVE = {
+    MODEL: "model",
+    ENCODER: "source",
+    DECODER: "target",
+    TEXT: "text",
+    VISION: "vision",
+    SIMILARITY: "similarity",
+}
 
 
 def file(role: str) -> str:
-    """The name of a graph's file."""
+    """The name of a graph's file, as other clients look for it."""
     return f"{role}{SUFFIX}"
+
+
+def hub_path(role: str) -> str:
+    """Where the graph of a role for other clients lies in a bundle."""
+    return f"{FOLDER}/{file(role)}"
+
+
+def native_path(role: str, cache: Cache | None) -> str:
+    """Where the graph of a role of our own contract with a `cache` lies in a bundle."""
+    return f"{FOLDER}/{NATIVE[role]}_{cache or 'native'}{SUFFIX}"
+
+
+def data_path(role: str) -> str:
+    """Where a bundle has the weights of the graph of a role for other clients."""
+    return f"{hub_path(role)}{DATA}"
 
 
 def of(spec: ModelSpec) -> tuple[str, ...]:

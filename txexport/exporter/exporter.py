@@ -1,42 +1,33 @@
 """From a checkpoint to a bundle, streaming the weights, without PyTorch."""
 
 import contextlib
-import io
-import json
 import platform
-from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 from txgraphs import OPSET
 from txgraphs._lowering import IR_VERSIONS
-from txgraphs._nodes import Parameter
-from txgraphs.model import models
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import GraphFile, Manifest, Source, limits
+from txexport.bundle import DataFile, Form, GraphFile, Manifest, Source, limits
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
-from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
-from txexport.checkpoints.weight_map import check_finite
 from txexport.contracts import Contract, Port, roles
-from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError, crashes, shown
+from txexport.errors import InputError, UnsupportedError, crashes
+from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
+from txexport.exporter.companions import companions
 from txexport.exporter.staging import placed
-from txexport.exporter.weight_file import WeightFile
-from txexport.families import Resolved
-from txexport.formats import FLOAT32
 from txexport.paths import sha256
 from txexport.progress import Progress
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
 
 # What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
+ONLY = ("native", "hub")
+SINGLE = 2**31 - 2**24  # bytes of weights that fit into a file of protobuf's, with room for its graph
 LIBRARIES = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "tokenizers", "transformers")
 
 
@@ -50,49 +41,72 @@ def export(
     cache: str | None = None,
     opset: int = OPSET,
     inline: bool = False,
+    only: str | None = None,
+    single_file: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
     """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
 
-    `task` defaults to the one that config.json's architecture implies; `cache` is "static" (default) or
-    "dynamic" and only for models that decode; `opset` is 17 to 24, below 24 with newer operators spelled
-    out in older ones; `inline` writes flat graphs without functions; `force`
-    replaces an existing bundle; `progress` is told bytes done and bytes in all. The bundle appears
-    whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
+    `task` defaults to the one that config.json's architecture implies. Beside the graphs that txexport runs
+    there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
+    for the others. Of ours, `cache` is "static" (default) or "dynamic" and only for models that decode,
+    `opset` is 17 to 24, below 24 with newer operators spelled out in older ones, and `inline` writes flat
+    graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file`, which
+    means "hub", holds its weights itself, up to 2 GB. `force` replaces an existing bundle; `progress` is told
+    bytes done and bytes in all. The bundle appears whole or not at all. Raises CheckpointError,
+    UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
-    contract = _contract(TASKS[resolved.task], cache)
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
+    if only not in (None, *ONLY):
+        raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
+    plan = BundlePlan(
+        checkpoint, resolved, _form(TASKS[resolved.task], cache, opset, inline, only, single_file)
+    )
+    if single_file:
+        _check_single(plan)
     with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
-        weights = weight_file(checkpoint, resolved)
-        digest = weights.write(folder, progress or _silent)
-        graphs = {
-            role: _write_graph(folder, roles.file(role), model)
-            for role, model in graph_models(
-                resolved.spec, contract.cache or Cache.STATIC, weights.parameters(folder), opset, inline
-            ).items()
-        }
-        companions = _copy_companions(checkpoint, folder, bundle.reads_tokens(graphs))
+        (folder / roles.FOLDER).mkdir()
+        data = _write_data(plan, folder, progress or _silent)
+        native, hub = _write_graphs(plan, folder)
+        if single_file:
+            for name in data:
+                (folder / name).unlink()
         manifest = Manifest(
             model_type=resolved.model_type,
             task=resolved.task,
-            cache=contract.cache and contract.cache.value,
-            opset=opset,
-            inline=inline,
-            graphs=graphs,
+            form=plan.form,
+            native=native,
+            hub=hub,
+            data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
             source=Source(str(checkpoint.folder.resolve()), checkpoint.hashes()),
-            companions=companions,
-            weights_sha256=digest,
-            weights_bytes=weights.size,
+            companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
         )
         manifest.write(folder / bundle.MANIFEST)
     return manifest
+
+
+def _form(
+    task: Task, cache: str | None, opset: int, inline: bool, only: str | None, single_file: bool
+) -> Form:
+    """How the bundle is written. Raises InputError for options that do not go together."""
+    if single_file and only == "native":
+        raise InputError(
+            "a single file is for other clients, and native graphs are not: leave out one of them"
+        )
+    if only != "hub" and not single_file:
+        own = _contract(task, cache)
+        return Form(own.cache and own.cache.value, opset, inline, only)
+    if cache == Cache.STATIC and task.caches:
+        raise InputError("other clients know no static cache; leave out --cache")
+    own = _contract(task, cache or (Cache.DYNAMIC.value if task.caches else None))
+    return Form(own.cache and own.cache.value, min(opset, HUB_OPSET), True, "hub", single_file)
 
 
 def _contract(task: Task, cache: str | None) -> Contract:
@@ -107,6 +121,13 @@ def _contract(task: Task, cache: str | None) -> Contract:
     return known[cache]
 
 
+def _check_single(plan: BundlePlan) -> None:
+    """Raise UnsupportedError for weights that no single ONNX file holds."""
+    size = sum(file.size for file in plan.data.values())
+    if size > SINGLE:
+        raise UnsupportedError(f"weights of {size:,} bytes are too large for a single file of 2 GB")
+
+
 def versions() -> dict[str, str]:
     """The versions of what makes an export: Python, and those libraries that are installed."""
     result = {}
@@ -116,37 +137,38 @@ def versions() -> dict[str, str]:
     return result | {"python": platform.python_version()}
 
 
-def weight_file(checkpoint: Checkpoint, resolved: Resolved) -> WeightFile:
-    """The weights file of a bundle, in which every parameter is float32."""
-    return WeightFile(checkpoint, resolved.weights, dict.fromkeys(resolved.weights, FLOAT32))
-
-
 def _silent(done: int, total: int) -> None:
     pass
 
 
-def graph_models(
-    spec: ModelSpec, cache: Cache, stored: Mapping[str, Parameter], opset: int, inline: bool
-) -> dict[str, ir.Model]:
-    """The graphs of a model by role, as they are written; equal versions of `versions()` give equal bytes."""
+def _write_data(plan: BundlePlan, folder: Path, progress: Progress) -> dict[str, DataFile]:
+    """Write the files of weights; `progress` is told bytes of numbers done, and in all."""
+    total, written = sum(file.numbers for file in plan.data.values()), 0
     result = {}
-    for role, graph in models(spec, cache, stored).items():
-        model = graph.model(version("txexport"), opset)
-        if inline:
-            model = InlinePass()(model).model
-            model.opset_imports.pop("txexport", None)
-        result[role] = model
+    for path, file in plan.data.items():
+        before = written
+
+        def tell(done: int, _: int, before: int = before) -> None:
+            progress(before + done, total)
+
+        result[path] = DataFile(file.size, file.write(folder, tell))
+        written += file.numbers
     return result
 
 
-def _write_graph(folder: Path, file: str, model: ir.Model) -> GraphFile:
-    """Write one ONNX file and have onnx's checker pass it."""
-    onnx.save(ir.to_proto(model), folder / file)
-    onnx.checker.check_model(folder / file, full_check=True)
-    inputs, outputs = (
-        [_port(value) for value in ports] for ports in (model.graph.inputs, model.graph.outputs)
-    )
-    return GraphFile(file, inputs, outputs, sha256(folder / file))
+def _write_graphs(plan: BundlePlan, folder: Path) -> tuple[dict[str, GraphFile], dict[str, GraphFile]]:
+    """Write the ONNX files and have onnx's checker pass them: ours, and those for other clients, by role."""
+    native: dict[str, GraphFile] = {}
+    hub: dict[str, GraphFile] = {}
+    for graph, model in plan.models(folder):
+        onnx.save(to_proto(model, plan.form.single_file), folder / graph.path)
+        onnx.checker.check_model(folder / graph.path, full_check=True)
+        inputs, outputs = (
+            [_port(value) for value in ports] for ports in (model.graph.inputs, model.graph.outputs)
+        )
+        written = GraphFile(graph.path, inputs, outputs, sha256(folder / graph.path))
+        (hub if graph in plan.hub else native)[graph.role] = written
+    return native, hub
 
 
 def _port(value: ir.Value) -> Port:
@@ -157,70 +179,13 @@ def _port(value: ir.Value) -> Port:
     return Port(value.name, value.dtype.name.lower(), dims)
 
 
-def companions(checkpoint: Checkpoint, reads: bool) -> Iterator[tuple[str, Path | bytes]]:
-    """The files that an application needs beside the graphs: the checkpoint's own, and what is made of it.
-
-    For a model that `reads` tokens, a tokenizer.json is made where none is there and one can be. Raises
-    CheckpointError for a file that cannot be read.
-    """
-    own = checkpoint.companions()
-    yield from own.items()
-    if TOKENIZER in own:
-        _check_ids(own[TOKENIZER])
-    if "modules.json" in own:
-        _check_modules(own["modules.json"])
-    if reads and TOKENIZER not in own and (made := tokenizer_json(checkpoint.folder)) is not None:
-        yield TOKENIZER, made.encode()
-    for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
-        yield f"{module.name}/{bundle.DENSE}", _dense(module)
-
-
-def _copy_companions(checkpoint: Checkpoint, folder: Path, reads: bool) -> dict[str, str]:
+def _copy_companions(checkpoint: Checkpoint, folder: Path, plan: BundlePlan) -> dict[str, str]:
     """Write what an application needs beside the graphs; SHA-256 by name."""
     digests = {}
-    for name, content in companions(checkpoint, reads):
+    for name, content in companions(checkpoint, plan):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         with path.open("wb") as copy:
             copy.writelines(chunks(content) if isinstance(content, Path) else [content])
         digests[name] = sha256(path)
     return digests
-
-
-def _check_ids(path: Path) -> None:
-    """Raise CheckpointError for two words of one id: which one an id is would change from run to run."""
-    try:
-        model = json.loads(path.read_bytes())["model"]["vocab"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return  # the tokenizers library says what is wrong with it
-    if not isinstance(model, dict):
-        return  # a list, whose places are the ids
-    words: dict[int, str] = {}
-    for word, number in model.items():
-        if isinstance(number, int) and words.setdefault(number, word) != word:
-            raise CheckpointError(
-                f"{path} has two words of the id {number}, {shown(words[number])} and {shown(word)}; "
-                "expected one, or an id would be either; make the tokenizer again"
-            )
-
-
-def _check_modules(path: Path) -> None:
-    """Raise CheckpointError where sentence-transformers' modules lie elsewhere than a bundle has them."""
-    try:
-        for module in bundle.read_json(path, missing=[]):
-            if isinstance(module, dict):
-                bundle.module_folder(module)
-    except BundleError as error:
-        raise CheckpointError(f"{path.parent}: {error}") from None
-
-
-def _dense(module: Path) -> bytes:
-    """A dense layer of sentence-transformers as a file of NumPy's arrays. Raises CheckpointError."""
-    layer, file = Checkpoint(module), io.BytesIO()
-    if "linear.weight" not in layer.tensors:
-        raise CheckpointError(f"{module} has no tensor linear.weight")
-    arrays: Any = {tensor.removeprefix("linear."): layer.read(tensor) for tensor in layer.tensors}
-    for tensor, array in arrays.items():
-        check_finite(array, f"tensor 'linear.{tensor}' of {module}")
-    np.savez(file, **arrays)
-    return file.getvalue()

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 from txgraphs._nodes import Parameter
 
-from txexport.bundle import WEIGHTS
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.formats import NumberFormat, Part
@@ -19,15 +18,20 @@ from txexport.progress import Progress
 class WeightFile:
     """The file that a checkpoint's weights make, byte by byte: every parameter once, in its number format.
 
-    `header` are the bytes before the numbers; `stored` is the name under which a parameter lies there, that
-    of the first with the same numbers in the same format; `parts` are what lies there, by the name of each,
-    of which `owners` are the parameters; `offsets` are where, and `size` is the whole file's.
+    `path` is its place in the bundle; `header` are the bytes before the numbers; `stored` is the name under
+    which a parameter lies there, that of the first with the same numbers in the same format; `parts` are what
+    lies there, by the name of each, of which `owners` are the parameters; `offsets` are where; `size` is the
+    whole file's, and `numbers` that without the header.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, weights: Mapping[str, Weight], formats: Mapping[str, NumberFormat]
+        self,
+        path: str,
+        checkpoint: Checkpoint,
+        weights: Mapping[str, Weight],
+        formats: Mapping[str, NumberFormat],
     ):
-        self.checkpoint, self.weights, self.formats = checkpoint, weights, formats
+        self.path, self.checkpoint, self.weights, self.formats = path, checkpoint, weights, formats
         self.stored = stored_names(weights, {name: formats[name].name for name in weights})
         self.parts: dict[str, Part] = {}
         self.owners: dict[str, str] = {}
@@ -48,7 +52,7 @@ class WeightFile:
         text += b" " * (-(8 + len(text)) % 64)
         self.header = len(text).to_bytes(8, "little") + text
         self.offsets = {name: len(self.header) + entry["data_offsets"][0] for name, entry in header.items()}
-        self.size = len(self.header) + ends
+        self.size, self.numbers = len(self.header) + ends, ends
 
     def names(self, parameter: str) -> dict[str, str]:
         """The names in the file of a parameter's parts, by what its format calls them, in their order."""
@@ -65,14 +69,14 @@ class WeightFile:
     def write(self, folder: Path, progress: Progress) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""
         digest, done = hashlib.sha256(self.header), 0
-        with (folder / WEIGHTS).open("wb") as file:
+        with (folder / self.path).open("wb") as file:
             file.write(self.header)
             for name in dict.fromkeys(self.stored.values()):
                 for _, block in self.blocks(name):
                     file.write(block.data)
                     digest.update(block.data)
                     done += block.nbytes
-                    progress(done, self.size - len(self.header))
+                    progress(done, self.numbers)
         return digest.hexdigest()
 
     def parameters(self, folder: Path) -> dict[str, Parameter]:
@@ -86,15 +90,15 @@ class WeightFile:
         }
 
     def _tensor(self, folder: Path, name: str) -> ir.ExternalTensor:
-        part = self.parts[name]
+        part, place = self.parts[name], folder / self.path
         return ir.ExternalTensor(
-            WEIGHTS,
+            place.name,
             self.offsets[name],
             part.nbytes,
             ir.DataType[part.type.onnx],
             shape=ir.Shape(part.shape),
             name=name,
-            base_dir=folder,
+            base_dir=place.parent,
         )
 
 

@@ -4,7 +4,18 @@ A format is one file. Nothing else knows how a number lies in the weights file, 
 multiply with it; it needs neither onnx nor PyTorch to say so.
 """
 
-from txexport.formats.float32 import FLOAT, FLOAT32
+from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.number_format import NumberFormat, NumberType, Part, Use, Value, Values, nbytes
 
-__all__ = ["FLOAT", "FLOAT32", "NumberFormat", "NumberType", "Part", "Use", "Value", "Values", "nbytes"]
+__all__ = [
+    "FLOAT",
+    "FLOAT32",
+    "FLOAT32_IN_OUT",
+    "NumberFormat",
+    "NumberType",
+    "Part",
+    "Use",
+    "Value",
+    "Values",
+    "nbytes",
+]

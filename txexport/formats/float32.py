@@ -11,7 +11,7 @@ FLOAT = NumberType(onnx="FLOAT", safetensors="F32", numpy="<f4", bits=32)
 
 
 class Float32:
-    """Every number as it is, a matrix (out,in) as PyTorch keeps it: the form that needs no transposing."""
+    """Every number as it is; a matrix that is a table too lies (out,in), row by row."""
 
     name = "float32"
     relative = 1e-5  # what rounding leaves of some ten layers stays below it
@@ -41,4 +41,27 @@ class Float32:
         return op.Gather(table[""], ids, name="rows")
 
 
-FLOAT32 = Float32()
+class Float32InOut(Float32):
+    """A matrix (out,in) that lies (in,out): where a product, and whatever tool looks for one, expects it."""
+
+    name = "float32 (in, out)"
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {"": Part(FLOAT, shape[::-1])}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat; the matrix is held whole."""
+        turned, done = np.empty(shape[::-1], FLOAT.numpy), 0
+        for block in rows:
+            turned[:, done : done + len(block)] = block.T
+            done += len(block)
+        yield "", turned
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        y = op.MatMul(x, matrix[""], name="products")  # (..., out)
+        return y if bias is None else op.Add(y, bias)
+
+
+FLOAT32, FLOAT32_IN_OUT = Float32(), Float32InOut()

@@ -5,9 +5,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import WEIGHTS, Proof
+from txexport.bundle import Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
@@ -33,7 +35,7 @@ class WeightBytes:
 
 @dataclass(frozen=True)
 class BundleFacts:
-    """What only a bundle has: the kind of its cache, its graphs by role, bytes of its files, versions.
+    """What only a bundle has: the kind of its cache, its graphs by file, bytes of its files, versions.
 
     `proof` is what verify last found, None before; `changed` are files that are no longer those that it
     tried, new and missing ones included.
@@ -116,22 +118,32 @@ def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: in
 def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
     manifest = bundle.read(folder)
     spec = from_dict(ModelSpec, manifest.spec)
-    tensors = read_header(folder / WEIGHTS)
+    tensors = _stored(folder, manifest)
     facts = BundleFacts(
         cache=manifest.cache,
-        opset=manifest.opset,
-        graphs={role: read_graph(folder / graph.file) for role, graph in manifest.graphs.items()},
+        opset=manifest.form.opset,
+        graphs={graph.file: read_graph(folder / graph.file) for graph in manifest.every_graph},
         files={name: (folder / name).stat().st_size for name in manifest.files if (folder / name).is_file()},
         versions=manifest.versions,
         source=manifest.source.path,
         proof=manifest.proof,
         changed=_changed(folder, manifest),
     )
-    weights = WeightBytes(None, sum(tensor.nbytes for tensor in tensors.values()))
-    parameters = parameter_count.count(spec, set(tensors))
+    weights = WeightBytes(None, sum(size for _, size in tensors))
+    parameters = parameter_count.count(spec, {name for name, _ in tensors})
     return _inspection(
         folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
     )
+
+
+def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
+    """The parameters that lie in a bundle, and the bytes of each; of one file, within its graphs."""
+    if not manifest.form.single_file:
+        return [
+            (name, one.nbytes) for path in manifest.data for name, one in read_header(folder / path).items()
+        ]
+    protos = [onnx.load(folder / graph.file) for graph in manifest.every_graph]
+    return [(one.name, len(one.raw_data)) for proto in protos for one in proto.graph.initializer]
 
 
 def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:

@@ -7,10 +7,12 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
-from txexport.errors import InputError, shown
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
+from txexport.spec import ModelSpec
+from txexport.spec.serialization import from_dict
 from txexport.tasks import TASKS, served_by
 
 
@@ -61,19 +63,21 @@ class LoadedBundle:
         session = self.sessions[role]
         fitted = session.fit(inputs)
         ids = fitted.get(INPUT_IDS)
-        limit = self.manifest.limits.get("text" if role == roles.TEXT else "encoder")
-        if ids is not None and role != roles.DECODER and ids.ndim == 2:
-            check_length(ids.shape[1], limit)
+        if ids is not None and role in roles.READERS and ids.ndim == 2:
+            check_length(ids.shape[1], self.manifest.limits.get(self._stack(role)))
         if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocab_size(role)):
             raise InputError(f"input '{INPUT_IDS}' has {most}, expected 0 to {words - 1}")
         return session.run_fitted(fitted)
 
     def vocab_size(self, role: str) -> int:
         """The number of token ids that a graph knows."""
-        spec = self.manifest.spec
-        alone = "encoder" if "encoder" in spec else "decoder"
-        stack = alone if role == roles.MODEL else role.removesuffix("_model")
-        return spec[stack]["embedding"]["vocab_size"]
+        return self.manifest.spec[self._stack(role)]["embedding"]["vocab_size"]
+
+    def _stack(self, role: str) -> str:
+        """The stack of the spec that reads a graph's token ids."""
+        if role == roles.MODEL:
+            return next(stack for stack in ("text", "encoder", "decoder") if stack in self.manifest.spec)
+        return role.partition("_")[0]
 
 
 def open_bundle(
@@ -83,6 +87,10 @@ def open_bundle(
     manifest = bundle.read(folder)
     if check:
         bundle.check(folder, manifest)
+    if manifest.graphs.keys() != set(roles.of(from_dict(ModelSpec, manifest.spec))):
+        raise BundleError(
+            f"{folder} holds graphs for other clients alone; export without --only hub to run it"
+        )
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
 

@@ -9,7 +9,7 @@ import onnxruntime as ort
 from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line
 
-TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32}
+TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
 
 Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, ort.OrtValue]]
 

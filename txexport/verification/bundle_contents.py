@@ -1,10 +1,11 @@
 """What lies in a bundle against what its checkpoint says it must hold: no model is run."""
 
+import io
 import json
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import numpy as np
@@ -12,10 +13,12 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
-from txexport.bundle import MANIFEST, WEIGHTS, Manifest, limits
+from txexport.bundle import MANIFEST, Manifest, limits
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.exporter import companions, versions, weight_file
+from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.companions import companions
+from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import ports
@@ -29,42 +32,49 @@ from txexport.verification.identity import check_graphs
 def check_weights(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
 ) -> list[TensorCheck]:
-    """Every number of the weights file, and of what a graph points to elsewhere, against the checkpoint.
+    """Every number of the weights files, and of what a graph holds or points to, against the checkpoint.
 
     They must be equal, and all bytes those that export writes. Cases of tokens read few rows of a large
     table, so they cannot prove the others.
     """
-    expected = weight_file(checkpoint, resolved)
-    with (folder / WEIGHTS).open("rb") as file:
-        _check_header(folder, file.read(len(expected.header)), expected)
-        unlike: list[str] = []
-        checks, checked = [], set()
-        for parameter in dict.fromkeys(expected.stored.values()):
-            names = [*expected.names(parameter).values()]
-            pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
-            checks.append(check_of(parameter, pairs, 0.0))
-            checked |= {(name, WEIGHTS, expected.offsets[name]) for name in names}
+    plan = BundlePlan(checkpoint, resolved, manifest.form)
+    unlike: list[str] = []
+    checks, checked = [], set()
+    for path, expected in {} if manifest.form.single_file else plan.data.items():
+        with (folder / path).open("rb") as file:
+            _check_header(folder, file.read(len(expected.header)), expected)
+            for parameter in dict.fromkeys(expected.stored.values()):
+                names = [*expected.names(parameter).values()]
+                pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
+                checks.append(check_of(parameter, pairs, 0.0))
+                checked |= {(name, path, expected.offsets[name]) for name in names}
     held = set()
-    for graph in manifest.graphs.values():
-        for tensor in _pointers(folder / graph.file, expected):
+    for graph in manifest.every_graph:
+        for tensor in _initializers(folder / graph.file, plan, manifest.form.single_file):
+            held.add(tensor.name)
+            expected = next(file for file in plan.data.values() if tensor.name in file.parts)
+            owner = expected.owners[tensor.name]
+            blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
+            if manifest.form.single_file:
+                inside = io.BytesIO(tensor.raw_data)
+                checks.append(check_of(tensor.name, _pairs(inside, 0, blocks, unlike), 0.0))
+                continue
             place = ExternalDataInfo(tensor)
-            if not stays_inside(place.location):
+            path = (PurePosixPath(graph.file).parent / place.location).as_posix()
+            if not stays_inside(path):
                 raise AssertionError(
                     f"{graph.file}: {tensor.name} lies outside the bundle, in {place.location}"
                 )
-            held.add(tensor.name)
-            key = (tensor.name, place.location, place.offset or 0)
+            key = (tensor.name, path, place.offset or 0)
             if key not in checked:
                 checked.add(key)
-                owner = expected.owners[tensor.name]
-                blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
-                with (folder / place.location).open("rb") as file:
+                with (folder / path).open("rb") as file:
                     checks.append(check_of(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
-    missing = [name for name in expected.parts if name not in held]
+    missing = [name for file in plan.data.values() for name in file.parts if name not in held]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")
     if unlike and all(check.ok for check in checks):
-        raise AssertionError(f"{WEIGHTS}: the bytes of {unlike[0]} are not those that export writes")
+        raise AssertionError(f"the bytes of {unlike[0]} are not those that export writes")
     return checks
 
 
@@ -72,13 +82,13 @@ def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
     """Raise AssertionError unless the file begins as it should, and is as long."""
     if header != expected.header:
         known = expected.offsets
-        offsets = {name: tensor.offset for name, tensor in read_header(folder / WEIGHTS).items()}
+        offsets = {name: tensor.offset for name, tensor in read_header(folder / expected.path).items()}
         wrong = [name for name in known | offsets if known.get(name) != offsets.get(name)]
         message = f": {wrong[0]} does not lie where it should" if wrong else ""
-        raise AssertionError(f"{WEIGHTS}: its header is not the one that export writes{message}")
-    size = (folder / WEIGHTS).stat().st_size
+        raise AssertionError(f"{expected.path}: its header is not the one that export writes{message}")
+    size = (folder / expected.path).stat().st_size
     if size != expected.size:
-        raise AssertionError(f"{WEIGHTS} is {size:,} bytes, expected {expected.size:,}")
+        raise AssertionError(f"{expected.path} is {size:,} bytes, expected {expected.size:,}")
 
 
 def _pairs(
@@ -87,32 +97,48 @@ def _pairs(
     """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
     file.seek(offset)
     for name, block in blocks:
-        found = np.fromfile(file, block.dtype, block.size)
+        found = np.frombuffer(file.read(block.nbytes), np.uint8)
+        whole = found.size - found.size % block.itemsize
+        found = found[:whole].view(block.dtype)
         if found.tobytes() != block.tobytes():
             unlike.append(name)
         yield found.reshape(block.shape) if found.size == block.size else found, block
 
 
-def _pointers(path: Path, expected: WeightFile) -> Iterator[onnx.TensorProto]:
-    """The initialisers of a graph that lie outside it. Raises AssertionError for any but used weights."""
+def _initializers(path: Path, plan: BundlePlan, inside: bool) -> Iterator[onnx.TensorProto]:
+    """The weights that a graph uses, within it or `inside` no file of its own.
+
+    Raises AssertionError for any but weights, and for one that is not used.
+    """
     proto = onnx.load(path, load_external_data=False)
-    consumed = {name for node in proto.graph.node for name in node.input}
+    consumed = set(_read(proto.graph.node))
+    parts = {name: part for file in plan.data.values() for name, part in file.parts.items()}
     for tensor in proto.graph.initializer:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            if tensor.data_type != onnx.TensorProto.INT64:
-                raise AssertionError(f"{path.name} holds weights of its own: {tensor.name}")
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if not external and tensor.data_type == onnx.TensorProto.INT64:
             continue
+        if external == inside:
+            where = "outside of it" if external else "of its own"
+            raise AssertionError(f"{path.name} holds weights {where}: {tensor.name}")
         if tensor.name not in consumed:
             raise AssertionError(f"{path.name} does not use {tensor.name}")
-        if tensor.name not in expected.parts:
+        if tensor.name not in parts:
             raise AssertionError(f"{path.name} points to {tensor.name}, which is no weight")
-        part = expected.parts[tensor.name]
+        part = parts[tensor.name]
         kind = onnx.TensorProto.DataType.Name(tensor.data_type)
         if (kind, tuple(tensor.dims)) != (part.type.onnx, part.shape):
             raise AssertionError(
                 f"{tensor.name} is {kind} {tuple(tensor.dims)}, expected {part.type.onnx} {part.shape}"
             )
         yield tensor
+
+
+def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """The names of what nodes read, and those in their branches."""
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            yield from _read(attribute.g.node)
 
 
 def check_manifest(
@@ -133,22 +159,25 @@ def _contradictions(
         yield "txexport.json: model_type or task is not that of the checkpoint"
     if (manifest.cache is None) == resolved.spec.generates:
         yield f"txexport.json: cache is {manifest.cache}, which this task has not"
-    if sha256(folder / WEIGHTS) != manifest.weights_sha256:
-        yield f"{WEIGHTS} is not the file that was exported"
-    if (folder / WEIGHTS).stat().st_size != manifest.weights_bytes:
-        yield f"txexport.json: weights_bytes are {manifest.weights_bytes:,}, which {WEIGHTS} is not"
+    plan = BundlePlan(checkpoint, resolved, manifest.form)
+    expected = [] if manifest.form.single_file else [*plan.data]
+    if [*manifest.data] != expected:
+        yield f"txexport.json: data are {', '.join(manifest.data)}, expected {', '.join(expected)}"
+    for path, data in manifest.data.items():
+        if sha256(folder / path) != data.sha256:
+            yield f"{path} is not the file that was exported"
+        if (folder / path).stat().st_size != data.bytes:
+            yield f"txexport.json: bytes of {path} are {data.bytes:,}, which it has not"
     if manifest.limits != limits(resolved.spec):
         yield f"txexport.json: limits are {manifest.limits}, expected {limits(resolved.spec)}"
-    for role, graph in manifest.graphs.items():
+    for graph in manifest.every_graph:
         proto = onnx.load(folder / graph.file, load_external_data=False)
         if graph.inputs != ports(proto.graph.input):
-            yield f"txexport.json: inputs of {role} are not those of the graph"
+            yield f"txexport.json: inputs of {graph.file} are not those of the graph"
         if graph.outputs != ports(proto.graph.output):
-            yield f"txexport.json: outputs of {role} are not those of the graph"
-        if manifest.opset not in [entry.version for entry in proto.opset_import if not entry.domain]:
-            yield f"txexport.json: opset {manifest.opset} is not that of {role}"
+            yield f"txexport.json: outputs of {graph.file} are not those of the graph"
     yield from _strays(folder, manifest)
-    yield from _wrong_companions(folder, manifest, checkpoint)
+    yield from _wrong_companions(folder, manifest, checkpoint, plan)
 
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -162,10 +191,12 @@ def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name} is missing"
 
 
-def _wrong_companions(folder: Path, manifest: Manifest, checkpoint: Checkpoint) -> Iterator[str]:
+def _wrong_companions(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, plan: BundlePlan
+) -> Iterator[str]:
     """Files that are not those that export would put beside the graphs now."""
     with warnings.catch_warnings(action="ignore"):  # export has told what it could not make
-        expected = dict(companions(checkpoint, bundle.reads_tokens(manifest.graphs)))
+        expected = dict(companions(checkpoint, plan))
     made = isinstance(expected.get(TOKENIZER), bytes)
     if made and TOKENIZER not in manifest.companions and "transformers" not in manifest.versions:
         del expected[TOKENIZER]  # export did not have what makes it

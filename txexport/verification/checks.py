@@ -14,6 +14,7 @@ IDENTITY = "exported graphs"  # the check that graphs are those that export writ
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
 CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
 BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
+NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 
 
@@ -52,7 +53,8 @@ class CaseReport:
     """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
 
     An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
-    what ran the graphs, None where nothing did. `seconds` is how long it took.
+    what ran the graphs, None where nothing did; `graphs` are which of the bundle's: "native", or "hub" for
+    those of other clients. `seconds` is how long it took.
     """
 
     name: str
@@ -61,6 +63,7 @@ class CaseReport:
     exception: str | None = None
     skipped: str | None = None
     runtime: str | None = None
+    graphs: str = NATIVE
     seconds: float = field(default=0.0, compare=False)
 
     @property

@@ -10,17 +10,15 @@ from itertools import zip_longest
 from pathlib import Path
 
 import onnx
-import onnx_ir as ir
 from google.protobuf.message import DecodeError, Message
 from onnx.helper import get_attribute_value
 
 from txexport.bundle import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts import roles
-from txexport.exporter.exporter import graph_models, versions, weight_file
+from txexport.exporter.bundle_plan import BundlePlan, to_proto
+from txexport.exporter.exporter import versions
 from txexport.families import Resolved
 from txexport.paths import sha256
-from txexport.spec import Cache
 from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
 
 Body = onnx.GraphProto | onnx.FunctionProto
@@ -38,26 +36,44 @@ def check_graphs(
     Raises AssertionError where one is another, named by its first differing node, or SkipError where that is
     allowed; and where txexport.json does not say what the files are.
     """
-    weights = weight_file(checkpoint, resolved).parameters(folder)
-    kind = Cache(manifest.cache or Cache.STATIC)
-    written = graph_models(resolved.spec, kind, weights, manifest.opset, manifest.inline)
-    files = {role: roles.file(role) for role in written}
-    listed = {role: graph.file for role, graph in manifest.graphs.items()}
-    if listed != files:
-        raise AssertionError(f"txexport.json: graphs are {listed}, expected {files}")
+    plan = BundlePlan(checkpoint, resolved, manifest.form)
+    for kind, planned, graphs in (("native", plan.native, manifest.native), ("hub", plan.hub, manifest.hub)):
+        files, listed = (
+            {one.role: one.path for one in planned},
+            {r: graph.file for r, graph in graphs.items()},
+        )
+        if listed != files:
+            raise AssertionError(f"txexport.json: {kind} graphs are {listed}, expected {files}")
+    digests = {graph.file: graph.sha256 for graph in manifest.every_graph}
     differences, checks = {}, []
-    for role, file in files.items():
-        expected = ir.to_proto(written[role])
-        content = (folder / file).read_bytes()
+    for one, model in plan.models(folder):
+        content, expected = (folder / one.path).read_bytes(), to_proto(model)
+        if manifest.form.single_file:
+            content = _pointing(content, expected)
         difference, how = _compared(content, expected, manifest)
         if difference is not None:
-            differences[file] = difference
-        elif sha256(folder / file) != manifest.graphs[role].sha256:
-            raise AssertionError(f"txexport.json: sha256 of {file} is not that of the file")
-        checks.append(TensorCheck(file + how, 1, 0.0, 0.0))
+            differences[one.path] = difference
+        elif sha256(folder / one.path) != digests[one.path]:
+            raise AssertionError(f"txexport.json: sha256 of {one.path} is not that of the file")
+        checks.append(TensorCheck(one.path + how, 1, 0.0, 0.0))
     if differences:
         _tell(differences, manifest, allow_edited)
     return checks
+
+
+def _pointing(content: bytes, expected: onnx.ModelProto) -> bytes:
+    """A graph that holds its weights, pointing to them as the expected one does; they are checked apart."""
+    try:
+        found = onnx.load_model_from_string(content)
+    except DecodeError:
+        return content
+    known = {tensor.name: tensor for tensor in expected.graph.initializer}
+    for tensor in found.graph.initializer:
+        other = known.get(tensor.name, onnx.TensorProto())
+        same = (tensor.data_type, tensor.dims) == (other.data_type, other.dims)
+        if same and other.data_location == onnx.TensorProto.EXTERNAL and tensor.HasField("raw_data"):
+            tensor.CopyFrom(other)
+    return found.SerializeToString()
 
 
 def _compared(found: bytes, expected: onnx.ModelProto, manifest: Manifest) -> tuple[str | None, str]:

@@ -14,6 +14,7 @@ from txexport.verification.checks import (
     CONTENTS,
     COPIED_FILES,
     EVERY,
+    HUB,
     IDENTITY,
     RUNTIME,
     CaseReport,
@@ -37,7 +38,7 @@ class Report:
     the words that began it, where that was not verify; a comparison of what no shell can name has none.
     `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
     file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
-    experts.
+    experts. `graphs` are the bundle's files, and of which kind each is, as in CaseReport.
     """
 
     bundle: str
@@ -57,6 +58,7 @@ class Report:
     layers: LayerReport | None = None
     texts: str | None = None
     reach: Reach = field(default_factory=dict)
+    graphs: dict[str, str] = field(default_factory=dict)
 
     @property
     def compared(self) -> bool:
@@ -75,13 +77,34 @@ class Report:
 
     def against(self, case: CaseReport) -> str:
         """What a case was held against, and, where there are several runtimes, on which."""
-        return f"{case.reference} on {case.runtime}" if case.runtime and self.runtimes[1:] else case.reference
+        where = f" on {case.runtime}" if case.runtime and self.runtimes[1:] else ""
+        return f"{self.judged(case)}{where}"
+
+    def judged(self, case: CaseReport) -> str:
+        """What a case was held against, and which graphs, where they are not our runtime's."""
+        return f"{case.reference} (hub)" if case.graphs == HUB else case.reference
 
     def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
-        """The cases by name and reference, and then by runtime: a row each, and a column a runtime."""
+        """The cases by name and what was held against what, and then by runtime: rows, and columns."""
         result: dict[tuple[str, str], dict[str | None, CaseReport]] = {}
         for case in self.cases:
-            result.setdefault((case.name, case.reference), {})[case.runtime] = case
+            result.setdefault((case.name, self.judged(case)), {})[case.runtime] = case
+        return result
+
+    def of_graphs(self) -> dict[str, str]:
+        """What came out for each graph of the bundle, in words, by its file."""
+        result = {}
+        for file, kind in self.graphs.items():
+            tried = [
+                case for case in self.cases if case.runtime and case.graphs == kind and case.skipped is None
+            ]
+            failed = [case for case in tried if not case.ok]
+            if not tried:
+                result[file] = "not tried"
+            elif failed:
+                result[file] = f"{len(failed)} of {len(tried)} cases failed"
+            else:
+                result[file] = f"equal, {len(tried)} cases"
         return result
 
     @property

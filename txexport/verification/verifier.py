@@ -1,7 +1,7 @@
 """Run every case that applies to a bundle, and report."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import roles
 from txexport.errors import (
     BundleError,
     CheckpointError,
@@ -21,7 +22,16 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
 from txexport.verification.bounds import tolerance
-from txexport.verification.checks import CHECKPOINT, EVERY, IDENTITY, RUNTIME, CaseReport, TensorCheck
+from txexport.verification.checks import (
+    CHECKPOINT,
+    EVERY,
+    HUB,
+    IDENTITY,
+    NATIVE,
+    RUNTIME,
+    CaseReport,
+    TensorCheck,
+)
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import Report
@@ -30,6 +40,7 @@ from txexport.verification.verify_run import CaseProgress, VerifyRun, attempt
 
 if TYPE_CHECKING:
     from txexport.verification.cases.plan import Planned
+    from txexport.verification.references.originals import Reference
 
 
 @checked
@@ -75,49 +86,60 @@ def verify(
     checkpoint = _checkpoint(source, manifest)
     resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
-    chosen = runtimes.choose(runtime, folder, manifest, device)
+    views = _views(manifest)
+    chosen = runtimes.choose(runtime, folder, views, device)
     if layers:
-        _check_layers(kinds, chosen)
+        _check_layers(kinds, chosen.get(NATIVE, {}))
     from txexport.verification.cases.plan import reach  # which needs PyTorch
 
-    planned, names = _planned(folder, manifest, resolved.spec, cases, texts)
-    originals = originals_of(kinds, checkpoint, resolved) if planned else {}
-    run = VerifyRun(
-        folder,
-        manifest,
-        resolved.spec,
-        {name: original for name, original in originals.items() if not isinstance(original, str)},
-        planned,
-        tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values())),
-        progress,
-        layers,
-    )
+    planned, names = _planned(folder, views, resolved.spec, cases, texts)
+    originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
+    bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
+    tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
+    run = {
+        graphs: VerifyRun(
+            folder,
+            view,
+            graphs,
+            resolved.spec,
+            tried if graphs == NATIVE else _judges(tried),
+            planned[graphs],
+            bound,
+            progress,
+            layers and graphs == NATIVE,
+        )
+        for graphs, view in views.items()
+    }
     results = [
         attempt(name, CHECKPOINT, partial(check, folder, manifest, checkpoint, resolved))
         for name, check in _contents(allow_edited).items()
         if name in names
     ]
-    results += run.over(chosen, device, tolerant=runtimes.wants_all(runtime))
+    for graphs in views:
+        results += run[graphs].over(chosen[graphs], device, tolerant=runtimes.wants_all(runtime))
     results += [
         CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)
     ]
+    devices = {name: where for one in run.values() for name, where in one.devices.items()}
+    first = next(iter(run.values()))
     report = Report(
         bundle=str(out),
         model_type=resolved.model_type,
         task=resolved.task,
-        runtime=", ".join(f"{name} {where}" for name, where in run.devices.items()) or "nothing",
-        versions=environment.versions() | runtimes.versions(run.devices),
+        runtime=", ".join(f"{name} {where}" for name, where in devices.items()) or "nothing",
+        versions=environment.versions() | runtimes.versions(devices),
         cases=results,
+        graphs={graph.file: kind for kind, view in views.items() for graph in view.graphs.values()},
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
         bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
-        device=next((where for name, where in run.devices.items() if name.startswith(RUNTIME)), "cpu"),
+        device=next((where for name, where in devices.items() if name.startswith(RUNTIME)), "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        layers=None if run.probe is None else run.probe.report(),
+        layers=None if first.probe is None else first.probe.report(),
         texts=None if texts is None else str(texts),
-        reach=reach(resolved.spec, planned) | run.experts,
+        reach=reach(resolved.spec, [case for cases in planned.values() for case in cases]) | first.experts,
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
@@ -147,23 +169,40 @@ def _check_layers(kinds: dict, chosen: Iterable[Runtime]) -> None:
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 
 
+def _views(manifest: bundle.Manifest) -> dict[str, bundle.Manifest]:
+    """The bundle as if it held but the graphs of each kind that it has."""
+    if not (manifest.native and manifest.hub):
+        return {NATIVE if manifest.native else HUB: manifest}
+    return {NATIVE: manifest, HUB: manifest.for_others}
+
+
+def _judges(originals: "dict[str, Reference]") -> "dict[str, Reference]":
+    """The originals without our own twin where another one is there: what it would say is known by then."""
+    return {name: one for name, one in originals.items() if name != "twin"} or originals
+
+
 def _planned(
     folder: Path,
-    manifest: bundle.Manifest,
+    views: Mapping[str, bundle.Manifest],
     spec: ModelSpec,
     cases: str | Sequence[str],
     texts: str | Path | None,
-) -> "tuple[list[Planned], AbstractSet[str]]":
-    """The cases to run, and all names that are wanted, those of contents too."""
-    from txexport.verification.cases.plan import plan, select  # which needs PyTorch
+) -> "tuple[dict[str, list[Planned]], AbstractSet[str]]":
+    """The cases to run on each kind of graphs, and all names that are wanted, those of contents too."""
+    from txexport.verification.cases.plan import computed, plan, select  # which needs PyTorch
     from txexport.verification.cases.texts import plan_texts
 
-    planned = plan(spec, static=manifest.cache == "static")
-    written = plan_texts(BundleFiles(folder), manifest, spec, texts)
-    names = select([*planned, *written], cases)
+    planned, written = {}, {}
+    for graphs, view in views.items():
+        planned[graphs] = plan(spec, static=view.cache == "static")
+        written[graphs] = plan_texts(BundleFiles(folder), view, spec, texts)
+        if view is not next(iter(views.values())) or roles.DECODER_MERGED in view.graphs:
+            planned[graphs], written[graphs] = computed(planned[graphs]), computed(written[graphs])
+    every = {graphs: [*planned[graphs], *written[graphs]] for graphs in views}
+    names = select([case for cases in every.values() for case in cases], cases)
     if texts is not None and isinstance(cases, str):
-        names |= {case.name for case in written}
-    return [case for case in [*planned, *written] if case.name in names], names
+        names |= {case.name for cases in written.values() for case in cases}
+    return {graphs: [case for case in cases if case.name in names] for graphs, cases in every.items()}, names
 
 
 def _contents(allow_edited: bool) -> dict[str, Callable[..., list[TensorCheck]]]:

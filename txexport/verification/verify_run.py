@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -14,7 +14,7 @@ from txexport.errors import BundleError, LibraryError, UnsupportedError, first_l
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
-from txexport.verification.checks import EVERY, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.checks import EVERY, NATIVE, RUNTIME, CaseReport, SkipError, TensorCheck
 from txexport.verification.runtimes import Runtime
 
 if TYPE_CHECKING:
@@ -29,10 +29,14 @@ CaseProgress = Callable[[str], None]  # the name of a case before it runs
 
 @dataclass
 class VerifyRun:
-    """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it."""
+    """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it.
+
+    `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport.
+    """
 
     folder: Path
     manifest: bundle.Manifest
+    graphs: str
     spec: ModelSpec
     originals: "dict[str, Reference]"
     planned: "list[Planned]"
@@ -64,11 +68,11 @@ class VerifyRun:
         for runtime, why in chosen.items():
             if invalid is not None:
                 for name in self.originals:
-                    yield CaseReport(EVERY, name, exception=invalid, runtime=runtime.name)
+                    yield self._report(EVERY, name, runtime, exception=invalid)
                 continue
             if why is not None:
                 for name in self.originals:
-                    yield CaseReport(EVERY, name, skipped=why, runtime=runtime.name)
+                    yield self._report(EVERY, name, runtime, skipped=why)
                 continue
             try:
                 with runtime.open(self.files, device) as (where, sessions):
@@ -79,7 +83,7 @@ class VerifyRun:
                 if not tolerant:
                     raise
                 for name in self.originals:
-                    yield CaseReport(EVERY, name, exception=str(error), runtime=runtime.name)
+                    yield self._report(EVERY, name, runtime, exception=str(error))
 
     def _tried(self, runtime: Runtime, loaded: LoadedBundle) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""
@@ -107,12 +111,16 @@ class VerifyRun:
         for name, original, case in self._tried(runtime, loaded):
             skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
-                yield CaseReport(case.name, name, skipped=skipped, runtime=runtime.name)
+                yield self._report(case.name, name, runtime, skipped=skipped)
                 continue
             if self.progress is not None:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
             run = partial(judge, case.run, runner, original, case.case, RELATIVE)
-            yield attempt(case.name, name, run, runtime.name)
+            yield attempt(case.name, name, run, runtime.name, self.graphs)
+
+    def _report(self, case: str, reference: str, runtime: Runtime, **came: Any) -> CaseReport:
+        """What came of a case that was not tried, or could not be."""
+        return CaseReport(case, reference, runtime=runtime.name, graphs=self.graphs, **came)
 
 
 def _invalid(files: Iterable[Path]) -> str | None:
@@ -141,13 +149,15 @@ def _incomplete_call(model: onnx.ModelProto) -> str | None:
     return None
 
 
-def attempt(name: str, reference: str, run: Run, runtime: str | None = None) -> CaseReport:
+def attempt(
+    name: str, reference: str, run: Run, runtime: str | None = None, graphs: str = NATIVE
+) -> CaseReport:
     """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
     start = time.perf_counter()
 
     def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
         seconds = round(time.perf_counter() - start, 3)
-        return CaseReport(name, reference, checks, exception, runtime=runtime, seconds=seconds)
+        return CaseReport(name, reference, checks, exception, None, runtime, graphs, seconds)
 
     try:
         return report(run())

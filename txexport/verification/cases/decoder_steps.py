@@ -10,11 +10,13 @@ from txexport.contracts.names import (
     LOGITS,
     LOGITS_INDICES,
     POSITION_IDS,
+    USE_CACHE_BRANCH,
 )
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import DecoderCase
 
+FIRST = (1, 0, 1)  # heads, length and size of an empty past that nothing reads: clients guess
 SPARE = 3  # slots of a static cache beyond those that a case fills
 
 
@@ -23,7 +25,7 @@ class Steps:
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         self.runner, self.case, self.cross = runner, case, cross
-        self.role = roles.DECODER if case.sources else roles.MODEL
+        self.role = self.stepping(case)
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
         self.past = {
@@ -31,8 +33,20 @@ class Steps:
             for name in cache_names.own_past(self.ports)
         }
 
+    def stepping(self, case: DecoderCase) -> str:
+        """The graph that takes a past."""
+        return roles.DECODER if case.sources else roles.MODEL
+
     def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
         """A cache of nothing."""
+        raise NotImplementedError
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row."""
+        raise NotImplementedError
+
+    def filled(self, row: int) -> np.ndarray:
+        """The slots that a row has filled."""
         raise NotImplementedError
 
     @property
@@ -101,6 +115,51 @@ class DynamicSteps(Steps):
     def filled(self, row: int) -> np.ndarray:
         """The slots that a row has filled."""
         return np.flatnonzero(self.mask[row])
+
+
+class HubSteps(DynamicSteps):
+    """By the ecosystem's contract: the first step has no past, and makes an encoder's keys and values.
+
+    Two graphs, or a `merged` one. `given` is what the encoder left, hidden states among it.
+    """
+
+    def __init__(self, runner: GraphRunner, case: DecoderCase, given: dict[str, np.ndarray], merged: bool):
+        super().__init__(runner, case, {})
+        self.given, self.merged = given, merged
+
+    def stepping(self, case: DecoderCase) -> str:
+        """See Steps."""
+        return roles.DECODER_WITH_PAST
+
+    @property
+    def present(self) -> dict[str, np.ndarray]:
+        """See Steps; of the encoder's tokens too."""
+        return {**super().present, **{cache_names.to_present(name): a for name, a in self.cross.items()}}
+
+    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
+        """See Steps. Raises AssertionError where a later step alters the encoder's keys and values."""
+        first = not self.cross
+        if self.merged:
+            rows = len(self.lengths)
+            past = {**self.cross, **self.past}
+            if first:
+                empty = np.zeros((rows, *FIRST), np.float32)
+                past = {name: empty for name in self.ports if cache_names.is_past(name)}
+            branch = {USE_CACHE_BRANCH: np.array([not first])}
+            result = self.runner.run(roles.DECODER_MERGED, **feeds, **self.given, **past, **branch)
+        elif first:
+            result = self.runner.run(roles.DECODER, **feeds, **self.given)
+        else:
+            rest = {name: array for name, array in self.given.items() if name in self.ports}
+            result = self.runner.run(self.role, **feeds, **rest, **self.cross, **self.past)
+        if first:
+            self.cross = {cache_names.to_past(n): a for n, a in result.items() if cache_names.is_cross(n)}
+        for name, array in self.cross.items():
+            kept = result.get(cache_names.to_present(name), array)
+            if not np.array_equal(kept, array):
+                raise AssertionError(f"{name} came back otherwise")
+        self.past = {name: result[cache_names.to_present(name)] for name in self.past}
+        return result[LOGITS]
 
 
 def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

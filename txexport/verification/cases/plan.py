@@ -156,6 +156,11 @@ def _tokens_for_experts(stack: StackSpec) -> int:
     return ceil(max(tokens, default=0))
 
 
+def computed(planned: Sequence[Planned]) -> list[Planned]:
+    """The cases that compare what graphs compute, without those of our own way to choose tokens."""
+    return [one for one in planned if one.run is not None and not isinstance(one.case, seeded.GreedyCase)]
+
+
 def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
     """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
     limits: dict[str, int | None] = {}
@@ -196,6 +201,7 @@ def select(planned: Sequence[Planned], wanted: str | Sequence[str]) -> set[str]:
     cases applies.
     """
     known = dict.fromkeys(CHECKS) | {case.name: case.skipped for case in planned}
+    known |= {case.name: None for case in planned if case.run is not None}
     if wanted == "full":
         return set(known)
     if wanted == "quick":

@@ -10,6 +10,7 @@ from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
+    ENCODER_HIDDEN_STATES,
     GLOBAL_ATTENTION_MASK,
     IMAGE_EMBEDS,
     INPUT_IDS,
@@ -28,7 +29,7 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
-from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
+from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, StaticSteps, Steps
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
     DecoderCase,
@@ -106,9 +107,15 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
-    result = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **{PIXEL_VALUES: case.pixel_values})
-    result |= runner.run(roles.SIMILARITY, **result)
+    pixels = {PIXEL_VALUES: case.pixel_values}
+    towers = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **pixels)
     pairs: dict[str, Pairs] = {}
+    if roles.MODEL in runner.manifest.graphs:
+        result = runner.run(roles.MODEL, **texts, **pixels)
+        for name, array in towers.items():
+            pairs[name] = [(array, result[name])]
+    else:
+        result = towers | runner.run(roles.SIMILARITY, **towers)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
         expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
@@ -160,20 +167,30 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
     ]
     cross = _run_source(runner, case.sources, expected, pairs) if case.sources else {}
-    static = runner.manifest.cache == "static"
-    steps = StaticSteps(runner, case, cross) if static else DynamicSteps(runner, case, cross)
-    logits: list[list[np.ndarray]] = [[] for _ in case.rows]
-    for counts in case.steps:
-        taken = [len(parts) for parts in logits]
-        new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
-        for parts, result in zip(logits, steps.run(new), strict=True):
-            parts.extend(result)
-    _check_owed([*pairs, *steps.present, LOGITS], expected[0])
-    for row, truth in enumerate(expected):
-        pairs.setdefault(LOGITS, []).append((np.stack(logits[row]), truth[LOGITS]))
-        for name, cache in steps.present.items() if reference.caches else ():
-            pairs.setdefault(name, []).append((cache[row][:, steps.filled(row)], truth[name]))
+    for steps in _kinds(runner, case, cross):
+        logits: list[list[np.ndarray]] = [[] for _ in case.rows]
+        for counts in case.steps:
+            taken = [len(parts) for parts in logits]
+            new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
+            for parts, result in zip(logits, steps.run(new), strict=True):
+                parts.extend(result)
+        _check_owed([*pairs, *steps.present, LOGITS], expected[0])
+        for row, truth in enumerate(expected):
+            pairs.setdefault(LOGITS, []).append((np.stack(logits[row]), truth[LOGITS]))
+            for name, cache in steps.present.items() if reference.caches else ():
+                if cache_names.is_cross(name):
+                    found = cache[row][:, : truth[name].shape[1]]
+                else:
+                    found = cache[row][:, steps.filled(row)]
+                pairs.setdefault(name, []).append((found, truth[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
+
+
+def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
+    """The ways in which the bundle's graphs are stepped through."""
+    if roles.DECODER_MERGED in runner.manifest.graphs:
+        return [HubSteps(runner, case, cross, merged) for merged in (False, True)]
+    return [(StaticSteps if runner.manifest.cache == "static" else DynamicSteps)(runner, case, cross)]
 
 
 def _run_source(
@@ -195,6 +212,8 @@ def _run_source(
             length = len(source) if rest else len(truth)
             pairs.setdefault(name, []).append((per_row[row, :length], truth))
     cross = {cache_names.to_past(name): array for name, array in result.items() if name != LAST_HIDDEN_STATE}
+    if not cross:  # the decoder makes them
+        cross = {ENCODER_HIDDEN_STATES: result[LAST_HIDDEN_STATE]}
     return {**rest, **cross}
 
 

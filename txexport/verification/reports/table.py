@@ -24,7 +24,7 @@ def render(report: Report, cases: bool = True) -> Group:
         return Group(title, facts, *layers)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     if len(report.runtimes) > 1:
-        return Group(title, facts, _fill(table, report), *_notes(report))
+        return Group(title, facts, _fill(table, report), *_graphs(report), *_notes(report))
     table.add_column("case", no_wrap=True)
     table.add_column("against", no_wrap=True)
     table.add_column("worst output")
@@ -33,9 +33,14 @@ def render(report: Report, cases: bool = True) -> Group:
         table.add_column("in float32", justify="right", no_wrap=True)
     table.add_column("")
     for case in report.cases:
-        *cells, last = _cells(case)
+        *cells, last = _cells(case, report.judged(case))
         table.add_row(*cells, *([_rounding(case)] if report.rounded else []), last)
-    return Group(title, facts, table, *_behaviours(report), *layers)
+    return Group(title, facts, table, *_graphs(report), *_behaviours(report), *layers)
+
+
+def _graphs(report: Report) -> list[Text]:
+    """What came out for each graph, a line each."""
+    return [Text(line(f"{file}: {words}")) for file, words in report.of_graphs().items()]
 
 
 def _behaviours(report: Report) -> list[Text]:
@@ -49,8 +54,8 @@ def _rounding(case: CaseReport) -> Text:
     return Text() if worst is None or worst.rounding is None else Text(f"{worst.rounding:.0e}")
 
 
-def _cells(case: CaseReport) -> list[Text]:
-    start = [Text(line(case.name)), Text(line(case.reference))]
+def _cells(case: CaseReport, judged: str) -> list[Text]:
+    start = [Text(line(case.name)), Text(line(judged))]
     if case.skipped is not None:
         return [*start, Text(line(case.skipped)), Text(), SKIPPED]
     worst = case.worst

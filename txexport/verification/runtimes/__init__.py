@@ -1,6 +1,6 @@
 """The runtimes that verify knows, and the choice among them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from txexport.bundle import Manifest
@@ -24,27 +24,29 @@ RUNTIMES = {
 
 
 def choose(
-    wanted: str | Sequence[str], folder: Path, manifest: Manifest, device: str | None
-) -> dict[Runtime, str | None]:
-    """The wanted runtimes, and, where one of all cannot run the bundle here, why.
+    wanted: str | Sequence[str], folder: Path, views: Mapping[str, Manifest], device: str | None
+) -> dict[str, dict[Runtime, str | None]]:
+    """The wanted runtimes for each kind of graphs, and, where one cannot run those here, why.
 
     Raises InputError for a name that is not known and for a device that a runtime has not, UnsupportedError
-    for a named runtime that is not installed or cannot take the bundle.
+    for a named runtime that is not installed or can take none of the graphs.
     """
     everything = wants_all(wanted)
     on_cpu = device is None or device_name(device) == "cpu"
-    result: dict[Runtime, str | None] = {}
+    result: dict[str, dict[Runtime, str | None]] = {graphs: {} for graphs in views}
     for name in RUNTIMES if everything else _names(wanted):
         if name not in RUNTIMES:
             raise InputError(f"runtime '{name}' is not known; expected {ALL} or one of {', '.join(RUNTIMES)}")
         runtime = RUNTIMES[name]
-        why = runtime.missing() or runtime.refuses(folder, manifest)
-        if not everything and why is not None:
-            raise UnsupportedError(f"{folder} cannot be tried on {name}: {why}")
+        missing = runtime.missing()
+        why = {graphs: missing or runtime.refuses(folder, view) for graphs, view in views.items()}
+        if not everything and None not in why.values():
+            raise UnsupportedError(f"{folder} cannot be tried on {name}: {next(iter(why.values()))}")
         if not everything and not on_cpu and not runtime.devices:
             raise InputError(f"runtime '{name}' runs on the CPU only; leave out --device {device}")
-        result[runtime] = why
-    if not result:
+        for graphs, reason in why.items():
+            result[graphs][runtime] = reason
+    if not any(result.values()):
         raise InputError(f"no runtime is named; expected {ALL} or some of {', '.join(RUNTIMES)}")
     return result
 

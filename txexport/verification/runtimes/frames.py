@@ -20,7 +20,7 @@ Send = Callable[[bytes], bytes]
 
 
 def encode(message: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> bytes:
-    """A frame of a message and tensors of float32 or int64."""
+    """A frame of a message and tensors of float32, int64 or bool."""
     listed = [
         {"name": name, "type": array.dtype.name, "dims": list(array.shape)} for name, array in tensors.items()
     ]

@@ -24,7 +24,7 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
     """What OpenVINO 2026.4 does not know: functions of a model, and lengths of rows given to Attention."""
     protos = [onnx.load(folder / graph.file, load_external_data=False) for graph in manifest.graphs.values()]
     if any(proto.functions for proto in protos):
-        opset = " --opset 23" if manifest.cache == "static" and manifest.opset > 23 else ""
+        opset = " --opset 23" if manifest.cache == "static" and manifest.form.opset > 23 else ""
         return f"OpenVINO knows no functions of a model; export with --inline{opset}"
     if any(node.op_type == "TensorScatter" for proto in protos for node in proto.graph.node):
         return "OpenVINO does not know the static cache of opset 24; export with --inline --opset 23"

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from txexport.bundle import WEIGHTS, Manifest
+import onnx
+from onnx.external_data_helper import ExternalDataInfo
+
+from txexport.bundle import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder
@@ -34,7 +37,7 @@ def _missing() -> str | None:
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
-    size, graphs = manifest.weights_bytes, len(manifest.graphs)
+    size, graphs = sum(data.bytes for data in manifest.data.values()), len(manifest.graphs)
     if size * graphs < MEMORY:
         return None
     return f"{graphs} graphs with weights of {size:,} bytes do not fit into WebAssembly's {MEMORY:,}"
@@ -72,17 +75,25 @@ def _chromium(url: str) -> Iterator[None]:
 def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
     package = npm.find(PACKAGE)
     assert package is not None
-    weights = next(iter(files.values())).with_name(WEIGHTS)
-    shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs", f"bundle/{WEIGHTS}": weights}
+    shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs"}
     shown |= {f"ort/{path.name}": path for path in (package / "dist").iterdir()}
     shown |= {f"bundle/{path.name}": path for path in files.values()}
+    weights = {path: _weights(path) for path in files.values()}
+    shown |= {f"bundle/{name}": path.with_name(name) for path, names in weights.items() for name in names}
 
     def about(path: Path) -> dict[str, Any]:
-        return {"graph": f"bundle/{path.name}", "weights": f"bundle/{WEIGHTS}", "name": WEIGHTS}
+        return {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
 
     with serve(shown) as page, _chromium(page.url):
         build = builder(page.send, about)
         yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
+
+
+def _weights(path: Path) -> list[str]:
+    """The files that a graph points into."""
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    outside = [one for one in tensors if one.data_location == onnx.TensorProto.EXTERNAL]
+    return sorted({ExternalDataInfo(one).location for one in outside})
 
 
 RUNTIME = Runtime("web", _open, versions=_versions, missing=_missing, refuses=_refuses)

@@ -1,6 +1,6 @@
 // Frames as frames.py has them, and what a runtime answers to one: {call: "load"} or {call: "run"}.
 
-const ARRAYS = { float32: Float32Array, int64: BigInt64Array };
+const ARRAYS = { bool: Uint8Array, float32: Float32Array, int64: BigInt64Array };
 const LENGTH = 4;
 
 // A frame (ArrayBuffer) -> its message, with `tensors` by name.

@@ -1,0 +1,77 @@
+"""The files beside the graphs: the checkpoint's own, and what is made of them."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport import bundle
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
+from txexport.checkpoints.weight_map import check_finite
+from txexport.errors import BundleError, CheckpointError, shown
+from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.hub_files import hub_files
+
+
+def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, Path | bytes]]:
+    """The files that an application needs beside the graphs: the checkpoint's own, and what is made of it.
+
+    For a model that reads tokens, a tokenizer.json is made where none is there and one can be; config.json
+    tells clients of the graphs. Raises CheckpointError for a file that cannot be read.
+    """
+    own = checkpoint.companions()
+    made = hub_files(own, plan)
+    yield from (own | made).items()
+    if TOKENIZER in own:
+        _check_ids(own[TOKENIZER])
+    if "modules.json" in own:
+        _check_modules(own["modules.json"])
+    if plan.reads_tokens and TOKENIZER not in own:
+        converted = tokenizer_json(checkpoint.folder)
+        if converted is not None:
+            yield TOKENIZER, converted.encode()
+    for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
+        yield f"{module.name}/{bundle.DENSE}", _dense(module)
+
+
+def _check_ids(path: Path) -> None:
+    """Raise CheckpointError for two words of one id: which one an id is would change from run to run."""
+    try:
+        model = json.loads(path.read_bytes())["model"]["vocab"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return  # the tokenizers library says what is wrong with it
+    if not isinstance(model, dict):
+        return  # a list, whose places are the ids
+    words: dict[int, str] = {}
+    for word, number in model.items():
+        if isinstance(number, int) and words.setdefault(number, word) != word:
+            raise CheckpointError(
+                f"{path} has two words of the id {number}, {shown(words[number])} and {shown(word)}; "
+                "expected one, or an id would be either; make the tokenizer again"
+            )
+
+
+def _check_modules(path: Path) -> None:
+    """Raise CheckpointError where sentence-transformers' modules lie elsewhere than a bundle has them."""
+    try:
+        for module in bundle.read_json(path, missing=[]):
+            if isinstance(module, dict):
+                bundle.module_folder(module)
+    except BundleError as error:
+        raise CheckpointError(f"{path.parent}: {error}") from None
+
+
+def _dense(module: Path) -> bytes:
+    """A dense layer of sentence-transformers as a file of NumPy's arrays. Raises CheckpointError."""
+    layer, file = Checkpoint(module), io.BytesIO()
+    if "linear.weight" not in layer.tensors:
+        raise CheckpointError(f"{module} has no tensor linear.weight")
+    arrays: Any = {tensor.removeprefix("linear."): layer.read(tensor) for tensor in layer.tensors}
+    for tensor, array in arrays.items():
+        check_finite(array, f"tensor 'linear.{tensor}' of {module}")
+    np.savez(file, **arrays)
+    return file.getvalue()
