@@ -3,31 +3,151 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from txexport.contracts import roles
+from txexport.bundle import read_json
+from txexport.checkpoints.tokenizer_conversion import TOKENIZER
+from txexport.contracts import cache_names, names, roles
+from txexport.errors import BundleError, CheckpointError
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec
 
-CONFIG = "config.json"
+CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
+PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
+# onnxruntime-genai 0.18: what it takes of a generation_config.json by the same name, its longest context
+# where a model has none, and the one length of sounds that it makes spectrograms of.
+SEARCH: dict[str, tuple[type, ...]] = {
+    "do_sample": (bool,),
+    "early_stopping": (bool,),
+    **dict.fromkeys(("min_length", "max_length", "no_repeat_ngram_size", "num_beams", "top_k"), (int,)),
+    **dict.fromkeys(("num_return_sequences",), (int,)),
+    **dict.fromkeys(("length_penalty", "repetition_penalty", "temperature", "top_p"), (int, float)),
+    "diversity_penalty": (int, float),
+}
+CONTEXT = 32768
+FRAMES = 3000
 
 
 def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
-    """The made files by name; `own` are the checkpoint's."""
+    """The made files by name; `own` are the checkpoint's. Raises CheckpointError for one that is damaged."""
     if not plan.hub or CONFIG not in own:
         return {}
-    return {CONFIG: _config(own[CONFIG], plan)}
+    contents = {name: _read(own[name]) for name in (CONFIG, GENERATION, PROCESSOR) if name in own}
+    made = {CONFIG: _config(contents[CONFIG], plan)}
+    generation = contents.get(GENERATION, contents[CONFIG])
+    match plan.spec:
+        case DecoderSpec() as spec:
+            made[GENAI] = _genai(spec, generation, {"type": "decoder", "decoder": {"filename": _file(plan)}})
+        case EncoderDecoderSpec(encoder=encoder) as spec if spec.generates and plan.native:
+            if isinstance(encoder.embedding, LogMelSpec) and encoder.embedding.shape[1] == FRAMES:
+                made[GENAI] = _genai(spec, generation, _whisper(spec, plan))
+    inner = contents.get(PROCESSOR, {})
+    processor = inner.get("image_processor", inner.get("feature_extractor"))
+    if PREPROCESSOR not in own and isinstance(processor, dict):
+        made[PREPROCESSOR] = processor
+    if TOKENIZER in own and TOKENIZER_CONFIG not in own:
+        made[TOKENIZER_CONFIG] = {}  # which transformers.js must find
+    return {name: _text(content) for name, content in made.items()}
 
 
-def _config(path: Path, plan: BundlePlan) -> bytes:
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except BundleError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     """The checkpoint's config.json, which tells transformers.js of the graphs.
 
-    Unless told, it looks for eight-bit graphs in a browser, and for weights within the graph.
+    Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph.
     """
-    config = json.loads(path.read_text(encoding="utf-8"))
-    files = {roles.file(graph.role): 1 for graph in plan.hub if roles.data_path(graph.role) in plan.data}
-    settings = {"dtype": "fp32"} | ({} if plan.form.single_file else {"use_external_data_format": files})
-    config["transformers.js_config"] = settings | config.get("transformers.js_config", {}) | settings
-    return _text(config)
+    files = {roles.file(one.role): 1 for one in plan.hub if roles.data_path(one.role) in plan.data}
+    settings: dict[str, Any] = {"dtype": "fp32"}
+    if not plan.form.single_file:
+        settings["use_external_data_format"] = files
+    return config | {"transformers.js_config": settings}
 
 
-def _text(content: dict) -> bytes:
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+def _genai(
+    spec: DecoderSpec | EncoderDecoderSpec, generation: Mapping[str, Any], graphs: dict[str, Any]
+) -> dict[str, Any]:
+    """The settings of onnxruntime-genai, whose prompts are padded on the right."""
+    context = spec.decoder.limit or CONTEXT
+    model = {"vocab_size": spec.vocab_size, "context_length": context, **graphs}
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
+        if _is_id(generation.get(name)):
+            model[name] = generation[name]
+    search = {
+        name: generation[name]
+        for name, kinds in SEARCH.items()
+        if isinstance(generation.get(name), kinds) and (bool in kinds) == isinstance(generation[name], bool)
+    }
+    if "max_length" in search:
+        search["max_length"] = min(search["max_length"], context)
+    return {"model": model, "search": {**search, "past_present_share_buffer": False}}
+
+
+def _is_id(value: object) -> bool:
+    """Whether a setting is a token's id, or ids of several."""
+    ids = value if isinstance(value, list) and value else [value]
+    return all(type(one) is int and one >= 0 for one in ids)
+
+
+def _file(plan: BundlePlan, role: str = roles.MODEL) -> str:
+    return next(one.path for one in plan.hub if one.role == role)
+
+
+def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
+    """An encoder that makes cross keys, and the decoder that goes on from any past."""
+    attention = spec.decoder.layers[0].dense
+    encoder = next(one.path for one in plan.native if one.role == roles.ENCODER)
+    own, cross = (
+        {
+            kind: dict(zip(("key", "value"), cache_names.pair(kind, "%d", part), strict=True))
+            for kind in (cache_names.PAST, cache_names.PRESENT)
+        }
+        for part in (cache_names.DECODER, cache_names.ENCODER)
+    )
+    return {
+        "type": "whisper",
+        "encoder": {
+            "filename": encoder,
+            "hidden_size": spec.encoder.hidden_size,
+            "num_hidden_layers": spec.encoder.num_layers,
+            "num_attention_heads": spec.encoder.layers[0].dense.num_heads,
+            "head_size": spec.encoder.layers[0].dense.head_dim,
+            "inputs": {"audio_features": names.INPUT_FEATURES},
+            "outputs": {
+                "encoder_hidden_states": names.LAST_HIDDEN_STATE,
+                "cross_present_key_names": cross[cache_names.PRESENT]["key"],
+                "cross_present_value_names": cross[cache_names.PRESENT]["value"],
+            },
+        },
+        "decoder": {
+            "filename": _file(plan, roles.DECODER_WITH_PAST),
+            "hidden_size": spec.decoder.hidden_size,
+            "num_hidden_layers": spec.decoder.num_layers,
+            "num_attention_heads": attention.num_heads,
+            "num_key_value_heads": attention.num_kv_heads,
+            "head_size": attention.head_dim,
+            "inputs": {
+                "input_ids": names.INPUT_IDS,
+                "past_key_names": own[cache_names.PAST]["key"],
+                "past_value_names": own[cache_names.PAST]["value"],
+                "cross_past_key_names": cross[cache_names.PAST]["key"],
+                "cross_past_value_names": cross[cache_names.PAST]["value"],
+            },
+            "outputs": {
+                "logits": names.LOGITS,
+                "present_key_names": own[cache_names.PRESENT]["key"],
+                "present_value_names": own[cache_names.PRESENT]["value"],
+            },
+        },
+    }
