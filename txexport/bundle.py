@@ -49,7 +49,8 @@ class Form:
 
     `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
     clients the opset is at most export's HUB_OPSET. `only` is "native" for our graphs alone, "hub" for the
-    others alone, None for both. In a `single_file`, weights lie within the graph.
+    others alone, None for both. In a `single_file`, weights lie within the graph. `client` is the one that
+    the others are laid out for, where it needs another layout than a hub's.
     """
 
     cache: str | None
@@ -57,6 +58,7 @@ class Form:
     inline: bool = False
     only: str | None = None
     single_file: bool = False
+    client: str | None = None
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,11 @@ def read_manifest(folder: Path) -> Manifest:
         spec = from_dict(ModelSpec, manifest.spec)
         for key, names, expected in (
             ("native graphs", native, () if form.only == "hub" else roles.of(spec)),
-            ("hub graphs", hub, () if form.only == "native" else ECOSYSTEM.graphs(spec)),
+            (
+                "hub graphs",
+                hub,
+                () if form.only == "native" else roles.of_client(ECOSYSTEM.graphs(spec), form.client),
+            ),
             ("limits", manifest.limits, limits(spec)),
         ):
             if set(names) != set(expected):

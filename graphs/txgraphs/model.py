@@ -52,19 +52,18 @@ def with_shared(spec: ModelSpec, stored: Mapping[str, Stored]) -> Mapping[str, S
 def models(
     spec: ModelSpec,
     contract: Contract,
-    stored: Mapping[str, Parameter],
+    stored: Callable[[str], Mapping[str, Parameter]],
     dtype: ir.DataType = ir.DataType.FLOAT,
 ) -> dict[str, Graph]:
-    """The graphs of a model by role, computing in `dtype` with parameters taken from `stored` by name.
+    """The graphs of a model by role, computing in `dtype`; `stored` gives a role its parameters by name.
 
     One that is not stored is asked for all the same: such a graph can tell its `uses`, and not be written.
     """
-    stored = with_shared(spec, stored)
     signatures = contract.graphs(spec)
     cache = contract.cache or Cache.STATIC
 
     def new(role: str) -> Graph:
-        return Graph(role, stored, dtype)
+        return Graph(role, with_shared(spec, stored(role)), dtype)
 
     match spec:
         case EncoderSpec():

@@ -69,6 +69,15 @@ def main() -> None:
 @click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
 @click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
 @click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
+@click.option("--only", type=click.Choice(["native", "hub"]), help="Our runtime's graphs alone, or others'.")
+@click.option(
+    "--single-file", is_flag=True, help="Weights within each graph, up to 2 GB; others' graphs alone."
+)
+@click.option(
+    *("--for", "client"),
+    type=click.Choice(["web", "openvino", "triton"]),
+    help="Another client's layout: what browsers open, Triton's repository, graphs at the root.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def export(source: Path, out: Path, **options: Any) -> None:
     """Write the checkpoint folder SOURCE as the bundle folder OUT."""

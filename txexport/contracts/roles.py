@@ -1,5 +1,7 @@
 """The graphs that a model is made of, by what each is for, and their files."""
 
+from collections.abc import Iterable
+
 from txexport.spec import Cache, DualEncoderSpec, EncoderDecoderSpec, ModelSpec
 
 MODEL = "model"  # alone: an encoder, or a decoder
@@ -19,6 +21,9 @@ SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, where hubs' clients look for graphs
 DATA = "_data"  # what a graph's name ends in for the file of its weights
 
+# Clients that graphs may be laid out for, since they need another layout than a hub's
+WEB, TRITON, OPENVINO = CLIENTS = ("web", "triton", "openvino")
+
 # Other tools take any file with `decoder` or `encoder` in its name for one of their own.
 NATIVE = {
     MODEL: "model",
@@ -35,9 +40,19 @@ def file(role: str) -> str:
     return f"{role}{SUFFIX}"
 
 
-def hub_path(role: str) -> str:
+def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
+    """Those of the ecosystem's graphs that a client opens, where they are laid out for one."""
+    merged = DECODER_MERGED in graphs
+    steps = {WEB: {DECODER, DECODER_WITH_PAST}, TRITON: {DECODER_MERGED}, OPENVINO: {DECODER_MERGED}}
+    left = steps.get(client or "", set()) if merged else set()
+    return [role for role in graphs if role not in left]
+
+
+def hub_path(role: str, client: str | None = None) -> str:
     """Where the graph of a role for other clients lies in a bundle."""
-    return f"{FOLDER}/{file(role)}"
+    if client == TRITON:  # a folder a model, and in it one a version
+        return f"{role}/1/{file(MODEL)}"
+    return file(role) if client == OPENVINO else f"{FOLDER}/{file(role)}"
 
 
 def native_path(role: str, cache: Cache | None) -> str:
@@ -45,9 +60,9 @@ def native_path(role: str, cache: Cache | None) -> str:
     return f"{FOLDER}/{NATIVE[role]}_{cache or 'native'}{SUFFIX}"
 
 
-def data_path(role: str) -> str:
-    """Where a bundle has the weights of the graph of a role for other clients."""
-    return f"{hub_path(role)}{DATA}"
+def data_path(graph: str) -> str:
+    """Where a bundle has the weights of a graph that has a file of its own."""
+    return f"{graph}{DATA}"
 
 
 def of(spec: ModelSpec) -> tuple[str, ...]:

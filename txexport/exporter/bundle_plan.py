@@ -1,6 +1,6 @@
 """What export writes of a checkpoint, and verify expects: which graphs, and which weights in which file."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
@@ -48,23 +48,19 @@ class BundlePlan:
         self.hub: list[Planned] = []
         if form.only != "hub":
             own = of_cache(form.cache)
-            self.native = [
-                Planned(roles.native_path(role, own.cache), role, own) for role in own.graphs(self.spec)
-            ]
+            for role in own.graphs(self.spec):
+                self.native.append(Planned(roles.native_path(role, own.cache), role, own))
         if form.only != "native":
-            self.hub = [
-                Planned(roles.hub_path(role), role, ECOSYSTEM) for role in ECOSYSTEM.graphs(self.spec)
-            ]
+            for role in roles.of_client(ECOSYSTEM.graphs(self.spec), form.client):
+                self.hub.append(Planned(roles.hub_path(role, form.client), role, ECOSYSTEM))
         weights = with_shared(self.spec, resolved.weights)
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), weights.keys())
         formats = _formats(weights, asked.values())
-        self.data = {
-            path: WeightFile(
-                path, checkpoint, {name: weights[name] for name in weights if name in held}, formats
-            )
-            for path, held in self._homes(asked).items()
-        }
+        self.data: dict[str, WeightFile] = {}
+        for path, held in self._homes(asked).items():
+            own_weights = {name: weight for name, weight in weights.items() if name in held}
+            self.data[path] = WeightFile(path, checkpoint, own_weights, formats)
 
     @property
     def graphs(self) -> list[Planned]:
@@ -79,46 +75,52 @@ class BundlePlan:
 
     def _homes(self, asked: Mapping[str, Uses]) -> dict[str, set[str]]:
         """The parameters of each weights file."""
-        hub = {graph.role: asked[graph.path].keys() for graph in self.hub}
-        if self.form.single_file or roles.DECODER_MERGED not in hub:
-            return {roles.data_path(roles.MODEL): set().union(*asked.values())}
-        return {roles.data_path(role): set(hub[role]) for role in (roles.ENCODER, roles.DECODER_MERGED)}
+        own = [graph.path for graph in self.hub if self._owns(graph)]
+        if not own:
+            return {roles.data_path(roles.hub_path(roles.MODEL)): set().union(*asked.values())}
+        return {roles.data_path(path): set(asked[path]) for path in own}
+
+    def _owns(self, graph: Planned) -> bool:
+        """Whether a client opens a graph alone, so that its weights must lie beside it."""
+        if self.form.single_file:
+            return False
+        alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
+        return self.form.client is not None or graph.role in alone
 
     def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
         """Every graph over the weights of that folder, which need not be there yet.
 
         Equal versions of `versions()` give equal bytes.
         """
-        stored = [file.parameters(folder) for file in self.data.values()]
+        stored = {path: file.parameters(folder) for path, file in self.data.items()}
+        everywhere = {name: one for parameters in stored.values() for name, one in parameters.items()}
         if self.native:
-            yield from self._native({**stored[-1], **stored[0]})
+            yield from self._native(everywhere)
         if self.hub:
-            yield from self._hub(stored[0], stored[-1])
+            yield from self._hub(
+                {graph.role: stored.get(roles.data_path(graph.path), everywhere) for graph in self.hub}
+            )
 
     def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[Planned, ir.Model]]:
-        graphs = models(self.spec, self.native[0].contract, stored)
+        graphs = models(self.spec, self.native[0].contract, lambda role: stored)
         for planned in self.native:
             model = graphs[planned.role].model(version("txexport"), self.form.opset)
             yield planned, flatten(model) if self.form.inline else model
 
-    def _hub(
-        self, encoder: Mapping[str, Parameter], rest: Mapping[str, Parameter]
-    ) -> Iterator[tuple[Planned, ir.Model]]:
-        """The graphs over an encoder's weights and those of all else, which may be the same."""
+    def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[Planned, ir.Model]]:
+        """The graphs, each over its `stored` parameters."""
         opset = min(self.form.opset, HUB_OPSET)
 
-        def flat() -> dict[str, ir.Model]:
-            graphs = models(self.spec, ECOSYSTEM, rest)
-            if roles.ENCODER in graphs:
-                graphs[roles.ENCODER] = models(self.spec, ECOSYSTEM, encoder)[roles.ENCODER]
+        def flat(own: Callable[[str], Mapping[str, Parameter]]) -> dict[str, ir.Model]:
+            graphs = models(self.spec, ECOSYSTEM, own)
             return {role: flatten(graph.model(version("txexport"), opset)) for role, graph in graphs.items()}
 
-        result = flat()
-        signatures = ECOSYSTEM.graphs(self.spec)
-        if roles.DECODER_MERGED in signatures:
-            parts = flat()
+        result = flat(lambda role: stored.get(role, {}))
+        if roles.DECODER_MERGED in stored:
+            parts = flat(lambda role: stored[roles.DECODER_MERGED])
+            signature = ECOSYSTEM.graphs(self.spec)[roles.DECODER_MERGED]
             result[roles.DECODER_MERGED] = merged(
-                parts[roles.DECODER], parts[roles.DECODER_WITH_PAST], signatures[roles.DECODER_MERGED]
+                parts[roles.DECODER], parts[roles.DECODER_WITH_PAST], signature
             )
         for planned in self.hub:
             yield planned, tidied(result[planned.role])
@@ -138,7 +140,7 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     """What each graph asks for, and for what."""
     uses: dict[str, Uses] = {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
-        for role, graph in models(spec, contract, {}).items()
+        for role, graph in models(spec, contract, lambda role: {}).items()
     }
     if roles.DECODER_WITH_PAST in uses:
         uses[roles.DECODER_MERGED] = {**uses[roles.DECODER_WITH_PAST], **uses[roles.DECODER]}

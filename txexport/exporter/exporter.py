@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def export(
     inline: bool = False,
     only: str | None = None,
     single_file: bool = False,
+    client: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -52,10 +54,11 @@ def export(
     there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
     for the others. Of ours, `cache` is "static" (default) or "dynamic" and only for models that decode,
     `opset` is 17 to 24, below 24 with newer operators spelled out in older ones, and `inline` writes flat
-    graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file`, which
-    means "hub", holds its weights itself, up to 2 GB. `force` replaces an existing bundle; `progress` is told
-    bytes done and bytes in all. The bundle appears whole or not at all. Raises CheckpointError,
-    UnsupportedError, BundleError, InputError.
+    graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
+    weights itself, up to 2 GB, and `client` lays graphs out for one that needs another form: "web" (those
+    that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository); both
+    mean "hub". `force` replaces an existing bundle; `progress` is told bytes done and bytes in all. The
+    bundle appears whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -63,13 +66,15 @@ def export(
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
     if only not in (None, *ONLY):
         raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
-    plan = BundlePlan(
-        checkpoint, resolved, _form(TASKS[resolved.task], cache, opset, inline, only, single_file)
-    )
+    if client not in (None, *roles.CLIENTS):
+        raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
+    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client))
+    plan = BundlePlan(checkpoint, resolved, form)
     if single_file:
         _check_single(plan)
     with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
-        (folder / roles.FOLDER).mkdir()
+        for graph in plan.graphs:
+            (folder / graph.path).parent.mkdir(parents=True, exist_ok=True)
         data = _write_data(plan, folder, progress or _silent)
         native, hub = _write_graphs(plan, folder)
         if single_file:
@@ -92,21 +97,20 @@ def export(
     return manifest
 
 
-def _form(
-    task: Task, cache: str | None, opset: int, inline: bool, only: str | None, single_file: bool
-) -> Form:
+def _form(task: Task, asked: Form) -> Form:
     """How the bundle is written. Raises InputError for options that do not go together."""
-    if single_file and only == "native":
-        raise InputError(
-            "a single file is for other clients, and native graphs are not: leave out one of them"
-        )
-    if only != "hub" and not single_file:
-        own = _contract(task, cache)
-        return Form(own.cache and own.cache.value, opset, inline, only)
-    if cache == Cache.STATIC and task.caches:
-        raise InputError("other clients know no static cache; leave out --cache")
-    own = _contract(task, cache or (Cache.DYNAMIC.value if task.caches else None))
-    return Form(own.cache and own.cache.value, min(opset, HUB_OPSET), True, "hub", single_file)
+    others = asked.single_file or asked.client is not None
+    if others and asked.only == "native":
+        what = "a single file is" if asked.single_file else f"'{asked.client}' is"
+        raise InputError(f"{what} for other clients, and native graphs are not; leave out one of them")
+    if asked.only != "hub" and not others:
+        cache = _contract(task, asked.cache).cache
+        return replace(asked, cache=cache and cache.value)
+    if asked.cache == Cache.STATIC and task.caches:
+        raise InputError("other clients know no static cache; leave it out")
+    cache = _contract(task, asked.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
+    opset = min(asked.opset, HUB_OPSET)
+    return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
 
 
 def _contract(task: Task, cache: str | None) -> Contract:

@@ -68,7 +68,7 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
     Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph.
     """
-    files = {roles.file(one.role): 1 for one in plan.hub if roles.data_path(one.role) in plan.data}
+    files = {roles.file(one.role): 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     settings: dict[str, Any] = {"dtype": "fp32"}
     if not plan.form.single_file:
         settings["use_external_data_format"] = files

@@ -196,7 +196,7 @@ def _planned(
     for graphs, view in views.items():
         planned[graphs] = plan(spec, static=view.cache == "static")
         written[graphs] = plan_texts(BundleFiles(folder), view, spec, texts)
-        if view is not next(iter(views.values())) or roles.DECODER_MERGED in view.graphs:
+        if graphs == HUB and (NATIVE in views or roles.ENCODER in view.graphs):
             planned[graphs], written[graphs] = computed(planned[graphs]), computed(written[graphs])
     every = {graphs: [*planned[graphs], *written[graphs]] for graphs in views}
     names = select([case for cases in every.values() for case in cases], cases)

@@ -124,12 +124,16 @@ class HubSteps(DynamicSteps):
     """
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, given: dict[str, np.ndarray], merged: bool):
-        super().__init__(runner, case, {})
         self.given, self.merged = given, merged
+        super().__init__(runner, case, {})
 
     def stepping(self, case: DecoderCase) -> str:
         """See Steps."""
-        return roles.DECODER_WITH_PAST
+        return roles.DECODER_MERGED if self.merged else roles.DECODER_WITH_PAST
+
+    def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
+        """What clients make up before the first step: heads of their own, and no tokens."""
+        return np.zeros((batch, *FIRST), np.float32)
 
     @property
     def present(self) -> dict[str, np.ndarray]:
@@ -140,13 +144,12 @@ class HubSteps(DynamicSteps):
         """See Steps. Raises AssertionError where a later step alters the encoder's keys and values."""
         first = not self.cross
         if self.merged:
-            rows = len(self.lengths)
             past = {**self.cross, **self.past}
             if first:
-                empty = np.zeros((rows, *FIRST), np.float32)
+                empty = next(iter(self.past.values()))
                 past = {name: empty for name in self.ports if cache_names.is_past(name)}
             branch = {USE_CACHE_BRANCH: np.array([not first])}
-            result = self.runner.run(roles.DECODER_MERGED, **feeds, **self.given, **past, **branch)
+            result = self.runner.run(self.role, **feeds, **self.given, **past, **branch)
         elif first:
             result = self.runner.run(roles.DECODER, **feeds, **self.given)
         else:

@@ -188,8 +188,10 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
 
 def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
     """The ways in which the bundle's graphs are stepped through."""
-    if roles.DECODER_MERGED in runner.manifest.graphs:
-        return [HubSteps(runner, case, cross, merged) for merged in (False, True)]
+    ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
+    others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
+    if others:
+        return list(others)
     return [(StaticSteps if runner.manifest.cache == "static" else DynamicSteps)(runner, case, cross)]
 
 
