@@ -61,7 +61,10 @@ def checkpoint_of(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bundle_of(tmp_path_factory, checkpoint_of):
-    """A function from a row, or a model_type, and a kind of cache to its bundle folder."""
+    """A function from a row, or a model_type, and a kind of cache to its bundle folder.
+
+    A cache that is named "dynamic" brings our graphs alone: those for other clients are the same in all.
+    """
     made: dict[tuple, Path] = {}
 
     def get(what: Row | str, cache: str | None = None) -> Path:
@@ -69,7 +72,8 @@ def bundle_of(tmp_path_factory, checkpoint_of):
         if key not in made:
             made[key] = tmp_path_factory.mktemp("bundle") / "out"
             task = what.task if isinstance(what, Row) else None
-            export(checkpoint_of(what), made[key], task=task, cache=cache)
+            only = "native" if cache == "dynamic" else None
+            export(checkpoint_of(what), made[key], task=task, cache=cache, only=only)
         return made[key]
 
     return get

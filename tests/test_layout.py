@@ -54,7 +54,7 @@ IMPORTED = {
     "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families formats spec",
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts progress tasks",
     "txexport/verification": (
-        "numpy onnx onnx_ir onnxruntime openvino torch transformers rich txmodels "
+        "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints contracts exporter families formats inspection paths printable runtime "
         "spec "
         "tasks"
@@ -220,8 +220,8 @@ SPECIALISED = {
     "attention.py": {"biased_mix", "capped_mix"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "tanh"},
-    "dual_encoder.py": {"text_vectors", "image_vectors", "similarity_model"},
-    "model.py": {"models", "encoder_model", "decoder_model", "dual_encoder_models"},
+    "dual_encoder.py": {"text_vectors", "image_vectors"},
+    "model.py": {"models", "encoder_model", "decoder_model", "first_decoder_model", "dual_encoder_models"},
 }
 
 

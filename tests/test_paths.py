@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.bundle_edits import graph_path
 
 from txexport import bundle
 from txexport.errors import BundleError, CheckpointError
@@ -58,11 +59,13 @@ def test_a_shard_index_names_files_of_its_folder(name, source):
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_manifest_names_files_of_its_folder(name, bundle_of, tmp_path):
     out = shutil.copytree(bundle_of("bert"), tmp_path / "out")
-    (out / "model.onnx").rename(tmp_path / "a")
+    graph_path(out).rename(tmp_path / "a")
     written = json.loads((out / "txexport.json").read_text())
     hostile = [
         written | {"companions": {name: "0" * 64}},
-        written | {"graphs": {"model": written["graphs"]["model"] | {"file": name}}},
+        written | {"native": {"model": written["native"]["model"] | {"file": name}}},
+        written | {"hub": {"model": written["hub"]["model"] | {"file": name}}},
+        written | {"data": {name: {"bytes": 1, "sha256": "0" * 64}}},
     ]
     for manifest in hostile:
         (out / "txexport.json").write_text(json.dumps(manifest))
@@ -113,9 +116,9 @@ def test_links_within_the_checkpoint_and_to_weights_are_followed(source, bundle_
     (source / "tokenizer.json").symlink_to("mine.json")
     (source.parent / "link").symlink_to(source)
     export(source.parent / "link", source.parent / "out")
-    for name in ("tokenizer.json", "weights.safetensors"):
+    for name in ("tokenizer.json", "onnx/model.onnx_data"):
         assert (source.parent / "out" / name).read_bytes() == (bundle_of("bert") / name).read_bytes()
-    assert not any(path.is_symlink() for path in (source.parent / "out").iterdir())
+    assert not any(path.is_symlink() for path in (source.parent / "out").rglob("*"))
     weights.write_text("secret")
     with pytest.raises(CheckpointError, match="is not a safetensors file"):
         export(source.parent / "link", source.parent / "other")
@@ -171,7 +174,7 @@ def test_links_to_other_places_of_a_cache_lead_out(source, tmp_path):
         export(snapshot, tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "weights.safetensors", "1_Pooling/config.json", "notes"])
+@pytest.mark.parametrize("name", ["tokenizer.json", "onnx/model.onnx_data", "1_Pooling/config.json", "notes"])
 def test_a_link_out_of_a_bundle_is_refused(name, bundle_of, tmp_path):
     out = shutil.copytree(bundle_of("bert"), tmp_path / "out")
     (out / name).parent.mkdir(exist_ok=True)

@@ -213,7 +213,7 @@ def is_bundle(folder: Path) -> bool:
 
 
 def _refuse_strange(folder: Path) -> None:
-    for pattern in ("*", "*/*"):  # as deep as a bundle's files lie
+    for pattern in ("*", "*/*", "*/*/*"):  # as deep as a bundle's files lie
         for path in sorted(folder.glob(pattern)):
             if path.is_symlink() and links_out(path, folder):
                 raise BundleError(f"{path} is a link out of the bundle; put what it leads to in its place")
@@ -255,6 +255,14 @@ def check(folder: Path, manifest: Manifest) -> None:
     for name, data in manifest.data.items():
         if (size := (folder / name).stat().st_size) != data.bytes:
             raise BundleError(f"{folder / name} is {size:,} bytes, expected {data.bytes:,}; export again")
+
+
+def check_runs(folder: Path, manifest: Manifest) -> None:
+    """Raise BundleError unless the graphs are those that our runtime runs."""
+    if manifest.graphs.keys() != set(roles.of(from_dict(ModelSpec, manifest.spec))):
+        raise BundleError(
+            f"{folder} holds graphs for other clients alone; to run it, export without --only hub"
+        )
 
 
 def read_manifest(folder: Path) -> Manifest:

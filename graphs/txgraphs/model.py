@@ -1,13 +1,11 @@
 """Whole models, put together from a spec."""
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 import onnx_ir as ir
 
 from txexport.contracts import Contract, Signature, cache_names, names, roles
-from txexport.errors import GraphError
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -20,6 +18,7 @@ from txexport.spec import (
 )
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
+from txgraphs._parameters import with_shared
 from txgraphs.attention import cross_key_value
 from txgraphs.dual_encoder import image_vectors, similarity, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
@@ -28,25 +27,6 @@ from txgraphs.stack import KeyValues, decoder, encoder, signal_encoder
 Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
 Signatures = Mapping[str, Signature]
 Values = dict[str, ir.Value]
-Stored = TypeVar("Stored")
-
-
-def check_balance(asked: AbstractSet[str], stored: AbstractSet[str]) -> None:
-    """Raise GraphError unless what graphs ask for is what is stored: no more, and no less."""
-    problems = [
-        f"{kind}: {', '.join(sorted(parameters))}"
-        for kind, parameters in (("missing", asked - stored), ("unused", stored - asked))
-        if parameters
-    ]
-    if problems:
-        raise GraphError(f"the graphs do not fit the stored parameters: {'; '.join(problems)}")
-
-
-def with_shared(spec: ModelSpec, stored: Mapping[str, Stored]) -> Mapping[str, Stored]:
-    """`stored` by name, with a word matrix that serves encoder and decoder under both of its names."""
-    encoder, decoder = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
-    shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
-    return {decoder: stored[encoder], **stored} if shared and encoder in stored else stored
 
 
 def models(

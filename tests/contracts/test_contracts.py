@@ -1,8 +1,6 @@
 """What other programs rely on when they open a bundle's graphs: names, shapes, order; and others' layouts."""
 
-import onnx
 import pytest
-from helpers.other_tools import as_optimum
 
 from txexport import bundle, contracts
 from txexport.contracts import cache_names, roles
@@ -10,6 +8,7 @@ from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 
+PARTS = ("decoder", "encoder")
 BUNDLES = [
     ("bert", None),
     ("vit", None),
@@ -37,7 +36,7 @@ def test_a_bundle_declares_what_its_contract_says(bundle_of, model_type, cache):
     signatures = contracts.of_cache(cache).graphs(spec)
     assert tuple(manifest.graphs) == tuple(signatures) == roles.of(spec)
     for role, graph in manifest.graphs.items():
-        assert graph.file == roles.file(role)
+        assert graph.file == roles.native_path(role, cache)
         assert (graph.inputs, graph.outputs) == tuple(map(list, vars(signatures[role]).values()))
 
 
@@ -60,20 +59,39 @@ def test_a_decoder_alone_is_the_ecosystems(bundle_of):
     assert contracts.ECOSYSTEM.graphs(spec) == contracts.DYNAMIC.graphs(spec)
 
 
-def test_the_ecosystems_encoder_decoder(bundle_of, tmp_path):
-    """Graphs in optimum's layout have the names and shapes that the contract says."""
-    folder = as_optimum(bundle_of("t5", "dynamic"), tmp_path / "optimum")
-    _, spec = declared(bundle_of("t5", "dynamic"))
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "whisper", "clip"])
+def test_graphs_for_other_clients_declare_what_the_ecosystem_expects(bundle_of, model_type):
+    manifest, spec = declared(bundle_of(model_type))
     signatures = contracts.ECOSYSTEM.graphs(spec)
-    assert tuple(signatures) == LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
-    for role, signature in signatures.items():
-        graph = onnx.load(folder / roles.file(role), load_external_data=False).graph
-        assert sorted(names(graph.input)) == sorted(names(signature.inputs))
-        assert sorted(names(graph.output)) == sorted(names(signature.outputs))
-        shapes = {port.name: port.shape for port in signature.inputs}
-        for port in graph.input:
-            dims = [dim.dim_param or dim.dim_value for dim in port.type.tensor_type.shape.dim]
-            assert dims == shapes[port.name]
+    assert tuple(manifest.hub) == tuple(signatures)
+    for role, graph in manifest.hub.items():
+        assert graph.file == roles.hub_path(role)
+        assert (graph.inputs, graph.outputs) == tuple(map(list, vars(signatures[role]).values()))
+
+
+def test_the_ecosystems_encoder_decoder(bundle_of):
+    """As optimum's exporter writes them: names, layer by layer, and a merged decoder that takes any past."""
+    _, spec = declared(bundle_of("t5"))
+    signatures = contracts.ECOSYSTEM.graphs(spec)
+    assert LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
+    assert tuple(signatures) == (*LAYOUTS[0], roles.DECODER_MERGED)
+    cache = [f"{{}}.{i}.{part}.{kind}" for i in range(2) for part in PARTS for kind in ("key", "value")]
+    own = [name for name in cache if ".decoder." in name]
+    first, later, merged = (signatures[role] for role in ("decoder_model", *tuple(signatures)[2:]))
+    given = ["input_ids", "encoder_hidden_states", "encoder_attention_mask"]
+    assert names(signatures[roles.ENCODER].outputs) == ["last_hidden_state"]
+    assert names(first.inputs) == given
+    assert names(first.outputs) == ["logits", *(name.format("present") for name in cache)]
+    past = [name.format("past_key_values") for name in cache]
+    assert sorted(names(later.inputs)) == sorted(["input_ids", "encoder_attention_mask", *past])
+    assert names(later.outputs) == ["logits", *(name.format("present") for name in own)]
+    assert sorted(names(merged.inputs)) == sorted([*given, *past, "use_cache_branch"])
+    assert names(merged.outputs) == names(first.outputs)
+    shapes = {port.name: port.shape for port in merged.inputs}
+    assert shapes["use_cache_branch"] == [1]
+    for name in past:
+        assert all(isinstance(dim, str) for dim in shapes[name])
+        assert shapes[name][0] == "batch_size"  # by which transformers.js knows it
     read = {name for role in LAYOUTS[0][1:] for name in names(signatures[role].inputs)}
     assert {name for name in read if not cache_names.is_past(name)} <= DECODER_INPUTS
 

@@ -1,46 +1,61 @@
 """What export writes, and what it leaves when it cannot."""
 
+import dataclasses
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from helpers.bundle_edits import graph_path, stored
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from txexport import bundle, families
+from txexport.bundle import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export
-from txexport.exporter.exporter import graph_models, weight_file
+from txexport.exporter.bundle_plan import BundlePlan
 from txexport.runtime import load
-from txexport.spec import Cache
 
-FILES = {
-    "bert": ["model.onnx"],
-    "gpt2": ["model.onnx"],
-    "bart": ["decoder_model.onnx", "encoder_model.onnx"],
+NATIVE = {  # our runtime's graphs
+    "bert": ["onnx/model_native.onnx"],
+    "gpt2": ["onnx/model_static.onnx"],
+    "bart": ["onnx/source_static.onnx", "onnx/target_static.onnx"],
+}
+HUB = {  # those for other clients, with their weights
+    "bert": ["onnx/model.onnx", "onnx/model.onnx_data"],
+    "gpt2": ["onnx/model.onnx", "onnx/model.onnx_data", "genai_config.json", "generation_config.json"],
+    "bart": [
+        "onnx/encoder_model.onnx",
+        "onnx/encoder_model.onnx_data",
+        "onnx/decoder_model.onnx",
+        "onnx/decoder_with_past_model.onnx",
+        "onnx/decoder_model_merged.onnx",
+        "onnx/decoder_model_merged.onnx_data",
+        "generation_config.json",
+    ],
 }
 
 
-@pytest.mark.parametrize("model_type", FILES)
+@pytest.mark.parametrize("model_type", NATIVE)
 def test_bundle_holds_what_an_application_needs(model_type, bundle_of):
     folder = bundle_of(model_type)
-    found = {path.name for path in folder.iterdir()}
-    needed = {"weights.safetensors", "txexport.json", "config.json", "tokenizer.json", *FILES[model_type]}
-    assert found - {"generation_config.json"} == needed
-    for name in FILES[model_type]:
-        onnx.checker.check_model(folder / name, full_check=True)
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    own = {"txexport.json", "config.json", "tokenizer.json", "tokenizer_config.json"}
+    assert found == {*own, *NATIVE[model_type], *HUB[model_type]}
+    for name in found:
+        if name.endswith(".onnx"):
+            onnx.checker.check_model(folder / name, full_check=True)
 
 
-@pytest.mark.parametrize("model_type", FILES)
+@pytest.mark.parametrize("model_type", NATIVE)
 def test_manifest_describes_the_graphs(model_type, bundle_of):
     manifest = bundle.read(bundle_of(model_type))
-    for graph in manifest.graphs.values():
+    for graph in manifest.every_graph:
         model = onnx.load(bundle_of(model_type) / graph.file, load_external_data=False)
         for ports, values in ((graph.inputs, model.graph.input), (graph.outputs, model.graph.output)):
             assert [port.name for port in ports] == [value.name for value in values]
@@ -84,14 +99,14 @@ def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
     """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
     resolved = families.resolve(checkpoint, None)
-    tensors = weight_file(checkpoint, resolved).parameters(tmp_path)
-    graphs = partial(graph_models, resolved.spec, Cache.STATIC, opset=24, inline=False)
-    assert set(graphs(tensors)) == {"encoder_model", "decoder_model"}
+    form = Form("static", 24)
+    assert len(BundlePlan(checkpoint, resolved, form).graphs) == 6
     dropped = ["decoder.layers.1.feed_forward.up.bias", "encoder.layers.0.attention.q.weight"]
-    some = {name: tensor for name, tensor in tensors.items() if name not in dropped}
-    stray = tensors["cross.0.k.bias"]
+    some = {name: weight for name, weight in resolved.weights.items() if name not in dropped}
+    stray = resolved.weights["cross.0.k.bias"]
+    weights = some | {"encoder.layers.0.scale": stray, "extra.bias": stray}
     with pytest.raises(GraphError) as caught:
-        graphs(some | {"encoder.layers.0.scale": stray, "extra.bias": stray})
+        BundlePlan(checkpoint, dataclasses.replace(resolved, weights=weights), form)
     assert str(caught.value) == (
         f"the graphs do not fit the stored parameters: missing: {', '.join(dropped)}; "
         "unused: encoder.layers.0.scale, extra.bias"
@@ -105,7 +120,7 @@ def test_a_component_is_one_function_however_many_layers(tmp_path):
     for layers in (2, 7):
         tiny_checkpoint.save(tmp_path / f"{layers}", "gpt2", n_layer=layers)
         export(tmp_path / f"{layers}", tmp_path / f"out{layers}")
-        model = onnx.load(tmp_path / f"out{layers}" / "model.onnx", load_external_data=False)
+        model = onnx.load(graph_path(tmp_path / f"out{layers}"), load_external_data=False)
         sizes.append(sorted(function.name for function in model.functions))
         assert [node.op_type for node in model.graph.node].count("decoder_block") == layers
     assert sizes[0] == sizes[1]
@@ -113,7 +128,7 @@ def test_a_component_is_one_function_however_many_layers(tmp_path):
 
 
 def test_graphs_are_standard_operators_only(bundle_of):
-    for model_type, names in FILES.items():
+    for model_type, names in NATIVE.items():
         for name in names:
             model = onnx.load(bundle_of(model_type) / name, load_external_data=False)
             own = {function.name for function in model.functions}
@@ -128,15 +143,29 @@ def test_tied_matrix_is_stored_once_and_both_graphs_share_one_file(bundle_of, ch
     with safe_open(checkpoint_of("bart") / "model.safetensors", "np") as file:
         numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
     folder = bundle_of("bart")
-    with safe_open(folder / "weights.safetensors", "np") as file:
-        assert sum(file.get_tensor(name).size for name in file.keys()) == numbers  # noqa: SIM118
-    places = []
-    for name in FILES["bart"]:
-        model = onnx.load(folder / name, load_external_data=False)
-        entry = next(t for t in model.graph.initializer if t.name == "encoder.embedding.word.weight")
-        places.append({item.key: item.value for item in entry.external_data})
-    assert places[0] == places[1]
-    assert places[0]["location"] == "weights.safetensors"
+    words = "encoder.embedding.word.weight"
+    held = stored(folder)
+    copies = held.pop("decoder.embedding.word.weight")  # for clients that open the decoder alone
+    assert sum(array.size for array in held.values()) == numbers
+    assert np.array_equal(copies, held[words])
+    places: dict[str, set] = {}
+    for graph in bundle.read(folder).every_graph:
+        for tensor in onnx.load(folder / graph.file, load_external_data=False).graph.initializer:
+            if tensor.external_data:
+                entry = {item.key: item.value for item in tensor.external_data}
+                places.setdefault(tensor.name, set()).add((entry["location"], entry["offset"]))
+    assert {name: len(where) for name, where in places.items() if len(where) > 1} == {}
+    assert next(iter(places[words]))[0] == "encoder_model.onnx_data"
+    assert next(iter(places["decoder.embedding.word.weight"]))[0] == "decoder_model_merged.onnx_data"
+
+
+def test_a_bundle_of_ours_alone_holds_a_matrix_once(checkpoint_of, tmp_path):
+    export(checkpoint_of("bart"), tmp_path / "out", only="native")
+    manifest = bundle.read(tmp_path / "out")
+    assert [graph.file for graph in manifest.every_graph] == NATIVE["bart"]
+    assert list(manifest.data) == ["onnx/model.onnx_data"]
+    assert "decoder.embedding.word.weight" not in stored(tmp_path / "out")
+    assert "transformers.js_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
 
 
 def test_shared_layers_are_one_layer_in_file_and_graph(bundle_of, checkpoint_of):
@@ -144,9 +173,8 @@ def test_shared_layers_are_one_layer_in_file_and_graph(bundle_of, checkpoint_of)
     with safe_open(checkpoint_of("albert") / "model.safetensors", "np") as file:
         numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
     folder = bundle_of("albert")
-    with safe_open(folder / "weights.safetensors", "np") as file:
-        assert sum(file.get_tensor(name).size for name in file.keys()) == numbers  # noqa: SIM118
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    assert sum(array.size for array in stored(folder).values()) == numbers
+    model = onnx.load(graph_path(folder), load_external_data=False)
     blocks = [list(node.input[4:]) for node in model.graph.node if node.op_type == "encoder_block"]
     assert len(blocks) == 2
     assert blocks[0] == blocks[1]
@@ -158,12 +186,12 @@ def test_weights_keep_the_bytes_of_the_checkpoint(bundle_of, checkpoint_of):
         "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",
         "encoder.layers.1.attention.v.weight": "encoder.layer.1.attention.self.value.weight",
     }
-    with (
-        safe_open(bundle_of("bert") / "weights.safetensors", "np") as ours,
-        safe_open(checkpoint_of("bert") / "model.safetensors", "np") as theirs,
-    ):
+    ours = stored(bundle_of("bert"))
+    with safe_open(checkpoint_of("bert") / "model.safetensors", "np") as theirs:
         for name, original in pairs.items():
-            assert np.array_equal(ours.get_tensor(name), theirs.get_tensor(original))
+            turned = name.endswith("v.weight")  # what is only multiplied with lies (in, out)
+            found = ours[name].T if turned else ours[name]
+            assert np.array_equal(found, theirs.get_tensor(original))
 
 
 def test_unknown_opset(checkpoint_of, tmp_path):
@@ -290,13 +318,13 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
 
     assert "cannot be read as JSON" in said("{")
     assert "holds a list, expected a dict" in said("[]")
-    assert "is damaged" in said(json.dumps({k: v for k, v in manifest.items() if k != "graphs"}))
+    assert "is damaged" in said(json.dumps({k: v for k, v in manifest.items() if k != "native"}))
     known = manifest["format"]
     assert f"this txexport reads up to {known}; update it" in said(
         json.dumps(manifest | {"format": known + 1})
     )
     assert "of an older txexport" in said(json.dumps(manifest | {"format": known - 1}))
-    (out / "model.onnx").unlink()
+    (out / "onnx" / "model.onnx").unlink()
     assert "model.onnx is missing" in said(json.dumps(manifest))
     with pytest.raises(BundleError, match=r"has no txexport\.json"):
         load(tmp_path)

@@ -50,7 +50,7 @@ def test_force_loses_nothing_that_is_not_the_bundle_s(checkpoint_of, tmp_path):
     with pytest.raises(BundleError, match=r"holds files that no export wrote \(notes\.txt\); move them away"):
         export(checkpoint_of("bert"), out, force=True)
     (out / "notes.txt").unlink()
-    (out / "model.onnx").unlink()  # an incomplete bundle may be replaced
+    (out / "onnx" / "model.onnx").unlink()  # an incomplete bundle may be replaced
     export(checkpoint_of("bert"), out, force=True)
     shutil.copytree(checkpoint_of("gpt2"), out / "nested")
     with pytest.raises(BundleError, match="holds the checkpoint itself"):
@@ -63,7 +63,7 @@ def test_force_takes_links_and_folders_for_what_no_export_wrote(checkpoint_of, t
     export(checkpoint_of("bert"), out)
     precious.mkdir()
     (precious / "model.onnx").write_text("all of it")
-    (out / "model.onnx").unlink()
+    (out / "onnx" / "model.onnx").unlink()
     for name, target in (("notes", precious), ("model.onnx", precious / "model.onnx"), ("dead", "nowhere")):
         (out / name).symlink_to(target)
         with pytest.raises(
@@ -256,16 +256,16 @@ def test_folders_of_the_user_beside_it_are_not_touched(checkpoint_of, tmp_path):
 
 def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):
     """The first is there whole, and the second says at once that it may not write."""
-    out, write = tmp_path / "out", exporter._write_graph
+    out, write = tmp_path / "out", exporter._write_graphs
 
     def interrupted(*arguments):
-        monkeypatch.setattr("txexport.exporter.exporter._write_graph", write)
+        monkeypatch.setattr("txexport.exporter.exporter._write_graphs", write)
         for force in (False, True):
             with pytest.raises(BundleError, match=r"another export is writing .*out; wait for it"):
                 export(checkpoint_of("gpt2"), out, force=force)
         return write(*arguments)
 
-    monkeypatch.setattr("txexport.exporter.exporter._write_graph", interrupted)
+    monkeypatch.setattr("txexport.exporter.exporter._write_graphs", interrupted)
     export(checkpoint_of("bert"), out)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert verify(out).ok
@@ -276,7 +276,7 @@ def test_leftovers_go_whatever_process_has_their_id_now(checkpoint_of, tmp_path)
     """In a container every export is process 1."""
     for number in (1, os.getpid()):
         (tmp_path / f".out.txexport-partial-{number}-5").mkdir()
-        (tmp_path / f".out.txexport-partial-{number}-5" / "weights.safetensors").write_text("half")
+        (tmp_path / f".out.txexport-partial-{number}-5" / "half").write_text("half")
     export(checkpoint_of("bert"), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -364,7 +364,7 @@ def test_failed_export_leaves_the_old_bundle_and_nothing_else(checkpoint_of, tmp
     out = tmp_path / "out"
     export(checkpoint_of("bert"), out)
     before = (out / "txexport.json").read_bytes()
-    monkeypatch.setattr("txexport.exporter.exporter.models", lambda *_: 1 / 0)
+    monkeypatch.setattr("txexport.exporter.bundle_plan.models", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export(checkpoint_of("bert"), out, force=True)
     assert (out / "txexport.json").read_bytes() == before
@@ -411,7 +411,7 @@ from txexport.exporter import exporter
 def slowly(*arguments):
     print("half way", flush=True)
     time.sleep(60)
-exporter._write_graph = slowly
+exporter._write_graphs = slowly
 main(["export", *sys.argv[1:]])
 """
 

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import tiny_checkpoint
+from helpers.bundle_edits import graph_path, weights_path
 from helpers.project import loaded_after
 from safetensors.numpy import load_file, save_file
 
@@ -20,8 +21,7 @@ import txexport
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import GraphError
-from txexport.exporter import exporter
-from txexport.exporter.weight_file import WeightFile
+from txexport.exporter import bundle_plan
 from txexport.formats import FLOAT, FLOAT32, NumberType, Part, Use
 from txexport.verification import bundle_contents, identity
 
@@ -85,15 +85,13 @@ def in_int4(monkeypatch):
     """Exports store every layer's matrices as int4, but for those of a layer that is kept."""
 
     def switch(kept: str) -> None:
-        def weight_file(checkpoint, resolved):
-            formats = {
+        def formats_of(weights, asked):
+            return {
                 name: INT4 if chosen(name, weight.shape, kept) else FLOAT32
-                for name, weight in resolved.weights.items()
+                for name, weight in weights.items()
             }
-            return WeightFile(checkpoint, resolved.weights, formats)
 
-        for module in (exporter, bundle_contents, identity):
-            monkeypatch.setattr(module, "weight_file", weight_file)
+        monkeypatch.setattr(bundle_plan, "formats_of", formats_of)
 
     return switch
 
@@ -120,13 +118,13 @@ def session_of(path, **options) -> ort.InferenceSession:
 
 def test_it_is_fused_and_stands_in_the_main_graph(made, tmp_path):
     _source, out, _resolved, taken = made
-    model = onnx.load(out / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(out), load_external_data=False)
     assert Counter(node.op_type for node in model.graph.node)["DequantizeLinear"] == len(taken)
     assert not any(n.op_type == "DequantizeLinear" for f in model.functions for n in f.node)
     names = {function.name for function in model.functions}
     assert {"decoder_block", "decoder_block_2", "linear_plain", "linear_plain_2"} <= names
     assert "decoder_block_3" not in names
-    session_of(out / "model.onnx", optimized_model_filepath=str(tmp_path / "fast.onnx"))
+    session_of(graph_path(out), optimized_model_filepath=str(tmp_path / "fast.onnx"))
     fast = onnx.load(tmp_path / "fast.onnx", load_external_data=False)
     assert Counter(node.op_type for node in fast.graph.node)["MatMulNBits"] == len(taken)
 
@@ -149,7 +147,7 @@ def test_it_computes_with_the_numbers_that_it_keeps(made, tmp_path, monkeypatch)
     }
     results = []
     for folder in (out, tmp_path / "expected"):
-        session = session_of(folder / "model.onnx", graph_optimization_level=plain)
+        session = session_of(graph_path(folder), graph_optimization_level=plain)
         past = {port.name: [1, port.shape[1], 8, port.shape[3]] for port in session.get_inputs()[3:]}
         zeros = {name: np.zeros(shape, np.float32) for name, shape in past.items()}
         results.append(session.run(["logits"], feeds | zeros)[0])
@@ -163,7 +161,7 @@ def test_its_bytes_are_proved(made):
     identity.check_graphs(out, manifest, checkpoint, resolved)
     checks = bundle_contents.check_weights(out, manifest, checkpoint, resolved)
     assert all(check.ok for check in checks)
-    path = out / bundle.WEIGHTS
+    path = weights_path(out)
     whole = path.read_bytes()
     length = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + length])
@@ -180,11 +178,10 @@ def test_its_bytes_are_proved(made):
 
 
 def test_a_use_that_it_has_not_is_refused(tmp_path, monkeypatch):
-    def weight_file(checkpoint, resolved):
-        formats = {name: INT4 if name.endswith("word.weight") else FLOAT32 for name in resolved.weights}
-        return WeightFile(checkpoint, resolved.weights, formats)
+    def formats_of(weights, asked):
+        return {name: INT4 if name.endswith("word.weight") else FLOAT32 for name in weights}
 
-    monkeypatch.setattr(exporter, "weight_file", weight_file)
+    monkeypatch.setattr(bundle_plan, "formats_of", formats_of)
     tiny_checkpoint.save(tmp_path / "source", "llama", **SIZES)
     with pytest.raises(GraphError, match=r"decoder\.embedding\.word\.weight is stored as int4"):
         txexport.export(tmp_path / "source", tmp_path / "out")

@@ -46,8 +46,9 @@ def whole(out: Path) -> None:
     """Raise unless the bundle at `out` is byte for byte one that an export wrote, and loads."""
     manifest = bundle.read(out)
     bundle.check(out, manifest)
-    graphs = {graph.file: graph.sha256 for graph in manifest.graphs.values()}
-    written = graphs | {bundle.WEIGHTS: manifest.weights_sha256} | manifest.companions
+    graphs = {graph.file: graph.sha256 for graph in manifest.every_graph}
+    weights = {path: data.sha256 for path, data in manifest.data.items()}
+    written = graphs | weights | manifest.companions
     assert bundle.files_sha256(out) == written | {bundle.MANIFEST: manifest.sha256}
     assert sorted(bundle.present(out)) == sorted(manifest.files)
     assert txexport.load(out, device="cpu", threads=1).manifest == manifest

@@ -73,7 +73,7 @@ def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[li
     options.log_severity_level = 3
     model = ir.to_proto(graph.model("test")).SerializeToString()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds), {name.removeprefix("part.") for name in graph.asked}
+    return session.run(None, feeds), {name.removeprefix("part.") for name in set(graph.uses)}
 
 
 def check(module, function, *arguments, **named) -> list[np.ndarray]:

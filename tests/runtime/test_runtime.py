@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import pytest
-from helpers.bundle_edits import relist
+from helpers.bundle_edits import graph_path, relist, weights_path
 from helpers.rows import GENERATE, Row
 from tokenizers import Tokenizer
 
@@ -118,7 +118,7 @@ def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
     model = model_of("gpt2", "static")
     session = model.sessions["model"]
     session.engine = OnnxRuntime(
-        ort.InferenceSession(model.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+        ort.InferenceSession(graph_path(model.folder), options, providers=["CPUExecutionProvider"])
     )
     model.generate_ids([[5, 6, 7], [9]], max_new_tokens=5)
     assert "copying past_cache" not in capfd.readouterr().err
@@ -504,14 +504,15 @@ def test_altered_bundle_is_one_line(bundle_of, tmp_path):
     """A file from another export beside these would compute something, and nobody would know what."""
     copy = tmp_path / "copy"
     shutil.copytree(bundle_of("gpt2"), copy)
-    graph = (copy / "model.onnx").read_bytes()
-    (copy / "model.onnx").write_bytes(graph.replace(b"gelu_tanh", b"gelu_tanj"))
+    file = graph_path(copy)
+    graph = file.read_bytes()
+    file.write_bytes(graph.replace(b"gelu_tanh", b"gelu_tanj"))
     with pytest.raises(BundleError, match=r"model\.onnx is not the file that was exported; export again"):
         txexport.load(copy, device="cpu")
-    (copy / "model.onnx").write_bytes(graph)
-    with (copy / "weights.safetensors").open("ab") as file:
+    file.write_bytes(graph)
+    with weights_path(copy).open("ab") as file:
         file.write(b"more")
-    with pytest.raises(BundleError, match=r"weights\.safetensors is [\d,]+ bytes, expected"):
+    with pytest.raises(BundleError, match=r"model\.onnx_data is [\d,]+ bytes, expected"):
         txexport.load(copy, device="cpu")
 
 
@@ -539,7 +540,7 @@ def test_closing_gives_memory_back(checkpoint_of, tmp_path):
     for _ in range(10):
         with txexport.load(tmp_path / "out", device="cpu", threads=1) as model:
             model.generate_ids([[5, 6, 7]], max_new_tokens=2)
-            size = (tmp_path / "out" / "weights.safetensors").stat().st_size
+            size = weights_path(tmp_path / "out").stat().st_size
         gc.collect()
         held.append(resident())
     assert size > 30e6

@@ -56,7 +56,7 @@ def test_inputs_are_the_values_and_then_the_weights_that_were_asked_for():
     ]
     [call] = model.graph.node
     assert list(call.input) == ["x", "x", "", "x", *(f"layers.0.{name}" for name in weights)]
-    assert graph.asked == {f"layers.0.{name}" for name in weights}
+    assert graph.uses.keys() == {f"layers.0.{name}" for name in weights}
     assert list(function.output) == ["y", "z"]
 
 

@@ -10,8 +10,8 @@ from txgraphs.model import models
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import DYNAMIC, ECOSYSTEM, ONE_PASS, STATIC
 from txexport.formats import FLOAT32
-from txexport.spec import Cache
 
 # Between them they have every component: rotary, slopes, buckets, experts, caps, windows, patches.
 MODELS = (
@@ -24,12 +24,13 @@ MODELS = (
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_numbers_of_a_graph_are_of_its_type(model, opset, checkpoint_of):
     resolved = families.resolve(Checkpoint(checkpoint_of(model)), None)
+    contracts = (STATIC, DYNAMIC, ECOSYSTEM) if resolved.spec.generates else (ONE_PASS, ECOSYSTEM)
     stored = {
         name: Parameter(FLOAT32, {"": ir.tensor(np.zeros(weight.shape, np.float16), name=name)})
         for name, weight in resolved.weights.items()
     }
-    for cache in Cache:
-        for graph in models(resolved.spec, cache, stored, ir.DataType.FLOAT16).values():
+    for contract in contracts:
+        for graph in models(resolved.spec, contract, lambda role: stored, ir.DataType.FLOAT16).values():
             proto = ir.to_proto(graph.model("test", opset))
             onnx.checker.check_model(proto, full_check=True)
             kinds = {port.type.tensor_type.elem_type for port in (*proto.graph.input, *proto.graph.output)}

@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 import torch
@@ -24,9 +25,11 @@ from txmodels.model import Model
 from txmodels.training import checkpoints, initialisation
 
 import txexport
-from txexport.bundle import Manifest, Source, limits
+from txexport.bundle import Form, Manifest, Source, limits
+from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
-from txexport.exporter.exporter import _write_graph, export
+from txexport.exporter.bundle_plan import to_proto
+from txexport.exporter.exporter import export
 from txexport.runtime import load
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -34,7 +37,6 @@ from txexport.spec import (
     Activation,
     AttentionSpec,
     BlockSpec,
-    Cache,
     DecoderSpec,
     DualEncoderSpec,
     EmbeddingSpec,
@@ -110,7 +112,8 @@ MODELS = {
 
 
 def graph_of(spec: EncoderSpec, module: Model) -> Graph:
-    return models(spec, Cache.STATIC, stored(module.named_parameters()))["model"]
+    parameters = stored(module.named_parameters())
+    return models(spec, ONE_PASS, lambda role: parameters)["model"]
 
 
 def inputs_of(spec: EncoderSpec, mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -279,21 +282,10 @@ def test_a_stack_that_contradicts_itself_is_refused(message, make):
 
 def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     spec = MODELS["linformer"]
-    file = _write_graph(tmp_path, "model.onnx", graph_of(spec, seeded(Model(spec))).model("0", 24))
+    model = graph_of(spec, seeded(Model(spec))).model("0", 24)
+    onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own",
-        "fill-mask",
-        None,
-        24,
-        False,
-        {"model": file},
-        limits(spec),
-        to_dict(spec),
-        Source("", {}),
-        {},
-        "",
-        0,
-        {},
+        "own", "fill-mask", Form(None, 24), {}, {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

@@ -11,7 +11,8 @@ import onnx
 import onnx_ir as ir
 from txgraphs._flat import flatten, merged, tidied
 from txgraphs._nodes import Parameter
-from txgraphs.model import check_balance, models, with_shared
+from txgraphs._parameters import check_balance, with_shared
+from txgraphs.model import models
 
 from txexport.bundle import Form
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -56,7 +57,7 @@ class BundlePlan:
         weights = with_shared(self.spec, resolved.weights)
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), weights.keys())
-        formats = _formats(weights, asked.values())
+        formats = formats_of(weights, asked.values())
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
             own_weights = {name: weight for name, weight in weights.items() if name in held}
@@ -147,7 +148,7 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     return uses
 
 
-def _formats(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[str, NumberFormat]:
+def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[str, NumberFormat]:
     """How each parameter is stored: one that is only multiplied with as a product expects it.
 
     Equal numbers lie once, so they are stored alike.

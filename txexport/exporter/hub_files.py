@@ -125,7 +125,7 @@ def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
             "head_size": spec.encoder.layers[0].dense.head_dim,
             "inputs": {"audio_features": names.INPUT_FEATURES},
             "outputs": {
-                "encoder_hidden_states": names.LAST_HIDDEN_STATE,
+                names.ENCODER_HIDDEN_STATES: names.LAST_HIDDEN_STATE,
                 "cross_present_key_names": cross[cache_names.PRESENT]["key"],
                 "cross_present_value_names": cross[cache_names.PRESENT]["value"],
             },

@@ -10,19 +10,21 @@ import onnx
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.bundle import Proof
-from txexport.checkpoints.checkpoint import Checkpoint, read_header
+from txexport.checkpoints.checkpoint import Checkpoint, Stored, read_header
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
+from txexport.families import Resolved
 from txexport.formats import FLOAT32, nbytes
 from txexport.inspection import flops, parameter_count
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.spec import ModelSpec, TextStackSpec
+from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 
 LENGTH = 512
+WORDS = "embedding.word.weight"
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,23 @@ def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: in
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
     parameters = parameter_count.count(resolved.spec, kept)
-    written = sum(nbytes(FLOAT32, resolved.weights[name].shape) for name in kept)
-    weights = WeightBytes(dict(stored), written)
+    weights = WeightBytes(dict(stored), _written(resolved))
     return _inspection(
         folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
     )
+
+
+def _written(resolved: Resolved) -> int:
+    """The bytes of a bundle's weights: an encoder before a decoder has a file of its own."""
+    spec, weights = resolved.spec, dict(resolved.weights)
+    parts = [set(weights)]
+    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
+        own = {name for name in weights if name.startswith("encoder.")}
+        if spec.shared_embedding:
+            weights[f"decoder.{WORDS}"] = weights[f"encoder.{WORDS}"]
+        parts = [own, weights.keys() - own]
+    held = [{name: weight for name, weight in weights.items() if name in part} for part in parts]
+    return sum(nbytes(FLOAT32, one[name].shape) for one in held for name in set(stored_names(one).values()))
 
 
 def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
@@ -130,7 +144,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
         changed=_changed(folder, manifest),
     )
     weights = WeightBytes(None, sum(size for _, size in tensors))
-    parameters = parameter_count.count(spec, {name for name, _ in tensors})
+    parameters = parameter_count.count(spec, {name for name, _ in tensors} - _copies(folder, manifest))
     return _inspection(
         folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
     )
@@ -144,6 +158,24 @@ def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
         ]
     protos = [onnx.load(folder / graph.file) for graph in manifest.every_graph]
     return [(one.name, len(one.raw_data)) for proto in protos for one in proto.graph.initializer]
+
+
+def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:
+    """Tables of a decoder's that are its encoder's too, and lie in the files of both."""
+    copies: set[str] = set()
+    first, *others = [read_header(folder / path) for path in manifest.data] or [{}]
+    for name, one in first.items():
+        again = name.replace("encoder.", "decoder.", 1)
+        for other in (other[again] for other in others if again in other and ".embedding." in name):
+            if one.nbytes == other.nbytes and _content(one) == _content(other):
+                copies.add(again)
+    return copies
+
+
+def _content(stored: Stored) -> bytes:
+    with stored.file.open("rb") as file:
+        file.seek(stored.offset)
+        return file.read(stored.nbytes)
 
 
 def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:

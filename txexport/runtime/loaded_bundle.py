@@ -7,12 +7,10 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
-from txexport.spec import ModelSpec
-from txexport.spec.serialization import from_dict
 from txexport.tasks import TASKS, served_by
 
 
@@ -87,10 +85,7 @@ def open_bundle(
     manifest = bundle.read(folder)
     if check:
         bundle.check(folder, manifest)
-    if manifest.graphs.keys() != set(roles.of(from_dict(ModelSpec, manifest.spec))):
-        raise BundleError(
-            f"{folder} holds graphs for other clients alone; export without --only hub to run it"
-        )
+    bundle.check_runs(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
 

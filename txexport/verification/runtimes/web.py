@@ -25,13 +25,13 @@ SCRIPTS = Path(__file__).with_name("js")
 MEMORY = 2**32  # bytes that WebAssembly can address
 
 
-def _browser() -> str | None:
+def browser() -> str | None:
     """The browser's command: what CHROME_BIN says, or one of the usual names."""
     return next(filter(None, map(shutil.which, (os.environ.get("CHROME_BIN", ""), *BROWSERS))), None)
 
 
 def _missing() -> str | None:
-    if _browser() is None:
+    if browser() is None:
         return "Chromium is not installed; install it, or say in CHROME_BIN where it is"
     return npm.missing(PACKAGE)
 
@@ -44,21 +44,19 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    output = subprocess.run(
-        [_browser() or "", "--version"], capture_output=True, text=True, check=True
-    ).stdout
+    output = subprocess.run([browser() or "", "--version"], capture_output=True, text=True, check=True).stdout
     return {"browser": output.strip(), PACKAGE: npm.version(PACKAGE)}
 
 
 @contextmanager
-def _chromium(url: str) -> Iterator[None]:
+def chromium(url: str) -> Iterator[None]:
     """A headless browser at a page, with a profile of its own."""
     options = ["--headless=new", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage"]
     options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--no-sandbox")  # which root cannot have
     with tempfile.TemporaryDirectory(prefix="txexport-", ignore_cleanup_errors=True) as profile:
-        command = [_browser() or "", *options, f"--user-data-dir={profile}", url]
+        command = [browser() or "", *options, f"--user-data-dir={profile}", url]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             yield
@@ -84,7 +82,7 @@ def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Ses
     def about(path: Path) -> dict[str, Any]:
         return {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
 
-    with serve(shown) as page, _chromium(page.url):
+    with serve(shown) as page, chromium(page.url):
         build = builder(page.send, about)
         yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
 

@@ -1,0 +1,68 @@
+"""optimum-onnx loads a bundle as it is: outputs, texts and pipelines are those of transformers."""
+
+import numpy as np
+import pytest
+from helpers.client_rows import (
+    DECODERS,
+    ENCODER_HEADS,
+    SEQ2SEQ,
+    TOLERANCE,
+    WHISPER,
+    assert_same,
+    distance,
+    forward_inputs,
+    forward_outputs,
+    generate_inputs,
+    generate_settings,
+    pipeline_inputs,
+    rows_of,
+    sequences,
+)
+from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FEATURES, FILL, GENERATE, LABEL, MATCH, TAG, TRANSLATE
+
+from txexport.verification.clients.process import Call
+
+CLIENT = "optimum"
+HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER, CHOOSE)
+ENCODERS = [*rows_of(ENCODER_HEADS, HEADS), *rows_of(("vit",), (LABEL,)), *rows_of(("clip",), (MATCH,))]
+TEXTS = [*rows_of(DECODERS, (GENERATE,)), *rows_of(SEQ2SEQ, (TRANSLATE,))]
+GENERATING = [*TEXTS, WHISPER]
+MERGED, SEPARATE = {}, {"use_merged": False}
+
+
+@pytest.mark.parametrize("row", [*ENCODERS, *GENERATING], ids=lambda row: row.id)
+def test_outputs_equal_transformers(row, exported, process, record):
+    record(row, "outputs")
+    files, inputs = exported(row), forward_inputs(row)
+    [answer] = process.ask(files.bundle, row.task, [Call("forward", inputs)])
+    expected = forward_outputs(row, files.checkpoint, inputs)
+    assert expected
+    for name, array in expected.items():
+        assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+
+
+@pytest.mark.parametrize("row", GENERATING, ids=lambda row: row.id)
+def test_greedy_and_beam_tokens_equal_transformers(row, exported, process, record):
+    """A batch of unequal lengths; encoder-decoders by the merged decoder, then by the two others."""
+    record(row, "greedy, 3 beams")
+    files, inputs = exported(row), generate_inputs(row)
+    ways = (MERGED,) if row.task == GENERATE else (MERGED, SEPARATE)
+    cases = [(generate_settings(row, beams), loading) for loading in ways for beams in (1, 3)]
+    calls = [
+        Call("generate", inputs, {"settings": settings, "loading": loading}) for settings, loading in cases
+    ]
+    for (settings, _), answer in zip(cases, process.ask(files.bundle, row.task, calls), strict=True):
+        expected = sequences(row, files.checkpoint, inputs, settings)
+        np.testing.assert_array_equal(answer["sequences"], expected)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in [*ENCODERS, *TEXTS] if row.task not in (CHOOSE, MATCH)], ids=lambda row: row.id
+)
+def test_pipeline_answers_as_with_the_checkpoint(row, exported, process, record, tmp_path):
+    record(row, "pipeline")
+    files = exported(row)
+    inputs, settings = pipeline_inputs(row, tmp_path)
+    options = {"inputs": inputs, "settings": settings, "checkpoint": str(files.checkpoint)}
+    [answer] = process.ask(files.bundle, row.task, [Call("pipelines", {}, options)])
+    assert_same(answer["answer"], answer["expected"])

@@ -1,0 +1,358 @@
+"""A bundle as it is exported, loaded by transformers.js in Node and in Chromium, equals transformers."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from helpers import hub
+from helpers.client_checkpoints import SPEECH, Checkpoint, pixels, sound
+from transformers import PreTrainedTokenizerFast
+
+from txexport.exporter import export
+from txexport.verification.clients import transformers_js
+from txexport.verification.clients.transformers_js import Client, ClientError, Remote
+
+NODE, CHROMIUM = "node", "chromium"
+START = {NODE: transformers_js.node, CHROMIUM: transformers_js.chromium}
+MISSING = {NODE: transformers_js.missing_in_node, CHROMIUM: transformers_js.missing_in_chromium}
+NEEDS = {where: pytest.mark.skipif(why() is not None, reason=str(why())) for where, why in MISSING.items()}
+BOTH = [pytest.param(where, marks=NEEDS[where]) for where in START]
+TOLERANCE = 1e-4
+TEXTS = ["the cat sat on the mat", "a dog"]
+FIVE = {"num_labels": 5}
+
+CHECKPOINTS = [
+    Checkpoint("bert", "BertModel", "wordpiece"),
+    Checkpoint("roberta", "RobertaModel", "byte_level"),
+    Checkpoint("bert", "BertForSequenceClassification", "wordpiece", FIVE),
+    Checkpoint("roberta", "RobertaForSequenceClassification", "byte_level", FIVE),
+    Checkpoint("bert", "BertForTokenClassification", "wordpiece", FIVE),
+    Checkpoint("bert", "BertForQuestionAnswering", "wordpiece"),
+    Checkpoint("gpt2", "GPT2LMHeadModel", "byte_level"),
+    Checkpoint("llama", "LlamaForCausalLM", "byte_level"),
+    Checkpoint("qwen2", "Qwen2ForCausalLM", "byte_level"),
+    Checkpoint("marian", "MarianMTModel", "byte_level"),
+    Checkpoint("t5", "T5ForConditionalGeneration", "byte_level"),
+    Checkpoint("bart", "BartForConditionalGeneration", "byte_level"),
+    Checkpoint("whisper", "WhisperForConditionalGeneration", "speech"),
+    Checkpoint("vit", "ViTForImageClassification", None, FIVE),
+    Checkpoint("clip", "CLIPModel", "clip"),
+]
+BY_NAME = {checkpoint.architecture: checkpoint for checkpoint in CHECKPOINTS}
+
+
+def on(*names: str, chromium: tuple[str, ...] = ()) -> Callable:
+    """A test's rows: each architecture in Node, and those of `chromium` there too."""
+    rows = [pytest.param(NODE, name, marks=NEEDS[NODE]) for name in names]
+    rows += [pytest.param(CHROMIUM, name, marks=NEEDS[CHROMIUM]) for name in chromium]
+    return pytest.mark.parametrize(("where", "name"), rows)
+
+
+@pytest.fixture(scope="module")
+def client_of():
+    """A function from the name of a place to transformers.js there, which is started once."""
+    with ExitStack() as stack:
+        started: dict[str, Client] = {}
+
+        def get(where: str) -> Client:
+            if where not in started:
+                started[where] = stack.enter_context(START[where]())
+            return started[where]
+
+        yield get
+
+
+@pytest.fixture(scope="module")
+def folders_of(tmp_path_factory):
+    """A function from an architecture to its checkpoint's folder and its bundle's."""
+    made: dict[str, tuple[Path, Path]] = {}
+
+    def get(name: str) -> tuple[Path, Path]:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            checkpoint = BY_NAME[name].save(folder / "checkpoint")
+            export(checkpoint, folder / "bundle")
+            made[name] = checkpoint, folder / "bundle"
+        return made[name]
+
+    return get
+
+
+def model_of(folder: Path, name: str) -> torch.nn.Module:
+    return getattr(transformers, name).from_pretrained(folder, attn_implementation="eager").eval()
+
+
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def close(actual: object, expected: object) -> None:
+    """Numbers within the tolerance, in arrays of one shape."""
+    first, second = np.asarray(actual), np.asarray(expected)
+    assert first.shape == second.shape
+    np.testing.assert_allclose(first, second, rtol=0, atol=TOLERANCE)
+
+
+def scored(actual: list[dict], logits: torch.Tensor, labels: dict[int, str], key: str = "label") -> None:
+    """Labels with their probabilities, best first."""
+    scores = logits.softmax(-1)
+    order = scores.argsort(descending=True).tolist()
+    assert [part[key] for part in actual] == [labels[i] for i in order]
+    close([part["score"] for part in actual], scores[order])
+
+
+@torch.no_grad()
+@on("BertModel", "RobertaModel", chromium=("BertModel",))
+def test_features(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    inputs = tokenizer_of(checkpoint)(TEXTS, padding=True, return_tensors="pt")
+    expected = model_of(checkpoint, name)(**inputs).last_hidden_state
+    client = client_of(where)
+    actual, there = client.pipeline("feature-extraction", bundle, TEXTS), inputs["attention_mask"] == 1
+    close(actual[there.numpy()], expected[there])
+    assert client.warnings == []
+    pooled = client.pipeline("feature-extraction", bundle, TEXTS, {"pooling": "mean", "normalize": True})
+    means = (expected * there[..., None]).sum(1) / there.sum(1, keepdim=True)
+    close(pooled, torch.nn.functional.normalize(means))
+
+
+@torch.no_grad()
+@on(
+    "BertForSequenceClassification",
+    "RobertaForSequenceClassification",
+    chromium=("RobertaForSequenceClassification",),
+)
+def test_labels_of_texts(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    actual = client_of(where).pipeline("text-classification", bundle, TEXTS, {"top_k": 5})
+    logits = model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
+    for row, expected in zip(actual, logits, strict=True):
+        scored(row, expected, model.config.id2label)
+
+
+@torch.no_grad()
+@on("BertForTokenClassification", chromium=("BertForTokenClassification",))
+def test_labels_of_tokens(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    actual = client_of(where).pipeline("token-classification", bundle, TEXTS[0], {"ignore_labels": []})
+    inputs = tokenizer(TEXTS[0], return_tensors="pt")
+    scores, labels = model(**inputs).logits[0, 1:-1].softmax(-1).max(-1)
+    assert [part["entity"] for part in actual] == [model.config.id2label[label] for label in labels.tolist()]
+    assert [part["word"] for part in actual] == TEXTS[0].split()
+    close([part["score"] for part in actual], scores)
+
+
+@torch.no_grad()
+@on("BertForQuestionAnswering", chromium=("BertForQuestionAnswering",))
+def test_answers(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    tokenizer, question = tokenizer_of(checkpoint), "anna lives in paris"
+    inputs = tokenizer(question, TEXTS[0], return_tensors="pt")
+    outputs, client = model_of(checkpoint, name)(**inputs), client_of(where)
+    ports = client.forward("AutoModelForQuestionAnswering", bundle, {k: v.numpy() for k, v in inputs.items()})
+    for port in ("start_logits", "end_logits"):
+        close(ports[port], outputs[port])
+    # Of the second text, and as transformers.js counts: the first token has its part in the softmax.
+    inside = (inputs["token_type_ids"][0] == 1) & (inputs["input_ids"][0] != tokenizer.sep_token_id)
+    counted = inside | (torch.arange(len(inside)) == 0)
+    starts, ends = (
+        outputs[port][0].masked_fill(~counted, -torch.inf).softmax(-1) * inside
+        for port in ("start_logits", "end_logits")
+    )
+    spans = (starts[:, None] * ends[None]).triu()
+    first, last = divmod(int(spans.argmax()), len(inside))
+    actual = client.pipeline("question-answering", bundle, question, TEXTS[0])
+    assert actual["answer"] == tokenizer.decode(inputs["input_ids"][0, first : last + 1])
+    close(actual["score"], spans.max())
+
+
+@torch.no_grad()
+@on("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", chromium=("LlamaForCausalLM",))
+def test_texts_go_on(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    client, options = client_of(where), {"max_new_tokens": 8, "do_sample": False}
+    tokenizer.padding_side = "left"
+    inputs = tokenizer(TEXTS, padding=True, add_special_tokens=False, return_tensors="pt")
+    tokens = model.generate(**inputs, **options)
+    actual = client.pipeline("text-generation", bundle, TEXTS, options)
+    assert [text["generated_text"] for [text] in actual] == tokenizer.batch_decode(tokens, True)
+    assert client.warnings == []
+    single = tokenizer(TEXTS[0], return_tensors="pt")
+    feeds = {key: single[key].numpy() for key in ("input_ids", "attention_mask")}
+    close(client.forward("AutoModelForCausalLM", bundle, feeds)["logits"], model(**single).logits)
+    assert client.generate("AutoModelForCausalLM", bundle, feeds, **options) == (
+        model.generate(**single, **options).tolist()
+    )
+
+
+@torch.no_grad()
+@on(
+    "MarianMTModel",
+    "T5ForConditionalGeneration",
+    "BartForConditionalGeneration",
+    chromium=("MarianMTModel", "T5ForConditionalGeneration"),
+)
+def test_texts_become_others(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    client, options = client_of(where), {"max_new_tokens": 8}
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    expected = tokenizer.batch_decode(model.generate(**inputs, **options, num_beams=1), True)
+    marian = name == "MarianMTModel"
+    task, key = ("translation", "translation_text") if marian else ("text2text-generation", "generated_text")
+    actual = client.pipeline(task, bundle, TEXTS, options)
+    assert [row[key] for row in actual] == expected
+    assert client.warnings == []
+    feeds = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    feeds["decoder_input_ids"] = torch.tensor([[model.config.decoder_start_token_id, 5, 6, 7]] * 2)
+    actual = client.forward("AutoModelForSeq2SeqLM", bundle, {k: v.numpy() for k, v in feeds.items()})
+    close(actual["logits"], model(**feeds).logits)
+
+
+@torch.no_grad()
+@on("WhisperForConditionalGeneration", chromium=("WhisperForConditionalGeneration",))
+def test_sound_becomes_text(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    client, options = client_of(where), {"max_new_tokens": 8}
+    extractor = transformers.WhisperFeatureExtractor.from_pretrained(checkpoint)
+    features = extractor(sound(0), sampling_rate=16_000, return_tensors="pt").input_features
+    start = tokenizer.convert_tokens_to_ids(SPEECH[1:3])
+    feeds = {"input_features": features, "decoder_input_ids": torch.tensor([start])}
+    arrays = {key: value.numpy() for key, value in feeds.items()}
+    close(client.forward("WhisperForConditionalGeneration", bundle, arrays)["logits"], model(**feeds).logits)
+    tokens = greedy(model, feeds, options["max_new_tokens"])
+    actual = client.pipeline("automatic-speech-recognition", bundle, transformers_js.audio(sound(0)), options)
+    assert actual["text"] == tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def greedy(model: torch.nn.Module, feeds: dict[str, torch.Tensor], count: int) -> list[int]:
+    """The likeliest `count` tokens after those given, without a cache and up to the end's mark."""
+    ids = feeds["decoder_input_ids"]
+    suppressed = model.generation_config.begin_suppress_tokens or []
+    for step in range(count):
+        logits = model(**feeds | {"decoder_input_ids": ids}).logits[:, -1]
+        if step == 0:
+            logits[:, suppressed] = -torch.inf
+        ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
+        if ids[0, -1] == model.generation_config.eos_token_id:
+            break
+    return ids[0, feeds["decoder_input_ids"].shape[1] :].tolist()
+
+
+@torch.no_grad()
+@on("ViTForImageClassification", chromium=("ViTForImageClassification",))
+def test_labels_of_images(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model = model_of(checkpoint, name)
+    processor = transformers.AutoImageProcessor.from_pretrained(checkpoint)
+    images = [pixels(0), pixels(1)]
+    given = [transformers_js.image(image) for image in images]
+    actual = client_of(where).pipeline("image-classification", bundle, given, {"top_k": 5})
+    logits = model(**processor(images, return_tensors="pt", input_data_format="channels_last")).logits
+    for row, expected in zip(actual, logits, strict=True):
+        scored(row, expected, model.config.id2label)
+
+
+@torch.no_grad()
+@on("CLIPModel", chromium=("CLIPModel",))
+def test_labels_from_words(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    processor = transformers.AutoImageProcessor.from_pretrained(checkpoint)
+    labels, client = ["cat", "umbrella far on the mat", "dog"], client_of(where)
+    inputs = dict(
+        tokenizer([f"This is a photo of {label}" for label in labels], padding=True, return_tensors="pt")
+    )
+    inputs |= processor([pixels(0)], return_tensors="pt", input_data_format="channels_last")
+    outputs = model(**inputs)
+    given = [transformers_js.image(pixels(0)), labels]
+    actual = client.pipeline("zero-shot-image-classification", bundle, *given)
+    scored(actual, outputs.logits_per_image[0], dict(enumerate(labels)))
+    ports = client.forward("CLIPModel", bundle, {key: value.numpy() for key, value in inputs.items()})
+    for port in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds"):
+        close(ports[port], outputs[port])
+
+
+@NEEDS[NODE]
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("BertModel", "feature-extraction"),
+        ("LlamaForCausalLM", "text-generation"),
+        ("MarianMTModel", "translation"),
+        ("WhisperForConditionalGeneration", "automatic-speech-recognition"),
+    ],
+)
+def test_files_that_it_wants_are_there(name, task, client_of, folders_of):
+    _, bundle = folders_of(name)
+    wanted = client_of(NODE).files(task, bundle)
+    assert [path for path in wanted if not (bundle / path).is_file()] == []
+    graphs = [path for path in wanted if path.endswith(".onnx")]
+    assert graphs
+    assert {f"{path}_data" for path in graphs} <= set(wanted)
+
+
+@pytest.mark.parametrize("where", BOTH)
+@pytest.mark.parametrize(
+    ("name", "task"), [("LlamaForCausalLM", "text-generation"), ("MarianMTModel", "translation")]
+)
+def test_bundle_of_a_hub_is_loaded(name, task, where, client_of, folders_of):
+    _, bundle = folders_of(name)
+    client, options = client_of(where), {"max_new_tokens": 8, "do_sample": False}
+    with hub.serve({f"org/{name}": bundle}) as served:
+        remote = Remote(f"{served.url}/", f"org/{name}")
+        assert client.pipeline(task, remote, TEXTS, options) == client.pipeline(task, bundle, TEXTS, options)
+        wanted = [path for path in client.files(task, bundle) if (bundle / path).is_file()]
+        assert served.fetched(f"org/{name}") == sorted(wanted)
+        assert {request.status for request in served.requests} <= {200, 204, 206}
+
+
+@NEEDS[NODE]
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("WhisperForConditionalGeneration", "automatic-speech-recognition"),
+        ("CLIPModel", "zero-shot-image-classification"),
+    ],
+)
+def test_processors_saved_in_one_file_are_found(name, task, client_of, folders_of, tmp_path):
+    """transformers 5 writes processor_config.json alone, which transformers.js does not look at."""
+    checkpoint = replace(BY_NAME[name], together=True).save(tmp_path / "checkpoint")
+    assert not (checkpoint / "preprocessor_config.json").exists()
+    export(checkpoint, tmp_path / "bundle")
+    given = [transformers_js.audio(sound(0)), {"max_new_tokens": 8}]
+    if name == "CLIPModel":
+        given = [transformers_js.image(pixels(0)), ["cat", "dog"]]
+    client, (_, bundle) = client_of(NODE), folders_of(name)
+    assert client.pipeline(task, tmp_path / "bundle", *given) == client.pipeline(task, bundle, *given)
+
+
+@pytest.mark.parametrize("where", BOTH)
+def test_bundle_without_its_weights_is_refused(where, client_of, folders_of, tmp_path):
+    _, bundle = folders_of("BertModel")
+    shutil.copytree(bundle, tmp_path / "bundle")
+    (tmp_path / "bundle/onnx/model.onnx_data").unlink()
+    with pytest.raises(ClientError, match=r"model\.onnx_data"):
+        client_of(where).pipeline("feature-extraction", tmp_path / "bundle", TEXTS)
+
+
+def test_arrays_survive_the_way():
+    arrays = {
+        "ids": np.array([[2**53 - 1, -3]]),
+        "scores": np.float32([[0.1], [-1e-30]]),
+        "none": np.zeros((0, 3)),
+    }
+    again = transformers_js.decoded(transformers_js.encoded(arrays))
+    for name, array in arrays.items():
+        assert again[name].shape == array.shape
+        assert (again[name] == array).all()

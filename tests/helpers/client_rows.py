@@ -1,0 +1,198 @@
+"""What is tried on other software: rows of rows.py, their inputs, and what transformers makes of them."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny_checkpoint
+import tiny_tokenizers
+import torch
+import transformers
+
+from helpers.rows import (
+    CLASSIFY,
+    FEATURES,
+    FILL,
+    GENERATE,
+    HEAR,
+    LABEL,
+    ROWS,
+    TAG,
+    TRANSLATE,
+    Row,
+)
+
+TOLERANCE = 1e-4
+NEW_TOKENS = 10
+LENGTHS = (7, 4)  # of a batch's texts
+ENCODER_HEADS = ("bert", "roberta")
+SEQ2SEQ = ("t5", "bart", "marian")
+DECODERS = ("gpt2", "llama", "qwen2")
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+TOKENIZERS = {"bert": tiny_tokenizers.wordpiece, "clip": tiny_tokenizers.clip}
+MEL_BINS, POSITIONS = 80, 1500  # Whisper's: onnxruntime-genai takes 3000 frames only
+WHISPER = Row(
+    "whisper",
+    "WhisperForConditionalGeneration",
+    HEAR,
+    "30 s",
+    {"num_mel_bins": MEL_BINS, "max_source_positions": POSITIONS, "begin_suppress_tokens": [220, 256]},
+)
+IMAGE_PROCESSOR = {
+    "image_processor_type": "ViTImageProcessor",
+    "do_resize": True,
+    "size": {"height": 30, "width": 30},
+    "resample": 2,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+
+
+def rows_of(families: Iterable[str], tasks: Iterable[str]) -> list[Row]:
+    """The first row of each of these tasks of each family."""
+    chosen: dict[tuple[str, str], Row] = {}
+    for row in ROWS:
+        if row.model_type in families and row.task in tasks:
+            chosen.setdefault((row.model_type, row.task), row)
+    return list(chosen.values())
+
+
+def save_checkpoint(row: Row, folder: Path) -> None:
+    """Write the row's tiny checkpoint, with a tokenizer or image processor that every client can read."""
+    tiny_checkpoint.save(folder, row.model_type, row.architecture, **row.config)
+    if row.task == LABEL:
+        (folder / "preprocessor_config.json").write_text(json.dumps(IMAGE_PROCESSOR), encoding="utf-8")
+        (folder / "tokenizer.json").unlink()
+        return
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 38, **SPECIAL}
+    if row.task not in (GENERATE, HEAR):
+        TOKENIZERS.get(row.model_type, tiny_tokenizers.byte_level)().save_pretrained(folder)
+        written = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        settings = written | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def original(row: Row, checkpoint: Path) -> Any:
+    """The checkpoint in transformers."""
+    return getattr(transformers, row.architecture).from_pretrained(checkpoint).eval()
+
+
+def ids_of(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """Random ids of tokens that are not special, int64."""
+    return np.random.default_rng(seed).integers(5, tiny_checkpoint.VOCAB - 1, shape)
+
+
+def padded(shape: tuple[int, ...], left: bool = False) -> dict[str, np.ndarray]:
+    """`input_ids` and `attention_mask` (..,S) of texts of LENGTHS in turn, padded with id 1."""
+    ids, mask = ids_of(shape), np.ones(shape, np.int64)
+    flat_ids, flat_mask = ids.reshape(-1, shape[-1]), mask.reshape(-1, shape[-1])
+    for i in range(len(flat_ids)):
+        gap = shape[-1] - LENGTHS[i % len(LENGTHS)]
+        part = slice(0, gap) if left else slice(shape[-1] - gap, None)
+        flat_ids[i, part], flat_mask[i, part] = 1, 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def forward_inputs(row: Row) -> dict[str, np.ndarray]:
+    """Inputs of one pass: a batch of two texts of unequal length, padded, or of two images or sounds."""
+    batch, size = len(LENGTHS), max(LENGTHS)
+    noise = np.random.default_rng(1)
+    images = noise.standard_normal((batch, 3, 30, 30), np.float32)
+    if row.model_type == "vit":
+        return {"pixel_values": images}
+    if row.model_type == "clip":
+        inputs = padded((batch, size))
+        for text, length in zip(inputs["input_ids"], LENGTHS, strict=True):
+            text[length - 1] = tiny_checkpoint.CLIP["text_config"]["eos_token_id"]
+        return {**inputs, "pixel_values": images}
+    if row.model_type == "whisper":
+        sounds = noise.standard_normal((batch, MEL_BINS, 2 * POSITIONS), np.float32)
+        return {"input_features": sounds, "decoder_input_ids": ids_of((batch, 5))}
+    inputs = padded((batch, 3, size) if row.task == "multiple-choice" else (batch, size))
+    if row.model_type == "bert":
+        inputs["token_type_ids"] = (np.arange(size) >= size // 2) * inputs["attention_mask"]
+    if row.task == TRANSLATE:
+        inputs["decoder_input_ids"] = ids_of((batch, 5), seed=2)
+    return inputs
+
+
+def forward_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tensors that the task is about, by transformers; caches and encoder's states are left out."""
+    model = original(row, checkpoint)
+    with torch.no_grad():
+        outputs = model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+    names = ["last_hidden_state"] if row.task == FEATURES else list(outputs)
+    wanted = ("logits", "embeds", "last_hidden_state")
+    names = [name for name in names if any(part in name for part in wanted) and "encoder_" not in name]
+    return {name: outputs[name].numpy() for name in names}
+
+
+def distance(row: Row, inputs: dict[str, np.ndarray], expected: np.ndarray, actual: np.ndarray) -> float:
+    """The largest difference; of a decoder, at texts alone: clients number what pads in ways of their own."""
+    assert actual.shape == expected.shape
+    difference = np.abs(actual.astype(np.float64) - expected)
+    if row.task == GENERATE:
+        difference = difference[inputs["attention_mask"] == 1]
+    return float(difference.max())
+
+
+def generate_inputs(row: Row) -> dict[str, np.ndarray]:
+    """A batch for `generate`: decoders' prompts are padded on the left."""
+    if row.task == HEAR:
+        return {"input_features": forward_inputs(row)["input_features"]}
+    return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)
+
+
+def generate_settings(row: Row, beams: int) -> dict[str, Any]:
+    """Settings of transformers' generate for NEW_TOKENS tokens without chance."""
+    settings: dict[str, Any] = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": beams}
+    return settings
+
+
+def sequences(
+    row: Row, checkpoint: Path, inputs: dict[str, np.ndarray], settings: dict[str, Any]
+) -> np.ndarray:
+    """(B,S) ids by transformers' generate."""
+    tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    return original(row, checkpoint).generate(**tensors, **settings).numpy()
+
+
+def pipeline_inputs(row: Row, folder: Path) -> tuple[Any, dict[str, Any]] | None:
+    """The inputs and settings of the task's pipeline, or None where it has none that a tiny model can run."""
+    text = "the cat sat on the mat"
+    if row.task == FILL:
+        return text.replace("sat", "[MASK]" if row.model_type == "bert" else "<mask>"), {"top_k": 3}
+    if row.task == "question-answering":
+        return {"question": "the cat sat on what?", "context": f"{text} and the dog lay"}, {}
+    if row.task == LABEL:
+        path = folder / "image.png"
+        from PIL import Image
+
+        pixels = np.random.default_rng(3).integers(0, 256, (40, 50, 3), np.uint8)
+        Image.fromarray(pixels).save(path)
+        return str(path), {"top_k": 5}
+    if row.task in (GENERATE, TRANSLATE):
+        return [text, "the dog"], {"max_new_tokens": NEW_TOKENS, "do_sample": False}
+    return ([text, "the dog"], {}) if row.task in (FEATURES, CLASSIFY, TAG) else None
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Whether nested lists and dicts are equal, numbers within TOLERANCE."""
+    assert type(actual) is type(expected), (actual, expected)
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for key, value in expected.items():
+            assert_same(actual[key], value)
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected)
+        for pair in zip(actual, expected, strict=True):
+            assert_same(*pair)
+    elif isinstance(expected, float):
+        assert abs(actual - expected) <= TOLERANCE, (actual, expected)
+    else:
+        assert actual == expected

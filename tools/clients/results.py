@@ -1,0 +1,100 @@
+"""What the tests of clients found, of pytest's JUnit files: results.json, and README.md's table made of it.
+
+python tools/clients/results.py optimum genai    after their tests; the results of the others stay
+python tools/clients/results.py                  the table alone
+"""
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+REPORTS = ROOT / ".clients"
+RESULTS = Path(__file__).with_name("results.json")
+README = ROOT / "README.md"
+BEGIN, END = "<!-- clients: tools/clients/run -->\n", "<!-- end of clients -->"
+KEYS = ("family", "task", "what")
+LONGEST = 120  # of a reason, in a cell
+
+
+def cases(client: str) -> Iterator[dict[str, Any]]:
+    """The client's test cases: what each tried and, where it failed, why."""
+    for case in ET.parse(REPORTS / f"{client}.xml").getroot().iter("testcase"):
+        noted = {node.get("name"): node.get("value") for node in case.iter("property")}
+        if "task" not in noted:
+            continue  # skipped before it began
+        problem = next((node for node in case if node.tag in ("failure", "error")), None)
+        why = None if problem is None else first_line(problem.get("message") or "")
+        yield {**{key: noted[key] for key in KEYS}, "why": why, "versions": json.loads(noted["versions"])}
+
+
+def first_line(message: str) -> str:
+    """The first line of a message, without the name of txexport's own error."""
+    line = message.strip().split("\n")[0].removeprefix("txexport.errors.TxexportError: ")
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
+
+
+def collect(clients: Iterable[str], results: dict[str, Any]) -> dict[str, Any]:
+    """`results` with those of `clients` anew: of each its packages' versions and its cases."""
+    anew = dict(results)
+    for client in clients:
+        found = list(cases(client))
+        if not found:
+            print(f"{client}: nothing was tried; its environment is missing", file=sys.stderr)
+            continue
+        versions = next((case["versions"] for case in found if case["versions"]), {})
+        without = [{key: case[key] for key in (*KEYS, "why")} for case in found]
+        anew[client] = {"versions": versions, "cases": without}
+    return dict(sorted(anew.items()))
+
+
+def grouped(cases: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Cases by task."""
+    result: dict[str, list[dict[str, Any]]] = {}
+    for case in cases:
+        result.setdefault(case["task"], []).append(case)
+    return result
+
+
+def listed(cases: list[dict[str, Any]], key: str) -> str:
+    """The values of `key`, each once."""
+    return ", ".join(dict.fromkeys(case[key] for case in cases))
+
+
+def result_of(cases: list[dict[str, Any]]) -> str:
+    """`equal`, or what is not and why."""
+    failed = [case for case in cases if case["why"] is not None]
+    whys = [f"{case['family']}, {case['what']}: {case['why'].replace('|', chr(92) + '|')}" for case in failed]
+    return "<br>".join(whys) if whys else "equal"
+
+
+def table(results: dict[str, Any]) -> str:
+    """Markdown: a line a client and task."""
+    lines = ["| client | task | families | tried | result |", "|---|---|---|---|---|"]
+    for result in results.values():
+        package, version = next(iter(result["versions"].items()))
+        for task, cases in grouped(result["cases"]).items():
+            tried = f"{listed(cases, 'family')} | {listed(cases, 'what')}"
+            lines.append(f"| {package} {version} | {task} | {tried} | {result_of(cases)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(clients: list[str]) -> None:
+    """Write results.json and the table."""
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    results = collect(clients, results)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text.split(BEGIN)[1]:
+        sys.exit(
+            f"error: README.md has no lines {BEGIN.strip()!r} and {END!r}; put them where the table belongs"
+        )
+    before, rest = text.split(BEGIN, 1)
+    README.write_text(before + BEGIN + table(results) + END + rest.split(END, 1)[1], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""onnxruntime-genai: a bundle's texts, from its genai_config.json."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime_genai as genai
+
+PACKAGES = ["onnxruntime-genai"]
+
+
+@cache
+def load(bundle: Path) -> Any:
+    """The model."""
+    return genai.Model(str(bundle))
+
+
+def search(model: Any, rows: int, settings: dict[str, Any]) -> Any:
+    """A generator for a batch of `rows`."""
+    parameters = genai.GeneratorParams(model)
+    parameters.set_search_options(batch_size=rows, **settings)
+    return genai.Generator(model, parameters)
+
+
+def sequences(generator: Any, rows: int) -> dict[str, Any]:
+    """`sequences`, a list of ids a row, which end before the token that ended them."""
+    while not generator.is_done():
+        generator.generate_next_token()
+    return {"sequences": [[int(token) for token in generator.get_sequence(row)] for row in range(rows)]}
+
+
+def generate(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """`sequences` of prompts `input_ids` (B,S), of which shorter ones are padded on the right."""
+    rows = len(arrays["input_ids"])
+    generator = search(load(bundle), rows, settings)
+    generator.append_tokens(arrays["input_ids"].astype(np.int32))
+    return sequences(generator, rows)
+
+
+def transcribe(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """`sequences` of audio's `input_features` (B,mel,3000), each after its prompt `input_ids` (B,S)."""
+    rows = len(arrays["input_ids"])
+    generator = search(load(bundle), rows, settings)
+    inputs = genai.NamedTensors()
+    inputs["input_features"] = arrays["input_features"]
+    inputs["input_ids"] = arrays["input_ids"].astype(np.int32)
+    generator.set_inputs(inputs)
+    return sequences(generator, rows)
+
+
+def logits(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`logits` (B,S,V) of a prompt `input_ids` (B,S)."""
+    rows, length = arrays["input_ids"].shape
+    generator = search(load(bundle), rows, {"max_length": length + 1, "do_sample": False})
+    generator.append_tokens(arrays["input_ids"].astype(np.int32))
+    return {"logits": np.array(generator.get_output("logits"))}
+
+
+def tokens(bundle: Path, task: str, arrays: dict[str, np.ndarray], texts: list[str]) -> dict[str, Any]:
+    """`ids` of each text by its tokenizer, and `texts` of those ids."""
+    tokenizer = genai.Tokenizer(load(bundle))
+    ids = [[int(token) for token in tokenizer.encode(text)] for text in texts]
+    return {"ids": ids, "texts": [tokenizer.decode(np.array(row, np.int32)) for row in ids]}

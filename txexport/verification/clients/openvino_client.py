@@ -1,0 +1,54 @@
+"""optimum-intel: OVModelFor... of a bundle's graphs, converted by OpenVINO as they are loaded."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optimum.intel as intel
+import torch
+
+PACKAGES = ["openvino", "optimum-intel", "optimum", "transformers", "torch"]
+CLASSES = {
+    "feature-extraction": intel.OVModelForFeatureExtraction,
+    "fill-mask": intel.OVModelForMaskedLM,
+    "text-classification": intel.OVModelForSequenceClassification,
+    "token-classification": intel.OVModelForTokenClassification,
+    "question-answering": intel.OVModelForQuestionAnswering,
+    "image-classification": intel.OVModelForImageClassification,
+    "zero-shot-image-classification": intel.OVModelForZeroShotImageClassification,
+    "text-generation": intel.OVModelForCausalLM,
+    "text2text-generation": intel.OVModelForSeq2SeqLM,
+    "automatic-speech-recognition": intel.OVModelForSpeechSeq2Seq,
+}
+# Every one of its classes looks in one folder for one name, and those of several graphs ignore `subfolder`.
+ONE_GRAPH = {"file_name": "onnx/model.onnx"}
+THREE_GRAPHS = {
+    "encoder_file_name": "onnx/encoder_model.onnx",
+    "decoder_file_name": "onnx/decoder_model.onnx",
+    "decoder_with_past_file_name": "onnx/decoder_with_past_model.onnx",
+}
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else bfloat16 on processors that have it
+
+
+@cache
+def load(bundle: Path, task: str) -> Any:
+    """The model."""
+    has_three = task in ("text2text-generation", "automatic-speech-recognition")
+    files = THREE_GRAPHS if has_three else ONE_GRAPH
+    return CLASSES[task].from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
+
+
+def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of one pass that are tensors, by name."""
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    outputs = load(bundle, task)(**inputs)
+    return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+
+
+def generate(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """`sequences` (B,S) by the settings of transformers' generate."""
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {"sequences": load(bundle, task).generate(**inputs, **settings).numpy()}

@@ -1,0 +1,65 @@
+"""optimum-onnx: ORTModelFor... of a bundle, its outputs, its texts and its pipelines."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optimum.onnxruntime as ort
+import torch
+import transformers
+
+PACKAGES = ["optimum-onnx", "optimum", "transformers", "torch", "onnxruntime"]
+CLASSES = {
+    "feature-extraction": ort.ORTModelForFeatureExtraction,
+    "fill-mask": ort.ORTModelForMaskedLM,
+    "text-classification": ort.ORTModelForSequenceClassification,
+    "token-classification": ort.ORTModelForTokenClassification,
+    "question-answering": ort.ORTModelForQuestionAnswering,
+    "multiple-choice": ort.ORTModelForMultipleChoice,
+    "image-classification": ort.ORTModelForImageClassification,
+    "zero-shot-image-classification": ort.ORTModelForZeroShotImageClassification,
+    "text-generation": ort.ORTModelForCausalLM,
+    "text2text-generation": ort.ORTModelForSeq2SeqLM,
+    "automatic-speech-recognition": ort.ORTModelForSpeechSeq2Seq,
+}
+
+
+@cache
+def load(bundle: Path, task: str, **loading: Any) -> Any:
+    """The model."""
+    return CLASSES[task].from_pretrained(bundle, **loading)
+
+
+def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray], **loading: Any) -> dict[str, np.ndarray]:
+    """The outputs of one pass that are tensors, by name."""
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    outputs = load(bundle, task, **loading)(**inputs)
+    return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+
+
+def generate(
+    bundle: Path,
+    task: str,
+    arrays: dict[str, np.ndarray],
+    settings: dict[str, Any],
+    loading: dict[str, Any] | None = None,
+) -> dict[str, np.ndarray]:
+    """`sequences` (B,S) by the settings of transformers' generate."""
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {"sequences": load(bundle, task, **(loading or {})).generate(**inputs, **settings).numpy()}
+
+
+def pipelines(
+    bundle: Path,
+    task: str,
+    arrays: dict[str, np.ndarray],
+    inputs: Any,
+    settings: dict[str, Any],
+    checkpoint: str,
+) -> dict[str, Any]:
+    """`answer` of optimum's pipeline with the bundle, and `expected` of transformers' with the checkpoint."""
+    return {
+        "answer": ort.pipeline(task, model=str(bundle), accelerator="ort")(inputs, **settings),
+        "expected": transformers.pipeline(task, model=checkpoint)(inputs, **settings),  # type: ignore[call-overload]
+    }
