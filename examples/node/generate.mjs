@@ -1,7 +1,7 @@
 // Greedy tokens of a decoder bundle in Node: the same ONNX file, without Python.
 //
 //   npm install      (ONNXRUNTIME_NODE_INSTALL=skip before it leaves out what only CUDA needs)
-//   txexport export CHECKPOINT bundle --cache dynamic
+//   txexport export CHECKPOINT bundle
 //   node generate.mjs bundle 5,6,7 10
 //
 // Prints new token ids, separated by commas. The tokenizer is the bundle's tokenizer.json, which
@@ -12,13 +12,13 @@ import { join } from "node:path";
 import * as ort from "onnxruntime-node";
 
 const [folder, prompt, count] = process.argv.slice(2);
-const manifest = JSON.parse(readFileSync(join(folder, "txexport.json"), "utf8"));
-const session = await ort.InferenceSession.create(join(folder, manifest.graphs.model.file));
+const graph = JSON.parse(readFileSync(join(folder, "txexport.json"), "utf8")).hub.model;
+const session = await ort.InferenceSession.create(join(folder, graph.file));
 const int64 = (numbers, shape) => new ort.Tensor("int64", BigInt64Array.from(numbers.map(BigInt)), shape);
 
 // A cache of nothing: (batch, heads, 0, size) for each layer's keys and values.
 let past = {};
-for (const port of manifest.graphs.model.inputs) {
+for (const port of graph.inputs) {
   if (port.name.startsWith("past_key_values.")) {
     past[port.name] = new ort.Tensor("float32", new Float32Array(0), [1, port.shape[1], 0, port.shape[3]]);
   }

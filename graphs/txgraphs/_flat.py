@@ -11,12 +11,14 @@ from onnx_ir.passes.common import (
 
 from txexport.contracts import Port, Signature, cache_names, names
 from txgraphs import DOMAIN
+from txgraphs._constants import make_tensors
 
 
-def flatten(model: ir.Model) -> ir.Model:
-    """The same computation in operators alone; the model that is given must not be used again."""
+def flatten(model: ir.Model, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Model:
+    """The same computation in operators alone, with numbers of `dtype`; the model must not be used again."""
     model = InlinePass()(model).model
     model.opset_imports.pop(DOMAIN, None)
+    make_tensors(model.graph, dtype)  # those that functions were given as numbers
     return model
 
 

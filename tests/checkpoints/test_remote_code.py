@@ -165,8 +165,8 @@ def test_transformers_is_called_through_that_door_alone():
     files = [file for part in ("txexport", "models", "tools") for file in (root / part).rglob("*.py")]
     other = re.compile(r"(?<!transformers_loading)\.from_pretrained\(")
     calls = {file.name for file in files if other.search(file.read_text("utf-8"))}
-    # workers.py calls optimum's, with the same answer
-    assert calls == {"transformers_loading.py", "workers.py"}
+    # The others call optimum's of bundles, with the same answer, and the clients in processes of their own.
+    assert calls == {"transformers_loading.py", "workers.py", "optimum_client.py", "openvino_client.py"}
 
 
 class Pickled:

@@ -23,7 +23,7 @@ def invoke(*arguments) -> tuple[int, str, str]:
 def test_export_then_generate(checkpoint_of, tmp_path):
     code, output, noise = invoke("export", checkpoint_of("gpt2"), tmp_path / "out")
     assert (code, noise) == (0, "")
-    graphs = "onnx/model_static.onnx, onnx/model.onnx"
+    graphs = "onnx/model_static.onnx; for other clients onnx/model.onnx"
     assert output == f"{tmp_path / 'out'}: gpt2, text-generation, static cache: {graphs}\n"
     code, output, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4, "--json")
     assert code == 0

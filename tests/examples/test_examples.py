@@ -17,9 +17,8 @@ def node_runtime() -> bool:
 
 
 @pytest.mark.skipif(not node_runtime(), reason="needs Node and `npm install` in examples/node")
-@pytest.mark.parametrize("cache", ["dynamic"])
-def test_node_generates_the_same_tokens(cache, bundle_of):
-    folder = bundle_of("gpt2", cache)
+def test_node_generates_the_same_tokens(bundle_of):
+    folder = bundle_of("gpt2")
     command = ["node", str(EXAMPLES / "node/generate.mjs"), str(folder), "5,6,7", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected = load(folder, device="cpu").generate_ids([[5, 6, 7]], max_new_tokens=10, eos_token_id=None)

@@ -48,6 +48,9 @@ def test_proved_equal_to_the_original(name, bundle_of):
     report = txexport.verify(bundle_of(name))
     assert report.ok, report.failed
     assert {case.reference for case in report.cases if case.checks} == {"checkpoint", "twin", "transformers"}
+    graphs = report.of_graphs()
+    assert [file for file, words in graphs.items() if not words.startswith("equal, ")] == []
+    assert {*report.graphs.values()} == {"native", "hub"}
 
 
 def test_together_they_are_small():

@@ -9,7 +9,7 @@ import pytest
 import tiny_checkpoint
 import torch
 from click.testing import CliRunner
-from helpers.bundle_edits import tamper
+from helpers.bundle_edits import graph_path, stored, tamper
 from helpers.mutations_of_families import halved_slopes
 from onnx import helper
 from safetensors.torch import load_file, save_file
@@ -24,7 +24,7 @@ from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, MOST_OF_SCALAR, RELATIVE, ROUNDINGS, bound, largest_error
 from txexport.verification.cases import plan
 from txexport.verification.cases.graph_runner import runner_of
-from txexport.verification.checks import check_of
+from txexport.verification.checks import HUB, NATIVE, check_of
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
 
@@ -134,11 +134,11 @@ def faint(tmp_path_factory):
 def test_tiny_outputs_are_held_as_tightly_as_large_ones(faint, tmp_path):
     assert verify(faint / "bundle", cases="quick").ok
     folder = shutil.copytree(faint / "bundle", tmp_path / "bundle")
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(folder), load_external_data=False)
     last = next(node for node in model.graph.node if "logits" in node.output)
     last.output[list(last.output).index("logits")] = "upright"
     model.graph.node.append(helper.make_node("Neg", ["upright"], ["logits"]))
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, graph_path(folder))
     failed = of_cases(verify(folder, cases=["one token, then steps", "greedy, three ragged rows"]))
     assert {case.reference for case in failed} == {"twin", "transformers"}
     assert len(failed) == 4
@@ -223,9 +223,9 @@ def test_every_expert_is_at_work_in_some_case(tmp_path):
     few = verify(tmp_path / "bundle", reference="twin", cases=["one token, then steps"])
     assert few.reach["experts"][0] < 64
     for number in (3, 31):
-        weights = load_file(tmp_path / "bundle" / "weights.safetensors")
+        weights = stored(tmp_path / "bundle")
         names = [f"decoder.layers.1.feed_forward.experts.{number}.{part}.weight" for part in ("gate", "up")]
-        gate, up = (weights[name].numpy() for name in names)
+        gate, up = (weights[name] for name in names)
         folder = shutil.copytree(tmp_path / "bundle", tmp_path / f"wrong{number}")
         tamper(folder, names[0], lambda _, up=up: up)
         tamper(folder, names[1], lambda _, gate=gate: gate)
@@ -242,7 +242,9 @@ def test_cases_reach_the_limit_and_batches_of_nine(tmp_path):
     assert report.facts.endswith("; up to 9 rows, 1,100 of 1,100 tokens")
     tamper(tmp_path / "bundle", "decoder.embedding.position.weight", _last_row_negated)
     failed = of_cases(verify(tmp_path / "bundle", reference="twin", cases=cases))
-    assert [case.name for case in failed] == LONGEST
+    assert [(case.graphs, case.name) for case in failed] == [
+        (graphs, name) for graphs in (NATIVE, HUB) for name in LONGEST
+    ]
 
 
 def _last_row_negated(numbers):
@@ -308,8 +310,8 @@ def test_distances_of_a_thousand_tokens_are_no_false_alarm(tmp_path):
     assert beyond, "the distances are not long enough to need the rule"
     assert all(check.error <= check.tolerance for check in beyond)
     assert all(check.tolerance == min(ROUNDINGS * check.rounding, MOST) for check in beyond)
-    model = onnx.load(tmp_path / "bundle" / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(tmp_path / "bundle"), load_external_data=False)
     halved_slopes(model)
-    onnx.save(model, tmp_path / "bundle" / "model.onnx")
+    onnx.save(model, graph_path(tmp_path / "bundle"))
     failed = of_cases(verify(tmp_path / "bundle", reference="transformers", cases=LONGEST))
     assert [case.name for case in failed] == LONGEST

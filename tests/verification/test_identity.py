@@ -10,8 +10,19 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from helpers.bundle_edits import relist
-from helpers.graph_edits import blocks, function, named, node, swap_inputs, through
+from helpers.bundle_edits import graph_path, relist, weights_path
+from helpers.graph_edits import (
+    attribute,
+    blocks,
+    constant_value,
+    function,
+    named,
+    node,
+    set_attribute,
+    set_constant,
+    swap_inputs,
+    through,
+)
 from helpers.mutations import larger_epsilon
 from onnx import helper, numpy_helper
 from tokenizers import Regex, Tokenizer, normalizers
@@ -19,12 +30,18 @@ from tokenizers import Regex, Tokenizer, normalizers
 import txexport
 from txexport import bundle
 from txexport.cli.main import main
+from txexport.contracts import roles
 from txexport.errors import BundleError, LibraryError
 from txexport.exporter import export
+from txexport.spec import Cache
 from txexport.verification import verify
+from txexport.verification.checks import HUB
 from txexport.verification.identity import first_difference
 
 GRAPHS, FILES, WEIGHTS = ["exported graphs"], ["manifest and copied files"], ["every weight"]
+STATIC = roles.native_path(roles.MODEL, Cache.STATIC)  # of decoders alone
+DATA = roles.data_path(roles.hub_path(roles.MODEL))
+FIRST = "decoder.layers.0.attention.q.weight"
 
 
 @pytest.fixture
@@ -33,10 +50,11 @@ def copy_of(bundle_of, tmp_path):
     return lambda model_type: Path(shutil.copytree(bundle_of(model_type), tmp_path / "bundle"))
 
 
-def edit(folder: Path, change) -> None:
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+def edit(path: Path, change) -> None:
+    """Change a graph where it lies."""
+    model = onnx.load(path, load_external_data=False)
     change(model)
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, path)
 
 
 def said(folder: Path, cases: list[str]) -> str:
@@ -129,7 +147,7 @@ EDITS = [
     ("gpt2", one_token, "at node 0 (Constant) of function embedding: op_type is Constant, expected Gather"),
     ("mixtral", one_expert, "at node decoder.layers.1 (decoder_block): input is "),
     ("gpt2", one_constant, "in initializer const_0_i64: it is "),
-    ("gpt2", another_s_place, "in initializer decoder.layers.0.attention.q.weight: it is "),
+    ("gpt2", another_s_place, f"in initializer {FIRST}: it is "),
     ("gpt2", larger_epsilon, "(LayerNormalization) of function norm: attribute epsilon is "),
     ("gpt2", more, "at node new (Identity): it is not expected"),
     ("gpt2", swapped_outputs, "at node decoder.layers.0 (decoder_block): output is "),
@@ -141,9 +159,9 @@ UNSEEN = [late_positions, large_batches, one_token]
 @pytest.mark.parametrize(("model_type", "change", "where"), EDITS, ids=[row[1].__name__ for row in EDITS])
 def test_a_graph_that_is_not_the_exported_one_is_named(model_type, change, where, copy_of):
     folder = copy_of(model_type)
-    edit(folder, change)
+    edit(graph_path(folder), change)
     why = said(folder, GRAPHS)
-    assert why.startswith("model.onnx is not the exported graph: first difference ")
+    assert why.startswith(f"{STATIC} is not the exported graph: first difference ")
     assert where in why
     assert len(why.splitlines()) == 1
 
@@ -152,36 +170,124 @@ def test_a_graph_that_is_not_the_exported_one_is_named(model_type, change, where
 def test_what_cases_cannot_see(change, copy_of):
     """Judged by cases alone these graphs are equal, so that is what the verdict must say."""
     folder = copy_of("gpt2")
-    edit(folder, change)
+    edit(graph_path(folder), change)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert report.ok
-    assert report.scope.endswith("(quick cases), by cases alone: model.onnx is not the exported graph")
+    assert report.scope.endswith(f"(quick cases), by cases alone: {STATIC} is not the exported graph")
     assert bundle.read(folder).proof.scope == report.scope
-    assert report.cases[0].skipped.startswith("model.onnx is not the exported graph: first difference ")
+    assert report.cases[0].skipped.startswith(f"{STATIC} is not the exported graph: first difference ")
     assert [case.name for case in verify(folder, reference="twin", cases="quick").failed] == GRAPHS
+
+
+def inside(model: onnx.ModelProto) -> onnx.GraphProto:
+    """What a hub graph computes; of a merged decoder, where there is a past."""
+    return attribute(model.graph.node[0], "then_branch") or model.graph
+
+
+def other_axis(model):
+    """Weights of attention that are of one for all queries, not for all keys."""
+    set_attribute(node(inside(model), "Softmax"), "axis", -2)
+
+
+def other_constant(model):
+    """The first number that the graph holds itself, and one more."""
+    body = inside(model)
+    first = next(part for part in body.node if part.op_type == "Constant" and attribute(part, "value"))
+    set_constant(first, np.array(constant_value(first)) + 1)
+
+
+def keys_last(model):
+    """The first layer's keys come out where its values should, and the other way round."""
+    outputs = inside(model).output
+    key, value = (next(o for o in outputs if o.name.endswith(end)) for end in (".key", ".value"))
+    key.name, value.name = value.name, key.name
+
+
+def another_file(model):
+    """A weight that points into the encoder's file."""
+    words = next(part for part in model.graph.initializer if part.name.endswith("word.weight"))
+    place = next(entry for entry in words.external_data if entry.key == "location")
+    place.value = roles.data_path(roles.file(roles.ENCODER))
+
+
+ROLES = {"gpt2": roles.MODEL, "t5": roles.DECODER_MERGED}
+WITHIN = {"gpt2": ": ", "t5": ", within node decoder (If): "}
+OF_HUB = [
+    *((model_type, other_axis, f"(Softmax){WITHIN[model_type]}attribute axis is ") for model_type in ROLES),
+    *((model_type, other_constant, "(Constant)" + WITHIN[model_type]) for model_type in ROLES),
+    *((model_type, keys_last, "in output ") for model_type in ROLES),
+    *((model_type, another_s_place, f"in initializer {FIRST}: it is ") for model_type in ROLES),
+    ("t5", another_file, "in initializer decoder.embedding.word.weight: it is "),
+]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "change", "where"), OF_HUB, ids=[f"{row[0]}-{row[1].__name__}" for row in OF_HUB]
+)
+def test_a_graph_for_other_clients_that_is_not_the_exported_one_is_named(model_type, change, where, copy_of):
+    folder = copy_of(model_type)
+    file = bundle.read(folder).hub[ROLES[model_type]].file
+    edit(folder / file, change)
+    why = said(folder, GRAPHS)
+    assert why.startswith(f"{file} is not the exported graph: first difference ")
+    assert where in why
+
+
+@pytest.mark.parametrize("model_type", ROLES)
+def test_numbers_of_a_graph_for_other_clients_are_its_own(model_type, copy_of):
+    """Where an edited graph is allowed, cases tell which kind is wrong; ours is not."""
+    folder = copy_of(model_type)
+    manifest = bundle.read(folder)
+    edit(folder / manifest.hub[ROLES[model_type]].file, other_axis)
+    report = verify(folder, reference="twin", cases="quick", allow_edited=True)
+    assert {(case.graphs, case.exception) for case in report.failed} == {(HUB, None)}
+    found = report.of_graphs()
+    assert all(found[graph.file].startswith("equal, ") for graph in manifest.native.values())
+    assert all(found[graph.file].endswith(" cases failed") for graph in manifest.hub.values())
+
+
+@pytest.mark.parametrize("model_type", ROLES)
+def test_a_graph_for_other_clients_that_reads_other_weights(model_type, copy_of):
+    folder = copy_of(model_type)
+    edit(folder / bundle.read(folder).hub[ROLES[model_type]].file, another_s_place)
+    [case] = verify(folder, reference="twin", cases=WEIGHTS).failed
+    wrong = [check.output for check in case.checks if not check.ok]
+    assert wrong == [f"decoder.layers.{i}.attention.q.weight" for i in (0, 1)]
+
+
+@pytest.mark.parametrize("settings", [{"dtype": "q8"}, {"use_external_data_format": False}, None], ids=str)
+def test_settings_for_other_clients_are_those_that_export_makes(settings, copy_of):
+    folder = copy_of("bert")
+    values = json.loads((folder / "config.json").read_text())
+    made = values.pop("transformers.js_config")
+    if settings is not None:
+        values["transformers.js_config"] = made | settings
+    (folder / "config.json").write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    relist(folder)
+    assert said(folder, FILES) == "config.json is not the file that export makes of the checkpoint"
 
 
 def test_on_the_command_line(copy_of):
     folder = copy_of("gpt2")
     arguments = ["verify", str(folder), "--cases", "quick", "--reference", "twin", "--quiet"]
     assert CliRunner().invoke(main, arguments).exit_code == 0
-    edit(folder, late_positions)
+    edit(graph_path(folder), late_positions)
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 1
     output = " ".join(result.output.split())
-    assert "exported graphs (checkpoint): AssertionError: model.onnx is not the exported graph" in output
+    assert f"exported graphs (checkpoint): AssertionError: {STATIC} is not the exported graph" in output
     result = CliRunner().invoke(main, [*arguments, "--allow-edited"])
     assert result.exit_code == 0
-    assert "by cases alone: model.onnx is not the exported graph" in " ".join(result.output.split())
+    assert f"by cases alone: {STATIC} is not the exported graph" in " ".join(result.output.split())
 
 
 def test_both_graphs_are_named(copy_of):
     folder = copy_of("bart")
-    for file in ("encoder_model.onnx", "decoder_model.onnx"):
-        model = onnx.load(folder / file, load_external_data=False)
-        larger_epsilon(model)
-        onnx.save(model, folder / file)
-    start = "encoder_model.onnx and decoder_model.onnx are not the exported graphs: first difference of "
+    files = [graph.file for graph in bundle.read(folder).native.values()]
+    for file in files:
+        edit(folder / file, larger_epsilon)
+    assert len(files) == 2
+    start = f"{' and '.join(files)} are not the exported graphs: first difference of {files[0]} "
     assert said(folder, GRAPHS).startswith(start)
 
 
@@ -192,7 +298,9 @@ def test_every_form_is_made_again(settings, checkpoint_of, tmp_path):
     export(checkpoint_of("gpt2"), tmp_path / "out", **settings)
     report = verify(tmp_path / "out", reference="twin", cases=[*GRAPHS, *FILES, *WEIGHTS])
     assert report.failed == []
-    assert report.cases[0].checks[0].output == "model.onnx"
+    files = [graph.file for graph in bundle.read(tmp_path / "out").every_graph]
+    assert len(files) == 2
+    assert [check.output for check in report.cases[0].checks] == files
 
 
 def renamed(model: onnx.ModelProto) -> None:
@@ -219,18 +327,18 @@ def renamed(model: onnx.ModelProto) -> None:
 @pytest.mark.parametrize("model_type", ["gpt2", "mixtral"])
 def test_other_versions_are_compared_by_structure(model_type, copy_of):
     folder = copy_of(model_type)
-    edit(folder, renamed)
+    edit(graph_path(folder), renamed)
     assert "in names or notes alone" in said(folder, GRAPHS)
     manifest = relist(folder) and bundle.read(folder)
-    graph = dataclasses.replace(manifest.graphs["model"], sha256=bundle.files_sha256(folder)["model.onnx"])
+    graph = dataclasses.replace(manifest.graphs[roles.MODEL], sha256=bundle.files_sha256(folder)[STATIC])
     manifest = dataclasses.replace(
-        manifest, versions=manifest.versions | {"onnx": "1.0"}, graphs={"model": graph}
+        manifest, versions=manifest.versions | {"onnx": "1.0"}, native={roles.MODEL: graph}
     )
     manifest.write(folder / bundle.MANIFEST)
     report = verify(folder, reference="twin", cases=GRAPHS)
     assert report.ok
-    assert report.cases[0].checks[0].output == "model.onnx, compared by structure"
-    edit(folder, larger_epsilon)
+    assert report.cases[0].checks[0].output == f"{STATIC}, compared by structure"
+    edit(graph_path(folder), larger_epsilon)
     why = said(folder, GRAPHS)
     assert "attribute epsilon is " in why
     end = f"made by onnx 1.0 (here {onnx.__version__}): export again, or give --allow-edited"
@@ -239,7 +347,7 @@ def test_other_versions_are_compared_by_structure(model_type, copy_of):
 
 def test_renaming_hides_nothing(bundle_of):
     """Values change names in their places only: two that are exchanged, or were never made, still differ."""
-    good = onnx.load(bundle_of("gpt2") / "model.onnx", load_external_data=False)
+    good = onnx.load(graph_path(bundle_of("gpt2")), load_external_data=False)
 
     def difference(change) -> str | None:
         model = onnx.ModelProto()
@@ -265,45 +373,51 @@ def test_renaming_hides_nothing(bundle_of):
 def test_a_hash_in_the_manifest_is_the_file_s(copy_of):
     folder = copy_of("gpt2")
     values = json.loads((folder / "txexport.json").read_text())
-    values["graphs"]["model"]["sha256"] = "0"
+    values["native"][roles.MODEL]["sha256"] = "0"
     (folder / "txexport.json").write_text(json.dumps(values))
-    assert said(folder, GRAPHS) == "txexport.json: sha256 of model.onnx is not that of the file"
-    values["graphs"]["model"]["file"] = "other.onnx"
-    (folder / "model.onnx").rename(folder / "other.onnx")
+    assert said(folder, GRAPHS) == f"txexport.json: sha256 of {STATIC} is not that of the file"
+    values["native"][roles.MODEL]["file"] = "other.onnx"
+    (folder / STATIC).rename(folder / "other.onnx")
     (folder / "txexport.json").write_text(json.dumps(values))
-    assert said(folder, GRAPHS).startswith("txexport.json: graphs are {'model': 'other.onnx'}, expected")
+    assert said(folder, GRAPHS).startswith(
+        "txexport.json: native graphs are {'model': 'other.onnx'}, expected"
+    )
 
 
 def exchanged(folder: Path, one: str, other: str) -> None:
     """The names of two tensors in the header of the weights file, each for the other."""
-    data = (folder / "weights.safetensors").read_bytes()
+    path = weights_path(folder)
+    data = path.read_bytes()
     length = 8 + int.from_bytes(data[:8], "little")
     header = data[8:length].decode()
     for old, new in ((one, "?"), (other, one), ("?", other)):
         header = header.replace(f'"{old}"', f'"{new}"')
-    (folder / "weights.safetensors").write_bytes(data[:8] + header.encode() + data[length:])
+    path.write_bytes(data[:8] + header.encode() + data[length:])
 
 
 def rehashed(folder: Path) -> None:
+    """Have txexport.json say that the files of weights are as they lie there."""
     manifest = bundle.read(folder)
-    digest = bundle.files_sha256(folder)["weights.safetensors"]
-    dataclasses.replace(manifest, weights_sha256=digest).write(folder / bundle.MANIFEST)
+    digests = bundle.files_sha256(folder)
+    data = {name: bundle.DataFile((folder / name).stat().st_size, digests[name]) for name in manifest.data}
+    dataclasses.replace(manifest, data=data).write(folder / bundle.MANIFEST)
 
 
 def test_names_exchanged_in_the_weights_file(copy_of):
     folder = copy_of("gpt2")
     exchanged(folder, "decoder.layers.0.attention.q.weight", "decoder.layers.1.attention.q.weight")
     rehashed(folder)
-    start = "weights.safetensors: its header is not the one that export writes: "
+    start = f"{DATA}: its header is not the one that export writes: "
     assert said(folder, WEIGHTS) == f"{start}decoder.layers.0.attention.q.weight does not lie where it should"
 
 
 def test_bytes_behind_the_weights(copy_of):
     folder = copy_of("gpt2")
-    path, data = folder / "weights.safetensors", (folder / "weights.safetensors").read_bytes()
+    path = weights_path(folder)
+    data = path.read_bytes()
     path.write_bytes(data + b"more")
     rehashed(folder)
-    assert said(folder, WEIGHTS) == f"weights.safetensors is {len(data) + 4:,} bytes, expected {len(data):,}"
+    assert said(folder, WEIGHTS) == f"{DATA} is {len(data) + 4:,} bytes, expected {len(data):,}"
 
 
 UNLISTED = {
@@ -313,6 +427,7 @@ UNLISTED = {
     "modules.json": "[]",
     "processor_config.json": "{}",
     "deep/er/notes.md": "mine",
+    "onnx/model_quantized.onnx": "",
 }
 
 
@@ -327,7 +442,7 @@ def test_a_file_that_no_export_wrote_is_named(name, listed, copy_of):
         assert said(folder, FILES) == f"{name} is not the checkpoint's"
         return
     assert said(folder, FILES) == f"{name} is in the folder, and no export wrote it"
-    if name.endswith(".md"):
+    if name.endswith((".md", ".onnx")):
         txexport.load(folder, device="cpu").close()  # which does not read it
         return
     with pytest.raises(BundleError, match=r"is not of this export, and would be read; move it away"):
@@ -360,7 +475,8 @@ def test_load_checks_small_files(name, copy_of):
     with pytest.raises(BundleError, match=rf"{name} is not the file that was exported; export again$"):
         txexport.load(folder, device="cpu")
     relist(folder)
-    assert said(folder, FILES) == f"{name} is not the checkpoint's"
+    whose = {"config.json": "file that export makes of the checkpoint", "tokenizer.json": "checkpoint's"}
+    assert said(folder, FILES) == f"{name} is not the {whose[name]}"
     (folder / name).unlink()
     assert said(folder, FILES) == f"{name} is missing"
     with pytest.raises(BundleError, match=rf"is incomplete: {name} is missing; export again$"):
@@ -378,7 +494,7 @@ def test_a_made_tokenizer_is_made_again(checkpoint_of, tmp_path, monkeypatch):
     source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "in"))
     text = (source / "tokenizer.json").read_text()
     (source / "tokenizer.json").unlink()
-    monkeypatch.setattr("txexport.exporter.exporter.tokenizer_json", lambda folder: text)
+    monkeypatch.setattr("txexport.exporter.companions.tokenizer_json", lambda folder: text)
     export(source, tmp_path / "out")
     folder = tmp_path / "out"
     assert verify(folder, reference="twin", cases=FILES).ok
@@ -393,20 +509,21 @@ def test_a_made_tokenizer_is_made_again(checkpoint_of, tmp_path, monkeypatch):
     assert verify(
         folder, reference="twin", cases=FILES
     ).ok  # another version, which writes the same otherwise
-    monkeypatch.setattr("txexport.exporter.exporter.tokenizer_json", lambda folder: None)
+    monkeypatch.setattr("txexport.exporter.companions.tokenizer_json", lambda folder: None)
     assert said(folder, FILES) == "tokenizer.json is not the checkpoint's, and cannot be made of it here"
 
 
 def test_reports_hash_what_they_read(copy_of):
     folder = copy_of("bert")
     values = json.loads((folder / "txexport.json").read_text())
-    values["weights_sha256"] = values["companions"]["tokenizer.json"] = "0"
+    values["data"][DATA]["sha256"] = values["companions"]["tokenizer.json"] = "0"
     (folder / "txexport.json").write_text(json.dumps(values))
     report = verify(folder, reference="twin", cases=GRAPHS)
     assert report.bundle_sha256 == bundle.files_sha256(folder)
     assert "0" not in report.bundle_sha256.values()
-    files = {"config.json", "model.onnx", "tokenizer.json", "txexport.json", "weights.safetensors"}
-    assert set(report.bundle_sha256) == files
+    graphs = {roles.native_path(roles.MODEL, None), roles.hub_path(roles.MODEL)}
+    files = {"config.json", "tokenizer.json", "tokenizer_config.json", bundle.MANIFEST, DATA}
+    assert set(report.bundle_sha256) == files | graphs
 
 
 @pytest.fixture
@@ -491,14 +608,14 @@ def pair(first: int, second: int) -> tuple:
 # Calls that a graph may answer otherwise than all others; a case without any; one of them, if there is one.
 STEPS = "one token, then steps"
 RARE = [
-    ("gpt2", "model", tokens(1025), STEPS, None),
-    ("gpt2", "model", pair(5, 9), STEPS, None),
-    ("gpt2", "model", capacity(1100), STEPS, None),
-    ("bert", "model", rows(5), "three ragged rows, right padding", "nine ragged rows"),
-    ("bert", "model", tokens(1025), "longest and short row", None),
-    ("t5", "encoder_model", tokens(1025), STEPS, None),
-    ("t5", "encoder_model", rows(9), STEPS, "nine rows, then a step"),
-    ("vit", "model", rows(4, "pixel_values"), "three", "nine"),
+    ("gpt2", roles.MODEL, tokens(1025), STEPS, None),
+    ("gpt2", roles.MODEL, pair(5, 9), STEPS, None),
+    ("gpt2", roles.MODEL, capacity(1100), STEPS, None),
+    ("bert", roles.MODEL, rows(5), "three ragged rows, right padding", "nine ragged rows"),
+    ("bert", roles.MODEL, tokens(1025), "longest and short row", None),
+    ("t5", roles.ENCODER, tokens(1025), STEPS, None),
+    ("t5", roles.ENCODER, rows(9), STEPS, "nine rows, then a step"),
+    ("vit", roles.MODEL, rows(4, "pixel_values"), "three", "nine"),
 ]
 
 
@@ -506,7 +623,7 @@ RARE = [
 def test_a_graph_that_is_another_for_some_calls_alone(model_type, role, when, blind, sees, copy_of):
     """The embedding is lost there. A case of other calls is equal; the identity names what was put in."""
     folder = copy_of(model_type)
-    path = folder / f"{role}.onnx"
+    path = graph_path(folder, role)
     model = onnx.load(path, load_external_data=False)
     place, embedding = next(
         (i, part) for i, part in enumerate(model.graph.node) if part.op_type.endswith("embedding")
@@ -524,7 +641,8 @@ def test_a_graph_that_is_another_for_some_calls_alone(model_type, role, when, bl
         model.graph.node.insert(place + 1, new)
     onnx.save(model, path)
     why = (
-        f"{path.name} is not the exported graph: first difference at node {place + 1} ({counting[0].op_type})"
+        f"{path.relative_to(folder).as_posix()} is not the exported graph: "
+        f"first difference at node {place + 1} ({counting[0].op_type})"
     )
     assert said(folder, GRAPHS).startswith(why)
     assert verify(folder, reference="twin", cases=[blind]).ok

@@ -1,14 +1,14 @@
 """verify catches what an export can get wrong: graphs changed on purpose, in several families."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from helpers.bundle_edits import graph_path
 from helpers.mutation_table import MUTATIONS
 
-from txexport import bundle, verify
+from txexport import bundle, export, verify
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.cases.plan import QUICK, plan, select
@@ -18,16 +18,18 @@ IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mut
 
 
 @pytest.fixture(scope="module")
-def copies(bundle_of, tmp_path_factory):
-    """A function from a family, a kind of cache and a graph to a copy of its bundle, and the true graph."""
-    made: dict[tuple, tuple[Path, bytes]] = {}
+def copies(checkpoint_of, tmp_path_factory):
+    """A function from a family, a kind of cache and a graph to a bundle of our graphs alone, the graph's file
+    there, and the true graph."""
+    made: dict[tuple, tuple[Path, Path, bytes]] = {}
 
-    def get(family: str, cache: str | None, file: str) -> tuple[Path, bytes]:
-        key = (family, cache, file)
+    def get(family: str, cache: str | None, role: str) -> tuple[Path, Path, bytes]:
+        key = (family, cache, role)
         if key not in made:
             folder = tmp_path_factory.mktemp("copy") / family
-            shutil.copytree(bundle_of(family, cache), folder)
-            made[key] = folder, (folder / file).read_bytes()
+            export(checkpoint_of(family), folder, cache=cache, only="native")
+            file = graph_path(folder, role)
+            made[key] = folder, file, file.read_bytes()
         return made[key]
 
     return get
@@ -49,16 +51,15 @@ def missed(folder: Path, cases: str) -> list[str]:
 
 @pytest.mark.parametrize(("family", "cache", "role", "mutate"), MUTATIONS, ids=IDS)
 def test_changed_mathematics_is_caught(family, cache, role, mutate, copies):
-    file = f"{role}.onnx"
-    folder, good = copies(family, cache, file)
+    folder, file, good = copies(family, cache, role)
     model = onnx.load_model_from_string(good)
     mutate(model)
     assert model.SerializeToString() != good
     try:
-        onnx.save(model, folder / file)
+        onnx.save(model, file)
         assert missed(folder, "quick") == []
     finally:
-        (folder / file).write_bytes(good)
+        file.write_bytes(good)
 
 
 def test_mutations_are_many(capsys):
@@ -95,12 +96,12 @@ def test_full_holds_every_quick_case_as_it_is(family, cache, bundle_of):
 @pytest.mark.parametrize("family", ["bert", "gpt2", pytest.param("bart", marks=pytest.mark.slow)])
 def test_full_cases_catch_it_too(family, copies):
     _, cache, role, mutate = next(row for row in MUTATIONS if row[0] == family)
-    folder, good = copies(family, cache, f"{role}.onnx")
+    folder, file, good = copies(family, cache, role)
     model = onnx.load_model_from_string(good)
     mutate(model)
     try:
-        onnx.save(model, folder / f"{role}.onnx")
+        onnx.save(model, file)
         assert missed(folder, "full") == []
     finally:
-        (folder / f"{role}.onnx").write_bytes(good)
+        file.write_bytes(good)
     assert verify(folder).ok

@@ -11,11 +11,12 @@ from pathlib import Path
 import onnx
 import pytest
 from click.testing import CliRunner
-from helpers.bundle_edits import tamper
+from helpers.bundle_edits import tamper, weights_path
 
 import txexport
 from txexport import bundle
 from txexport.cli.main import main
+from txexport.contracts import roles
 from txexport.verification import CaseReport, Report, TensorCheck
 from txexport.verification.proof import proof
 
@@ -42,7 +43,7 @@ def test_inspect_shows_what_verify_found(fresh):
     report = txexport.verify(fresh, cases="quick")
     after = bundle.read(fresh)
     assert dataclasses.replace(after, proof=None) == before
-    assert sorted(path.name for path in fresh.iterdir()) == sorted(before.files)
+    assert bundle.present(fresh) == sorted(before.files)
     assert after.proof.numbers == sum(check.elements for case in report.cases for check in case.checks)
     assert 0 < after.proof.worst_error <= after.proof.bound == 1e-5
     assert (after.proof.cases, after.proof.failed) == (len(report.cases), 0)
@@ -58,15 +59,20 @@ def test_inspect_shows_what_verify_found(fresh):
     assert (values["proof"]["verdict"], values["changed"]) == ("equal", [])
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "weights.safetensors", "tokenizer.json", "new.json", "gone"])
+@pytest.mark.parametrize(
+    "file", ["native graph", "hub graph", "weights", "tokenizer.json", "new.json", "gone"]
+)
 def test_proof_of_other_files_is_said_to_be_one(file, fresh):
     txexport.verify(fresh, cases="quick", reference="twin")
-    if file == "model.onnx":
+    if file.endswith("graph"):
+        manifest = bundle.read(fresh)
+        file = {"native graph": manifest.native, "hub graph": manifest.hub}[file][roles.MODEL].file
         model = onnx.load(fresh / file, load_external_data=False)
         model.doc_string = "changed"
         onnx.save(model, fresh / file)
-    elif file == "weights.safetensors":
+    elif file == "weights":
         tamper(fresh, WEIGHT, lambda numbers: 1.01 * numbers)
+        file = weights_path(fresh).relative_to(fresh).as_posix()
     elif file == "gone":
         file = "config.json"
         (fresh / file).unlink()
@@ -115,7 +121,7 @@ def test_read_only_folder(fresh):
             assert txexport.verify(fresh, cases="quick", reference="twin").ok
     finally:
         fresh.chmod(0o755)
-    assert sorted(path.name for path in fresh.iterdir()) == sorted(bundle.read(fresh).files)
+    assert bundle.present(fresh) == sorted(bundle.read(fresh).files)
 
 
 def test_interrupted_record_leaves_the_bundle_as_it_was(fresh, monkeypatch):
@@ -128,7 +134,7 @@ def test_interrupted_record_leaves_the_bundle_as_it_was(fresh, monkeypatch):
     with pytest.warns(UserWarning, match="No space left on device"):
         txexport.verify(fresh, cases="quick", reference="twin")
     assert bundle.read(fresh) == before
-    assert sorted(path.name for path in fresh.iterdir()) == sorted(before.files)
+    assert bundle.present(fresh) == sorted(before.files)
 
 
 def test_what_is_nearest_to_its_bound_is_the_worst():

@@ -11,17 +11,18 @@ import onnx
 import pytest
 import tiny_checkpoint
 from click.testing import CliRunner
-from helpers.bundle_edits import tamper, weight_names
-from helpers.graph_edits import constant, function, set_constant
-from onnx import numpy_helper
+from helpers.bundle_edits import graph_path, tamper, weight_names
+from helpers.graph_edits import attribute, constant, function, set_constant
+from onnx import helper, numpy_helper
 
 from txexport import bundle
 from txexport.cli.main import main
+from txexport.contracts import roles
 from txexport.errors import CheckpointError, InputError
 from txexport.exporter import export
 from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
-from txexport.verification.checks import check_of
+from txexport.verification.checks import HUB, NATIVE, check_of
 
 
 @pytest.fixture
@@ -97,32 +98,32 @@ def test_row_of_a_table_that_no_case_reads_is_caught(copy_of):
 def test_weight_of_a_graph_s_own_is_caught(copy_of):
     """The true matrix still in place, but another one read."""
     folder = copy_of("bert")
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(folder), load_external_data=False)
     words = np.ones((311, 48), np.float32)
     model.graph.initializer.append(numpy_helper.from_array(words, "other"))
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, graph_path(folder))
     case = verify(folder, reference="twin", allow_edited=True).failed[0]
-    assert case.exception == "AssertionError: model.onnx holds weights of its own: other"
+    assert case.exception == f"AssertionError: {graph_path(folder).name} holds weights of its own: other"
 
 
 def test_window_longer_than_usual_is_still_crossed(tmp_path, short_cases):
     tiny_checkpoint.save(tmp_path / "ck", "mistral", sliding_window=300, max_position_embeddings=800)
     export(tmp_path / "ck", tmp_path / "out")
     assert verify(tmp_path / "out", reference="transformers").ok
-    model = onnx.load(tmp_path / "out" / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(tmp_path / "out"), load_external_data=False)
     set_constant(constant(function(model, "cache_mask"), 300), 280)
-    onnx.save(model, tmp_path / "out" / "model.onnx")
+    onnx.save(model, graph_path(tmp_path / "out"))
     failed = verify(tmp_path / "out", allow_edited=True).failed
     assert {case.reference for case in failed} == {"twin", "transformers"}
 
 
 def test_lost_output_is_caught(copy_of):
     folder = copy_of("bert")
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(folder), load_external_data=False)
     del model.graph.output[1]
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, graph_path(folder))
     manifest = json.loads((folder / "txexport.json").read_text())
-    del manifest["graphs"]["model"]["outputs"][1]
+    del manifest["native"][roles.MODEL]["outputs"][1]
     (folder / "txexport.json").write_text(json.dumps(manifest))
     report = verify(folder, reference="twin")
     run = [case for case in report.failed if case.reference == "twin"]
@@ -130,11 +131,12 @@ def test_lost_output_is_caught(copy_of):
     assert {case.exception for case in run} == {"AssertionError: the graph has no output pooler_output"}
 
 
+DATA = roles.data_path(roles.hub_path(roles.MODEL))
 MANIFESTS = [
     ({"model_type": "gpt2"}, "model_type or task is not that of the checkpoint"),
     ({"limits": {"encoder": 7}}, "limits are {'encoder': 7}, expected {'encoder': 40}"),
-    ({"opset": 17}, "opset 17 is not that of model"),
-    ({"weights_sha256": "0"}, "weights.safetensors is not the file that was exported"),
+    ({"data": {DATA: {"bytes": 7, "sha256": "0"}}}, f"{DATA} is not the file that was exported"),
+    ({"data": {"config.json": {"bytes": 7, "sha256": "0"}}}, f"data are config.json, expected {DATA}"),
 ]
 
 
@@ -147,12 +149,25 @@ def test_manifest_that_says_something_else_is_caught(change, said, copy_of):
     assert said in report.failed[0].exception
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_opset_that_is_not_the_graphs_is_caught(copy_of):
+    folder = copy_of("bert")
+    manifest = json.loads((folder / "txexport.json").read_text())
+    manifest["form"]["opset"] = 17
+    (folder / "txexport.json").write_text(json.dumps(manifest))
+    files = " and ".join(graph.file for graph in bundle.read(folder).every_graph)
+    [case] = verify(folder, reference="twin", cases=["exported graphs"]).failed
+    assert case.exception.startswith(f"AssertionError: {files} are not the exported graphs: first difference")
+
+
+COMPANIONS = {"tokenizer.json": "checkpoint's", "config.json": "file that export makes of the checkpoint"}
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
 def test_changed_companion_is_caught(name, copy_of):
     folder = copy_of("bert")
     (folder / name).write_text((folder / name).read_text() + " ")
     [case] = verify(folder, reference="twin").failed
-    assert case.exception == f"AssertionError: {name} is not the checkpoint's"
+    assert case.exception == f"AssertionError: {name} is not the {COMPANIONS[name]}"
 
 
 def test_error_in_a_family_s_table_is_caught_by_the_original(checkpoint_of, tmp_path, monkeypatch):
@@ -241,21 +256,20 @@ def test_exit_codes(copy_of, tmp_path):
 def test_graph_that_raises_is_a_failure_and_not_a_skip(copy_of):
     folder = copy_of("bert")
     manifest = bundle.read(folder)
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(folder), load_external_data=False)
     model.graph.input[0].name = "ids"
     for found in model.graph.node:
         for i, name in enumerate(found.input):
             if name == "input_ids":
                 found.input[i] = "ids"
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, graph_path(folder))
     report = verify(folder)
     run = [case for case in report.cases if case.reference == "twin"]
     assert len(run) == len(verify_names(manifest))
     assert all("unknown input_ids; missing ids" in case.exception for case in run)
-    assert (
-        report.cases[2].exception
-        == "AssertionError: txexport.json: inputs of model are not those of the graph"
-    )
+    named = f"inputs of {manifest.native[roles.MODEL].file} are not those of the graph"
+    assert report.cases[2].exception == f"AssertionError: txexport.json: {named}"
+    assert [case for case in report.failed if case.graphs == HUB] == []
 
 
 def verify_names(manifest: bundle.Manifest) -> list[str]:
@@ -301,16 +315,113 @@ def test_the_original_of_a_half_precision_checkpoint_computes_in_float32(tmp_pat
 
 def test_outputs_have_the_shapes_that_are_declared(copy_of):
     folder = copy_of("dinov2")
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    model = onnx.load(graph_path(folder), load_external_data=False)
     declared = model.graph.output[0].type.tensor_type.shape.dim[1]
     assert declared.dim_param == "sequence_length"
     declared.dim_value = 26  # of images of the table's own size
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(model, graph_path(folder))
     manifest = json.loads((folder / "txexport.json").read_text())
-    manifest["graphs"]["model"]["outputs"][0]["shape"][1] = 26
+    manifest["native"][roles.MODEL]["outputs"][0]["shape"][1] = 26
     (folder / "txexport.json").write_text(json.dumps(manifest))
     report = verify(
         folder, reference="twin", cases=["one", "two of 3 by 2 patches", "manifest and copied files"]
     )
     assert [case.name for case in report.failed] == ["two of 3 by 2 patches"]
     assert "last_hidden_state is (2, 7, 48), declared (batch_size, 26, 48)" in report.failed[0].exception
+
+
+def graphs_in(folder: Path) -> set[str]:
+    """The ONNX files of a folder."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx")}
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "clip"])
+def test_graphs_of_both_kinds_are_tried(model_type, bundle_of):
+    folder = bundle_of(model_type)
+    report = verify(folder, cases="quick")
+    assert report.ok, report.facts
+    found = report.of_graphs()
+    assert {*found} == graphs_in(folder)
+    assert [words for words in found.values() if not words.startswith("equal, ")] == []
+    tried = {(case.graphs, case.reference) for case in report.cases if case.runtime and case.checks}
+    assert tried == {(NATIVE, "twin"), (NATIVE, "transformers"), (HUB, "transformers")}
+
+
+ASKED = [
+    ({"only": "hub"}, HUB),
+    ({"only": "native"}, NATIVE),
+    ({"single_file": True}, HUB),
+    *(({"client": client}, HUB) for client in roles.CLIENTS),
+]
+
+
+@pytest.fixture(scope="module")
+def asked_for(checkpoint_of, tmp_path_factory):
+    """A function from a model_type and options of export to a bundle, which no test may change."""
+    made: dict[str, Path] = {}
+
+    def get(model_type: str, options: dict) -> Path:
+        key = f"{model_type} {options}"
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("asked") / "out"
+            export(checkpoint_of(model_type), made[key], **options)
+        return made[key]
+
+    return get
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "t5", "clip"])
+@pytest.mark.parametrize(("options", "kind"), ASKED, ids=[str(row[0]) for row in ASKED])
+def test_bundle_for_whom_it_was_asked_is_equal(model_type, options, kind, asked_for):
+    folder = asked_for(model_type, options)
+    report = verify(folder, cases="quick")
+    assert report.ok, report.facts
+    found = report.of_graphs()
+    assert {*found} == graphs_in(folder)
+    assert [words for words in found.values() if not words.startswith("equal, ")] == []
+    assert {*report.graphs.values()} == {kind}
+    assert "transformers" in report.references
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "t5", "clip"])
+@pytest.mark.parametrize(("options", "kind"), ASKED, ids=[str(row[0]) for row in ASKED])
+def test_last_byte_of_each_file_of_weights_counts(model_type, options, kind, asked_for, tmp_path):
+    """Of a single file, the last of its last weight."""
+    folder = shutil.copytree(asked_for(model_type, options), tmp_path / "bundle")
+    manifest = bundle.read(folder)
+    files = [*manifest.data] or [graph.file for graph in manifest.every_graph]
+    for file in files:
+        good = (folder / file).read_bytes()
+        if manifest.data:
+            (folder / file).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        else:
+            model = onnx.load(folder / file)
+            weight = next(t for t in reversed(model.graph.initializer) if t.data_type == t.FLOAT)
+            weight.raw_data = weight.raw_data[:-1] + bytes([weight.raw_data[-1] ^ 1])
+            onnx.save(model, folder / file)
+        [case] = verify(folder, reference="twin", cases=["every weight"]).failed
+        assert case.name == "every weight"
+        (folder / file).write_bytes(good)
+    assert verify(folder, reference="twin", cases=["every weight"]).ok
+
+
+@pytest.mark.parametrize("branch", ["then_branch", "else_branch"])
+def test_merged_decoder_that_ignores_the_encoder_s_mask_is_caught(branch, copy_of):
+    """In the step that has a past, or in the one before; the other graphs are right, and so are ours."""
+    folder = copy_of("t5")
+    path = folder / bundle.read(folder).hub[roles.DECODER_MERGED].file
+    model = onnx.load(path, load_external_data=False)
+    body = attribute(model.graph.node[0], branch)
+    mask, readers = "encoder_attention_mask", 0
+    for found in body.node:
+        readers += mask in found.input
+        found.input[:] = ["all_real" if name == mask else name for name in found.input]
+    assert readers
+    body.node.insert(0, helper.make_node("Equal", [mask, mask], ["same"]))
+    body.node.insert(1, helper.make_node("Cast", ["same"], ["all_real"], to=onnx.TensorProto.INT64))
+    onnx.save(model, path)
+    report = verify(folder, cases="quick", allow_edited=True)
+    assert report.failed
+    assert {(case.graphs, case.exception) for case in report.failed} == {(HUB, None)}
+    wrong = {check.output for case in report.failed for check in case.checks if not check.ok}
+    assert "logits" in wrong

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
     "inspect": ("bundles/sentences", ()),
     "export": ("families/bert", ("out",)),
-    "compare": ("bundles/sentences/model.onnx", ("model.onnx",)),
+    "compare": ("bundles/sentences/onnx/model.onnx", ("model.onnx",)),
 }
 VALUES = (
     *("-1", "0", "1", "1e400", "nan", "9" * 30, "x", "", " ", "a=b", "=", "a=", "top_k=[[1]]", "mean", "."),
@@ -37,7 +37,7 @@ def command(case: Case) -> None:
     """A command with one to three options more, and files of bytes beside it."""
     name = case.random.choice(list(COMMANDS))
     place, base = COMMANDS[name]
-    for seed in ("files/image.png", "files/sound.wav", "bundles/sentences/model.onnx"):
+    for seed in ("files/image.png", "files/sound.wav", "bundles/sentences/onnx/model.onnx"):
         if seed.rsplit("/", 1)[-1] in base:
             case.copy(seed)
     lines, note = raw_bytes.change(case.random, b"the cat\tsat\nAnna lives in Paris\n\n")

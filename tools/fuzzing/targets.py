@@ -147,7 +147,7 @@ def image(case: Case) -> None:
 def npz(case: Case) -> None:
     """Inputs that `compare` is given."""
     file = case.change(case.copy("files/inputs.npz"), containers.npz)
-    graph = case.seeds / "bundles/sentences/model.onnx"
+    graph = case.seeds / "bundles/sentences/onnx/model.onnx"
     case.attempt(txexport.compare, graph, graph, inputs=[file])
 
 
@@ -175,16 +175,17 @@ def companion(case: Case) -> None:
 def onnx_file(case: Case) -> None:
     """An ONNX file that `compare` is given."""
     folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
-    file = case.change(folder / "model.onnx", HOWS[".onnx"])
-    case.attempt(txexport.compare, case.seeds / f"bundles/{folder.name}/model.onnx", file)
+    file = case.change(folder / "onnx/model.onnx", HOWS[".onnx"])
+    case.attempt(txexport.compare, case.seeds / f"bundles/{folder.name}/onnx/model.onnx", file)
 
 
 def onnx_bundle(case: Case) -> None:
     """A graph in a bundle, whose hash in the manifest was changed with it."""
     folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
-    file = case.change(folder / "model.onnx", HOWS[".onnx"])
     text = json.loads((folder / "txexport.json").read_bytes())
-    text["graphs"]["model"]["sha256"] = sha256(file)
+    graph = text["native"]["model"]
+    file = case.change(folder / graph["file"], HOWS[".onnx"])
+    graph["sha256"] = sha256(file)
     (folder / "txexport.json").write_text(json.dumps(text))
     case.attempt(txexport.inspect, folder)
     case.try_bundle(folder)
@@ -210,6 +211,7 @@ HOWS = {
     ".json": json_values.change,
     ".npz": containers.npz,
     ".safetensors": containers.safetensors,
+    ".onnx_data": containers.safetensors,
     ".jinja": templates.change,
     ".onnx": partial(protobuf.change, kind=onnx.ModelProto),
     ".txt": raw_bytes.change,

@@ -97,13 +97,15 @@ def export(source: Path, out: Path, **options: Any) -> None:
             progress=lambda done, total: bar.update(weights, completed=done, total=total),
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
-    files = ", ".join(graph.file for graph in manifest.every_graph)
+    files = ", ".join(graph.file for graph in manifest.native.values())
+    others = ", ".join(graph.file for graph in manifest.hub.values())
+    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}")))
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )
         click.echo(f"warning: {message}", err=True)
-    click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {files}")
+    click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {graphs}")
 
 
 @main.command()

@@ -9,12 +9,13 @@ from txexport.bundle import read_json
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.contracts import cache_names, names, roles
 from txexport.errors import BundleError, CheckpointError
+from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
+TOKENIZER_CONFIG, TRITON_CONFIG = "tokenizer_config.json", "config.pbtxt"
 
 # onnxruntime-genai 0.18: what it takes of a generation_config.json by the same name, its longest context
 # where a model has none, and the one length of sounds that it makes spectrograms of.
@@ -49,7 +50,12 @@ def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
         made[PREPROCESSOR] = processor
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
         made[TOKENIZER_CONFIG] = {}  # which transformers.js must find
-    return {name: _text(content) for name, content in made.items()}
+    texts = {name: _text(content) for name, content in made.items()}
+    if plan.form.client == roles.TRITON:
+        for one in plan.hub:
+            signature = one.contract.graphs(plan.spec)[one.role]
+            texts[f"{one.role}/{TRITON_CONFIG}"] = triton.config(one.role, signature).encode()
+    return texts
 
 
 def _read(path: Path) -> dict[str, Any]:

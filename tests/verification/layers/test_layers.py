@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 from click.testing import CliRunner
-from helpers.bundle_edits import tamper, weight_names
+from helpers.bundle_edits import graph_path, tamper, weight_names
 from helpers.graph_edits import constant, function, node, set_constant
 from helpers.mutations import (
     ignore_mask,
@@ -22,6 +22,7 @@ from helpers.reports import SCHEMA, valid
 from helpers.rows import Row
 
 from txexport.cli.main import main
+from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.verification import Report, reports, verify
@@ -136,37 +137,38 @@ def other_rows(model):
 
 # What is done to the graph, and what must be named: component, kind, value.
 GRAPHS = [
-    ("bert", None, PADDED, "model.onnx", ignore_mask, ("mask", "output", "mask")),
-    ("bert", None, PADDED, "model.onnx", other_gelu, ("encoder.layers.0.feed_forward", "inside", "wide")),
-    ("bert", None, PADDED, "model.onnx", unscaled, ("encoder.layers.0.attention", "inside", "mixed")),
-    ("bert", None, PADDED, "model.onnx", swap_layers, ("encoder.layers.0.attention.q", "output", "y")),
-    ("bert", None, PADDED, "model.onnx", swap_queries_and_keys,
+    ("bert", None, PADDED, roles.MODEL, ignore_mask, ("mask", "output", "mask")),
+    ("bert", None, PADDED, roles.MODEL, other_gelu, ("encoder.layers.0.feed_forward", "inside", "wide")),
+    ("bert", None, PADDED, roles.MODEL, unscaled, ("encoder.layers.0.attention", "inside", "mixed")),
+    ("bert", None, PADDED, roles.MODEL, swap_layers, ("encoder.layers.0.attention.q", "output", "y")),
+    ("bert", None, PADDED, roles.MODEL, swap_queries_and_keys,
      ("encoder.layers.0.attention.q", "output", "y")),
-    ("bert", None, PADDED, "model.onnx", unequal_residual, ("encoder.layers.0", "inside", "attended")),
-    ("llama", "static", STEPS, "model.onnx", sines_for_cosines, ("rotation", "output", "cos")),
-    ("gpt2", "dynamic", "three ragged rows, left padding", "model.onnx", ignore_mask,
+    ("bert", None, PADDED, roles.MODEL, unequal_residual, ("encoder.layers.0", "inside", "attended")),
+    ("llama", "static", STEPS, roles.MODEL, sines_for_cosines, ("rotation", "output", "cos")),
+    ("gpt2", "dynamic", "three ragged rows, left padding", roles.MODEL, ignore_mask,
      ("mask", "output", "mask")),
-    ("bart", "static", STEPS, "decoder_model.onnx", stale_cross_cache,
+    ("bart", "static", STEPS, roles.DECODER, stale_cross_cache,
      ("decoder.layers.1", "input", "cross_k")),
-    ("clip", None, "three ragged texts, two images", "vision_model.onnx", other_rows,
+    ("clip", None, "three ragged texts, two images", roles.VISION, other_rows,
      ("vision.pick", "output", "picked")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("what", "cache", "case", "file", "change", "named"),
+    ("what", "cache", "case", "role", "change", "named"),
     GRAPHS,
     ids=[f"{g[0]}-{g[1]}-{g[4].__name__}" for g in GRAPHS],
 )
-def test_changed_mathematics_is_found_in_its_place(what, cache, case, file, change, named, copy_of):
+def test_changed_mathematics_is_found_in_its_place(what, cache, case, role, change, named, copy_of):
     folder = copy_of(what, cache)
-    model = onnx.load(folder / file, load_external_data=False)
+    file = graph_path(folder, role)
+    model = onnx.load(file, load_external_data=False)
     change(model)
-    onnx.save(model, folder / file)
+    onnx.save(model, file)
     first = found(folder, case).first
     assert first is not None
     assert (first.component, first.kind, first.value) == named
-    assert first.graph == file.removesuffix(".onnx")
+    assert first.graph == role
 
 
 def test_older_operators_are_compared_too(checkpoint_of, tmp_path):
@@ -181,7 +183,8 @@ def test_older_operators_are_compared_too(checkpoint_of, tmp_path):
 def test_flat_graph_says_that_it_cannot_be_told_apart(checkpoint_of, tmp_path):
     export(checkpoint_of("bert"), tmp_path / "out", inline=True)
     layers = found(tmp_path / "out", PADDED)
-    said = "model.onnx is flat, so its components cannot be told apart; export without --inline"
+    file = graph_path(tmp_path / "out").name
+    said = f"{file} is flat, so its components cannot be told apart; export without --inline"
     assert (layers.checks, layers.skipped) == ([], said)
     assert layers.summary == f"components were not compared: {said}"
 

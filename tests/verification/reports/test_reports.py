@@ -29,6 +29,7 @@ from txexport.verification import CaseReport, Report, TensorCheck, reports, veri
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases.plan import QUICK, plan, select
 from txexport.verification.cases.texts import plan_texts
+from txexport.verification.checks import HUB, NATIVE
 from txexport.verification.reports import table
 
 WEIGHT = "decoder.layers.1.feed_forward.up.weight"
@@ -192,6 +193,18 @@ def test_page_of_a_broken_bundle_is_red(bad, tmp_path):
     assert len(opened) == len(bad.failed)
 
 
+def test_graphs_for_other_clients_are_told_apart(bad, tmp_path):
+    page = Page(written(bad, tmp_path / "report.html"))
+    told = [bad.judged(case) for case in bad.cases]
+    assert {*told} == {"checkpoint", "twin", "transformers", "transformers (hub)"}
+    assert all(page.words.count(words) >= told.count(words) for words in {*told})
+    console = Console(width=400, file=io.StringIO())
+    console.print(table.render(bad))
+    lines = console.file.getvalue().splitlines()
+    assert {f"{file}: {words}" for file, words in bad.of_graphs().items()} <= {line.strip() for line in lines}
+    assert sum("transformers (hub)" in line for line in lines) == told.count("transformers (hub)")
+
+
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".html"])
 def test_names_are_not_markup(suffix, tmp_path):
     text = written(hostile(), tmp_path / f"report{suffix}")
@@ -310,16 +323,20 @@ def test_named_cases_are_repeated_with_the_same_numbers(good, bundle_of):
     again = verify(bundle_of("gpt2"), cases=names)
     assert again.cases == [case for case in good.cases if case.name in names]
     assert again.selection == names
-    assert verify(bundle_of("gpt2"), reference="twin", cases=names[:1]).cases == [again.cases[1]]
+    alone = verify(bundle_of("gpt2"), reference="twin", cases=names[:1]).cases
+    assert [case.graphs for case in alone] == [NATIVE, HUB]  # the latter by the twin where it is alone
+    assert alone[0] == again.cases[1]
 
 
 def test_command_of_a_report_repeats_its_case(bad, monkeypatch):
+    """On the graphs of both kinds, ours first: a case goes by its name."""
     case = bad.failed[-1]
+    assert case.graphs == HUB
+    first = next(one for one in bad.failed if (one.name, one.reference) == (case.name, case.reference))
     code, output = invoke(*shlex.split(bad.repeat(case))[1:])
     assert code == 1
-    assert f"1 of 1 cases failed, first: {case.name} ({case.reference}): {case.summary}" in " ".join(
-        output.split()
-    )
+    told = f"2 of 2 cases failed, first: {case.name} ({case.reference}): {first.summary}"
+    assert told in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -331,8 +348,14 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
     full, quick = (verify(folder, reference="twin", cases=cases) for cases in ("full", "quick"))
     assert quick.ok
     assert quick.worst_outputs().keys() == full.worst_outputs().keys()
-    of_contents = len(CHECKS)
-    assert 4 <= len(quick.cases) - of_contents <= 7 < len(full.cases) - of_contents
+    for graphs in [NATIVE, *([HUB] if bundle.read(folder).hub else [])]:
+        few, many = (
+            [case for case in report.cases if case.runtime is not None and case.graphs == graphs]
+            for report in (quick, full)
+        )
+        least, most = (4, 7) if graphs == NATIVE else (3, 5)  # greedy and beams are our runtime's own
+        assert least <= len(few) <= most < len(many)
+    assert len([case for case in quick.cases if case.runtime is None]) == len(CHECKS)
     names = " ".join(case.name for case in quick.cases)
     assert "ragged" in names
     assert model_type == "bert" or "steps" in names

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from click.testing import CliRunner
+from helpers.bundle_edits import graph_path
 from helpers.graph_edits import set_attribute
 
 from txexport import bundle
@@ -27,6 +28,7 @@ from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, environment, reports, verify
+from txexport.verification.checks import HUB, NATIVE
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
@@ -73,13 +75,14 @@ def test_every_runtime_computes_the_same(name, model_type, cache, form_of):
 @pytest.mark.parametrize("name", list(RUNTIMES))
 def test_changed_graph_is_caught_on_every_runtime(name, form_of, tmp_path):
     shutil.copytree(form_of(name, "gpt2", "static"), tmp_path / "out")
-    model = onnx.load(tmp_path / "out/model.onnx", load_external_data=False)
+    file = graph_path(tmp_path / "out")
+    model = onnx.load(file, load_external_data=False)
     nodes = [node for part in (model.graph, *model.functions) for node in part.node]
     norms = [node for node in nodes if node.op_type == "LayerNormalization"]
     assert norms
     for norm in norms:
         set_attribute(norm, "epsilon", 1e-2)
-    onnx.save(model, tmp_path / "out/model.onnx")
+    onnx.save(model, file)
     report = verify(tmp_path / "out", runtime=name, reference="twin", cases="quick", allow_edited=True)
     assert {case.runtime for case in report.failed} == {name}
     assert not any(case.exception for case in report.failed), "the graph should run, and run wrongly"
@@ -167,7 +170,7 @@ def test_runtime_that_cannot_load_a_graph_is_red_among_all_and_untried_by_name(t
     assert "all cases (twin on other): other cannot load" in output
     code, output = invoke("verify", bundle_of("bert"), "--runtime", "other")
     assert code == 2
-    assert output == f"error: other cannot load {bundle_of('bert')}/model.onnx: no such operator"
+    assert output == f"error: other cannot load {graph_path(bundle_of('bert'))}: no such operator"
 
 
 def test_graph_that_a_runtime_refuses_to_run_is_a_failure(two, bundle_of):
@@ -179,8 +182,8 @@ def test_graph_that_a_runtime_refuses_to_run_is_a_failure(two, bundle_of):
 
     two(stand_in("other", build))
     report = verify(bundle_of("bert"), runtime="other", reference="twin", cases=["one token"])
-    [case] = report.failed
-    assert case.exception == "InputError: other refused: too odd"
+    assert [case.graphs for case in report.failed] == [NATIVE, HUB]
+    assert {case.exception for case in report.failed} == {"InputError: other refused: too odd"}
 
 
 MISSING = [
@@ -259,7 +262,7 @@ def test_case_that_takes_the_reference_too_long_is_skipped(bundle_of, monkeypatc
 
 
 def test_unoptimized_session_is_not_optimized(bundle_of):
-    files = {"model": bundle_of("bert") / "model.onnx"}
+    files = {"model": graph_path(bundle_of("bert"))}
     levels = {}
     for name in ("onnxruntime", "onnxruntime-unoptimized"):
         with RUNTIMES[name].open(files, "cpu") as (_, sessions):
@@ -270,7 +273,7 @@ def test_unoptimized_session_is_not_optimized(bundle_of):
 
 def test_openvino_computes_in_float32(form_of):
     """Its own choice on a processor with bfloat16 is bfloat16, and errors of 2e-2."""
-    files = {"model": form_of("openvino", "bert") / "model.onnx"}
+    files = {"model": graph_path(form_of("openvino", "bert"))}
     import openvino as library
 
     core = library.Core()
@@ -361,7 +364,7 @@ def test_frame_comes_back_as_it_was():
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_node_that_ends_says_why(bundle_of, monkeypatch, tmp_path):
     monkeypatch.setattr(node.npm, "find", lambda package: tmp_path / "nowhere")
-    files = {"model": bundle_of("bert") / "model.onnx"}
+    files = {"model": graph_path(bundle_of("bert"))}
     with (
         pytest.raises(Exception, match=r"Node ended with code 1: .*Cannot find module .*nowhere"),
         node.RUNTIME.open(files, "cpu"),
@@ -420,7 +423,7 @@ def test_output_of_another_shape_is_not_copied_to_a_cache(bundle_of):
         return lambda feeds: {"present.0.key": np.zeros((1, 2), np.float32)}
 
     folder = bundle_of("gpt2", "dynamic")
-    engine = runtime.Computed(folder / "model.onnx", build(None))
+    engine = runtime.Computed(graph_path(folder), build(None))
     engine.outputs = engine.outputs[1:2]
     value = ort.OrtValue.ortvalue_from_numpy(np.zeros((2, 1), np.float32))
     bound = engine.bind({}, {"present.0.key": value}, [], "cpu")
@@ -434,7 +437,7 @@ def test_model_on_another_runtime_searches_with_beams(bundle_of):
     manifest = bundle.read(folder)
     found = {}
     for name in ("onnxruntime", "reference"):
-        with RUNTIMES[name].open({"model": folder / "model.onnx"}, "cpu") as (_, sessions):
+        with RUNTIMES[name].open({"model": graph_path(folder)}, "cpu") as (_, sessions):
             assert isinstance(sessions["model"], Session)
             model = Model(LoadedBundle(folder, manifest, "cpu", sessions))
             found[name] = model.generate_ids([[5, 6, 7], [9]], num_beams=3, max_new_tokens=9)

@@ -1,0 +1,38 @@
+"""Constants of graphs, in the form that every tool reads."""
+
+from collections.abc import Iterable
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+
+def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
+    """Write constants as tensors, which every tool reads, and numbers in the graph's type.
+
+    What that type cannot hold becomes its largest or smallest number: a mask's, which must stay finite.
+    """
+    for node in list(nodes):
+        if node.op_type != "Constant" or "value" in node.attributes:
+            continue
+        [(kind, attribute)] = node.attributes.items()
+        if attribute.is_ref():  # a number that the function's caller gives
+            if dtype != ir.DataType.FLOAT:
+                _narrow(node, dtype)
+            continue
+        numbers = np.array(attribute.value, np.float32 if "float" in kind else np.int64)
+        if "float" in kind:
+            limits = ml_dtypes.finfo(dtype.numpy())
+            numbers = numbers.clip(float(limits.min), float(limits.max)).astype(dtype.numpy())
+        node.attributes.clear()
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(numbers))
+
+
+def _narrow(node: ir.Node, dtype: ir.DataType) -> None:
+    """Have what reads a node read it in another type."""
+    wide = node.outputs[0]
+    cast = ir.node("Cast", [wide], {"to": dtype}, outputs=[ir.Value(name=f"{wide.name}_narrow")])
+    ir.convenience.replace_all_uses_with(wide, cast.outputs[0])
+    cast.replace_input_with(0, wide)
+    assert node.graph is not None
+    node.graph.insert_after(node, cast)
