@@ -150,6 +150,11 @@ def export(source: Path, out: Path, **options: Any) -> None:
     help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
 )
 @click.option(
+    "--client",
+    type=click.Choice(["optimum", "js", "genai", "openvino"]),
+    help="Other software that loads the bundle too, a column beside the runtimes (see tools/clients/run).",
+)
+@click.option(
     "--allow-edited",
     is_flag=True,
     help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
@@ -167,6 +172,7 @@ def verify(
     texts: Path | None,
     third: bool,
     allow_edited: bool,
+    client: str | None,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
@@ -203,6 +209,7 @@ def verify(
             texts=texts,
             third=third,
             allow_edited=allow_edited,
+            client=client,
             progress=show,
         )
     return report

@@ -57,6 +57,7 @@ def verify(
     texts: str | Path | None = None,
     third: bool = False,
     allow_edited: bool = False,
+    client: str | None = None,
     progress: CaseProgress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
@@ -73,6 +74,8 @@ def verify(
     the bundle's tokenizer reads: cases of their own; where a task takes pairs, or a translation has a
     target, two with a tab between them. What is too long is cut. `third` holds the bundle against
     "torch.onnx" too: the twin as PyTorch's own exporter writes it, or in the report why it cannot.
+    `client` is other software, one of `clients.judged.NAMES`, that computes quick cases in one pass each from
+    the graphs for other clients: a column of the report beside the runtimes.
     `allow_edited` has a graph that is not the exported one judged by cases alone, which the report's scope
     says; else it is a failure. `progress` is told each case's name before it runs. A case that raises is a
     failure in the report; what keeps the comparison from being tried at all raises OSError for a file that
@@ -117,6 +120,10 @@ def verify(
     ]
     for graphs in views:
         results += run[graphs].over(chosen[graphs], device, tolerant=runtimes.wants_all(runtime))
+    if client is not None:
+        from txexport.verification.clients import judged  # which needs PyTorch
+
+        results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), progress)
     results += [
         CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)
     ]

@@ -108,9 +108,12 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
     """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
     pixels = {PIXEL_VALUES: case.pixel_values}
-    towers = runner.run(roles.TEXT, **texts) | runner.run(roles.VISION, **pixels)
+    there = runner.manifest.graphs
+    towers: Arrays = {}
+    for role, inputs in ((roles.TEXT, texts), (roles.VISION, pixels)):
+        towers |= runner.run(role, **inputs) if role in there else {}
     pairs: dict[str, Pairs] = {}
-    if roles.MODEL in runner.manifest.graphs:
+    if roles.MODEL in there:
         result = runner.run(roles.MODEL, **texts, **pixels)
         for name, array in towers.items():
             pairs[name] = [(array, result[name])]

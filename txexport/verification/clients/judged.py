@@ -1,0 +1,156 @@
+"""Other software as a column of a report: what it answers for a bundle, held against the originals."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.bundle import Manifest, read_json
+from txexport.contracts import Port, roles
+from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS
+from txexport.errors import InputError, UnsupportedError
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.text import pad
+from txexport.spec import ModelSpec
+from txexport.verification.bounds import RELATIVE
+from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.plan import QUICK, plan
+from txexport.verification.cases.runs import Outcome
+from txexport.verification.cases.seeded import DecoderCase, GreedyCase, Sources
+from txexport.verification.checks import HUB, CaseReport, TensorCheck
+from txexport.verification.clients import transformers_js
+from txexport.verification.clients.process import CLIENTS, Call, Process
+from txexport.verification.judgement import Run, judge
+from txexport.verification.references.originals import Arrays, Reference
+from txexport.verification.verify_run import CaseProgress, attempt
+
+JS, GENAI = "js", "genai"
+NAMES = ("optimum", JS, GENAI, "openvino")
+DECODER_INPUT_IDS = "decoder_input_ids"  # in the words of transformers, as what else is given
+
+Forward = Callable[[Arrays], Arrays]  # inputs in the words of transformers -> outputs by name
+
+
+@dataclass(frozen=True)
+class Only:
+    """A reference without the outputs that a client does not give."""
+
+    reference: Any
+    outputs: frozenset[str]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.reference, name)
+
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        return {name: one for name, one in self.reference.encode(inputs).items() if name in self.outputs}
+
+
+def over(
+    name: str,
+    folder: Path,
+    manifest: Manifest,
+    spec: ModelSpec,
+    originals: Mapping[str, Reference],
+    progress: CaseProgress | None,
+) -> Iterator[CaseReport]:
+    """What the client computes of padded batches, in one pass each; its own names are those of its library.
+
+    Raises InputError for a client that is not known, UnsupportedError where it is not installed.
+    """
+    if name not in NAMES:
+        raise InputError(f"client '{name}' is not known; expected one of {', '.join(NAMES)}")
+    missing = transformers_js.missing_in_node() if name == JS else CLIENTS[name].missing()
+    if missing is not None:
+        raise UnsupportedError(f"{folder} cannot be tried in {name}: {missing}")
+    view = manifest.for_others
+    with ExitStack() as stack:
+        forward = _opened(name, folder, manifest, stack)
+        for planned in plan(spec, static=False):
+            case = planned.case
+            if planned.name not in QUICK or planned.run is None or isinstance(case, GreedyCase):
+                continue
+            run = planned.run
+            if isinstance(case, DecoderCase):
+                run = partial(_decoded, forward, alone=name == GENAI)
+            for reference, original in originals.items():
+                if progress is not None:
+                    progress(f"{case.name} ({reference}, {name})")
+                tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
+                yield attempt(case.name, reference, tried, name, HUB)
+
+
+def _opened(name: str, folder: Path, manifest: Manifest, stack: ExitStack) -> Forward:
+    """The client with the bundle loaded; it ends with the stack."""
+    if name == JS:
+        client = stack.enter_context(transformers_js.node())
+        [architecture, *_] = read_json(folder / "config.json")["architectures"]
+        return partial(client.forward, architecture, folder)
+    process = stack.enter_context(Process(CLIENTS[name]))
+    function = "logits" if name == GENAI else "forward"
+
+    def ask(inputs: Arrays) -> Arrays:
+        (answer,) = process.ask(folder, manifest.task, [Call(function, inputs)])
+        if answer.error is not None:
+            raise RuntimeError(answer.error)
+        return dict(answer.values)
+
+    return ask
+
+
+def _tried(
+    run: Run, forward: Forward, loaded: LoadedBundle, original: Reference, case: Any
+) -> list[TensorCheck]:
+    """The checks of a case that the client computes: of those outputs that it gives."""
+    if isinstance(case, DecoderCase):
+        return judge(run, GraphRunner(loaded, loaded.run), original, case, RELATIVE)
+    graph = loaded.manifest.graphs[roles.MODEL]
+    declared = {port.name for port in graph.outputs}
+    given: set[str] = set()
+
+    def computed(*_: str, **inputs: np.ndarray) -> Arrays:
+        result = {name: array for name, array in forward(inputs).items() if name in declared}
+        given.update(result)
+        return result
+
+    def runner(outputs: list[Port]) -> GraphRunner:
+        view = replace(loaded.manifest, hub={roles.MODEL: replace(graph, outputs=outputs)})
+        return GraphRunner(LoadedBundle(loaded.folder, view, "cpu", {}), computed)
+
+    with contextlib.suppress(Exception):  # what it raises, it raises again below
+        run(runner(graph.outputs), original, case)
+    told = runner([port for port in graph.outputs if port.name in given])
+    return judge(run, told, Only(original, frozenset(given)), case, RELATIVE)
+
+
+def _decoded(
+    forward: Forward, runner: GraphRunner, reference: Reference, case: DecoderCase, *, alone: bool
+) -> list[Outcome]:
+    """The logits of every token in one pass over all rows, or over each `alone`."""
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    batches = [[place] for place in range(len(case.rows))] if alone else [[*range(len(case.rows))]]
+    for batch in batches:
+        rows = [case.rows[place] for place in batch]
+        sources = [case.sources[place] for place in batch] if case.sources else None
+        logits = forward(_inputs(rows, sources, alone))[LOGITS]
+        for found, row, place in zip(logits, rows, batch, strict=True):
+            expected = reference.decode(row, case.sources[place] if case.sources else None)[LOGITS]
+            pairs.append((found[: len(row)], expected))
+    return [Outcome(LOGITS, pairs)]
+
+
+def _inputs(rows: list[list[int]], sources: Sources | None, alone: bool) -> Arrays:
+    """What transformers takes: prompts, padded; or sources, and rows of one length for the decoder."""
+    if sources is None:
+        ids, mask = pad(rows, 0)
+        return {INPUT_IDS: ids} if alone else {INPUT_IDS: ids, ATTENTION_MASK: mask}
+    decoder = {DECODER_INPUT_IDS: np.array(rows)}
+    if isinstance(sources[0], np.ndarray):
+        return {INPUT_FEATURES: np.stack(sources), **decoder}
+    ids, mask = pad([list(source) for source in sources], 0)
+    return {INPUT_IDS: ids, ATTENTION_MASK: mask, **decoder}
