@@ -1,5 +1,6 @@
 """A bundle as it is exported, loaded by transformers.js in Node and in Chromium, equals transformers."""
 
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +17,8 @@ from transformers import PreTrainedTokenizerFast
 
 from txexport.exporter import export
 from txexport.verification.clients import transformers_js
-from txexport.verification.clients.transformers_js import Client, ClientError, Remote
+from txexport.verification.clients.transformers_js import PACKAGE, Client, ClientError, Remote
+from txexport.verification.runtimes import npm
 
 NODE, CHROMIUM = "node", "chromium"
 START = {NODE: transformers_js.node, CHROMIUM: transformers_js.chromium}
@@ -45,6 +47,30 @@ CHECKPOINTS = [
     Checkpoint("clip", "CLIPModel", "clip"),
 ]
 BY_NAME = {checkpoint.architecture: checkpoint for checkpoint in CHECKPOINTS}
+
+
+TASKS = {  # of the tests whose results are in README's table
+    "test_features": "feature-extraction",
+    "test_labels_of_texts": "text-classification",
+    "test_labels_of_tokens": "token-classification",
+    "test_answers": "question-answering",
+    "test_texts_go_on": "text-generation",
+    "test_texts_become_others": "text2text-generation",
+    "test_sound_becomes_text": "automatic-speech-recognition",
+    "test_labels_of_images": "image-classification",
+    "test_labels_from_words": "zero-shot-image-classification",
+}
+
+
+@pytest.fixture(autouse=True)
+def _noted(request, record_property):
+    task = TASKS.get(request.node.originalname)
+    if task is not None:
+        given = request.node.callspec.params
+        record_property("family", BY_NAME[given["name"]].model_type)
+        record_property("task", task)
+        record_property("what", f"pipeline in {given['where'].capitalize()}")
+        record_property("versions", json.dumps({PACKAGE: npm.version(PACKAGE)}))
 
 
 def on(*names: str, chromium: tuple[str, ...] = ()) -> Callable:

@@ -183,8 +183,8 @@ from txexport import export
 for n, source in enumerate(sys.argv[2:]):
     out = Path(sys.argv[1]) / str(n)
     export(source, out)
-    for file in sorted(out.iterdir()):
-        print(n, file.name, hashlib.sha256(file.read_bytes()).hexdigest())
+    for file in sorted(path for path in out.rglob("*") if path.is_file()):
+        print(n, file.relative_to(out), hashlib.sha256(file.read_bytes()).hexdigest())
 """
 
 

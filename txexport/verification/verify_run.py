@@ -162,7 +162,7 @@ def attempt(
     try:
         return report(run())
     except SkipError as why:
-        return CaseReport(name, reference, skipped=str(why), runtime=runtime)
+        return CaseReport(name, reference, skipped=str(why), runtime=runtime, graphs=graphs)
     except LibraryError:
         raise
     except MemoryError:

@@ -138,6 +138,8 @@ def _empty(graph: Graph, name: str) -> np.ndarray:
     if port is None:
         return np.zeros((1, 1, 0, 1), np.float32)
     heads, size = port.shape[1], port.shape[-1]
+    if cache_names.to_present(name) in graph.outputs and isinstance(heads, str) and isinstance(size, str):
+        _, heads, _, size = graph.outputs[cache_names.to_present(name)].shape  # a merged decoder takes any
     if len(port.shape) != 4 or not isinstance(heads, int) or not isinstance(size, int):
         raise InputError(
             f"{graph.name}: input '{name}' is {declared(port)}, expected (batch, heads, past, size)"

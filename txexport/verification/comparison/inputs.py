@@ -14,6 +14,7 @@ from txexport.contracts.names import (
     CAPACITY,
     INPUT_IDS,
     LOGITS_INDICES,
+    PAST_ENCODER_SEQUENCE_LENGTH,
     POSITION_IDS,
     USE_CACHE_BRANCH,
 )
@@ -163,6 +164,7 @@ class _Maker:
             return None if None in result else sum(size for size in result if size is not None)
         for word, size in (
             ("batch", sizes.rows),
+            (PAST_ENCODER_SEQUENCE_LENGTH, sizes.new + 2),
             ("total", sizes.past + sizes.new),
             ("past", sizes.past),
             (CAPACITY, sizes.past + sizes.new + SPARE),

@@ -43,7 +43,21 @@ def merged(a: Side, b: Side) -> dict[str, Port]:
         ports = [port for port in (a.inputs.get(name), b.inputs.get(name)) if port is not None]
         assert ports, "a graph declares all that it takes"
         result[name] = ports[0] if len(ports) == 1 else _joined(a.name, b.name, *ports)
-    return result
+    given = {**b.outputs, **a.outputs}
+    return {name: _with_heads(port, given) for name, port in result.items()}
+
+
+def _with_heads(port: Port, outputs: Mapping[str, Port]) -> Port:
+    """A past of any heads with those of what comes out in its place: a merged decoder leaves them open."""
+    present = outputs.get(cache_names.to_present(port.name))
+    if not cache_names.is_past(port.name) or present is None or len(present.shape) != len(port.shape):
+        return port
+    open_axes = (1, 3)  # heads and their size
+    shape = [
+        present.shape[axis] if axis in open_axes and isinstance(present.shape[axis], int) else dim
+        for axis, dim in enumerate(port.shape)
+    ]
+    return Port(port.name, port.dtype, shape)
 
 
 def _joined(a: str, b: str, one: Port, other: Port) -> Port:
