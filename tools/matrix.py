@@ -77,7 +77,7 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
     left, cells, why = list(names), dict[str, Cell](), dict[str, str | None]()
     for form, options in FORMS.items():
         out = folder / f"{model_type}-{cache}-{form}"
-        manifest = export(folder / model_type, out, cache=cache, **options) if left else None
+        manifest = export(folder / model_type, out, cache=cache, only="native", **options) if left else None
         for name in list(left):
             assert manifest is not None
             why[name] = RUNTIMES[name].refuses(out, manifest)

@@ -203,6 +203,7 @@ CLIENTS = {
         Client("genai", ("onnxruntime_genai",)),
         Client("openvino", ("optimum.intel", "openvino")),
         Client("fastembed", ("fastembed",)),
+        Client("triton", ("tritonclient.grpc",)),
         Client("tools", ("onnxslim", "onnxconverter_common", "onnxruntime", "onnx")),
     )
 }
