@@ -32,7 +32,9 @@ def embedding(
     if spec.scale != 1:
         words = op.Mul(words, op.Constant(value_float=spec.scale), name="words")
     if spec.position.table:
-        places = op.Add(positions, op.Constant(value_int=spec.position.offset))
+        places = positions
+        if spec.position.offset:  # OpenVINO drops what adds nothing, and its name then goes to the input
+            places = op.Add(positions, op.Constant(value_int=spec.position.offset))
         words = op.Add(words, op.Gather(g.weight("position.weight"), places), name="words")
     if spec.type_vocab_size == 1:
         words = op.Add(words, g.weight("segment.weight"), name="words")

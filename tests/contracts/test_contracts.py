@@ -114,3 +114,21 @@ def test_a_steps_outputs_are_the_next_ones_inputs(part):
         assert (cache_names.is_past(past), cache_names.is_past(present)) == (True, False)
         assert cache_names.is_cross(past) == (part == "encoder")
         assert cache_names.layer_of(past) == 3
+
+
+@pytest.mark.parametrize(
+    "model_type", ["bert", "roberta", "gpt2", "llama", "bloom", "opt", "t5", "whisper", "clip"]
+)
+def test_a_port_has_one_name_when_a_runtime_has_dropped_what_does_nothing(bundle_of, model_type):
+    """Its name would go to what it reads, and clients that ask OpenVINO for any name get either."""
+    openvino = pytest.importorskip("openvino", reason="needs openvino")
+    folder, core = bundle_of(model_type), openvino.Core()
+    for role, graph in bundle.read(folder).hub.items():
+        if role == roles.DECODER_MERGED:  # whose branches no client gives to OpenVINO
+            continue
+        compiled = core.compile_model(core.read_model(folder / graph.file), "CPU")
+        assert [sorted(port.get_names()) for port in compiled.inputs] == [
+            [port.name] for port in graph.inputs
+        ]
+        given = [sorted(port.get_names()) for port in compiled.outputs]
+        assert all(port.name in names for port, names in zip(graph.outputs, given, strict=True))
