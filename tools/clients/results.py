@@ -51,34 +51,37 @@ def collect(clients: Iterable[str], results: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(anew.items()))
 
 
-def grouped(cases: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Cases by task."""
-    result: dict[str, list[dict[str, Any]]] = {}
-    for case in cases:
-        result.setdefault(case["task"], []).append(case)
-    return result
+def listed(values: Iterable[str]) -> str:
+    """Each value once."""
+    return ", ".join(dict.fromkeys(values))
 
 
-def listed(cases: list[dict[str, Any]], key: str) -> str:
-    """The values of `key`, each once."""
-    return ", ".join(dict.fromkeys(case[key] for case in cases))
-
-
-def result_of(cases: list[dict[str, Any]]) -> str:
-    """`equal`, or what is not and why."""
-    failed = [case for case in cases if case["why"] is not None]
-    whys = [f"{case['family']}, {case['what']}: {case['why'].replace('|', chr(92) + '|')}" for case in failed]
-    return "<br>".join(whys) if whys else "equal"
+def cell(cases: list[dict[str, Any]]) -> str:
+    """The families of a client's task; those that are not equal are told."""
+    failed = {case["family"] for case in cases if case["why"] is not None}
+    return listed(
+        f"{case['family']} (**not equal**)" if case["family"] in failed else case["family"] for case in cases
+    )
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown: a line a client and task."""
-    lines = ["| client | task | families | tried | result |", "|---|---|---|---|---|"]
-    for result in results.values():
-        package, version = next(iter(result["versions"].items()))
-        for task, cases in grouped(result["cases"]).items():
-            tried = f"{listed(cases, 'family')} | {listed(cases, 'what')}"
-            lines.append(f"| {package} {version} | {task} | {tried} | {result_of(cases)} |")
+    """Markdown: a line a task and a column a client, what was tried, and why a cell is not equal."""
+    titles = {name: " ".join(next(iter(result["versions"].items()))) for name, result in results.items()}
+    tasks = dict.fromkeys(case["task"] for result in results.values() for case in result["cases"])
+    lines = [f"| | {' | '.join(titles.values())} |", f"|---|{'---|' * len(titles)}"]
+    for task in tasks:
+        cells = [
+            cell([case for case in result["cases"] if case["task"] == task]) for result in results.values()
+        ]
+        lines.append(f"| {task} | {' | '.join(cells)} |")
+    lines.append("")
+    for name, result in results.items():
+        lines.append(f"- {titles[name]}: {listed(case['what'] for case in result['cases'])}")
+        lines += [
+            f"  - {case['family']}, {case['what']}: {case['why']}"
+            for case in result["cases"]
+            if case["why"] is not None
+        ]
     return "\n".join(lines) + "\n"
 
 
