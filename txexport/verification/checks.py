@@ -15,6 +15,7 @@ EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the 
 CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
 BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
+CLIENT = "client "  # before the name of other software, in a runtime's place
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 
 

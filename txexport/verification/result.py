@@ -11,6 +11,7 @@ from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
     BY_STRUCTURE,
     CHECKPOINT,
+    CLIENT,
     CONTENTS,
     COPIED_FILES,
     EVERY,
@@ -218,7 +219,10 @@ class Report:
         words = ["txexport", "verify", self.bundle]
         words += ["--case", case.name] if case.name != EVERY else []
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
-        words += ["--runtime", case.runtime] if case.runtime not in (None, RUNTIME) else []
+        if case.runtime is not None and case.runtime.startswith(CLIENT):
+            words += ["--client", case.runtime.removeprefix(CLIENT)]
+        elif case.runtime not in (None, RUNTIME):
+            words += ["--runtime", str(case.runtime)]
         words += ["--texts", self.texts] if self.texts is not None else []
         words += ["--source", self.source] if self.source is not None else []
         words += ["--allow-edited"] if self.edited is not None else []

@@ -94,7 +94,10 @@ def verify(
     if layers:
         _check_layers(kinds, chosen.get(NATIVE, {}))
     from txexport.verification.cases.plan import reach  # which needs PyTorch
+    from txexport.verification.clients import judged
 
+    if client is not None:
+        judged.check(client, folder, manifest)
     planned, names = _planned(folder, views, resolved.spec, cases, texts)
     originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
@@ -121,9 +124,7 @@ def verify(
     for graphs in views:
         results += run[graphs].over(chosen[graphs], device, tolerant=runtimes.wants_all(runtime))
     if client is not None:
-        from txexport.verification.clients import judged  # which needs PyTorch
-
-        results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), progress)
+        results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), names, progress)
     results += [
         CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)
     ]

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.seeded import DecoderCase, GreedyCase, Sources
-from txexport.verification.checks import HUB, CaseReport, TensorCheck
+from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process
 from txexport.verification.judgement import Run, judge
@@ -51,38 +52,42 @@ class Only:
         return {name: one for name, one in self.reference.encode(inputs).items() if name in self.outputs}
 
 
+def check(name: str, folder: Path, manifest: Manifest) -> None:
+    """Raise InputError for a client that is not known, UnsupportedError for one that cannot be asked here."""
+    if name not in NAMES:
+        raise InputError(f"client '{name}' is not known; expected one of {', '.join(NAMES)}")
+    why = transformers_js.missing_in_node() if name == JS else CLIENTS[name].missing()
+    if why is None and not manifest.hub:
+        why = "it has no graphs for other clients; export without --only native"
+    if why is not None:
+        raise UnsupportedError(f"{folder} cannot be tried in {name}: {why}")
+
+
 def over(
     name: str,
     folder: Path,
     manifest: Manifest,
     spec: ModelSpec,
     originals: Mapping[str, Reference],
+    wanted: AbstractSet[str],
     progress: CaseProgress | None,
 ) -> Iterator[CaseReport]:
-    """What the client computes of padded batches, in one pass each; its own names are those of its library.
-
-    Raises InputError for a client that is not known, UnsupportedError where it is not installed.
-    """
-    if name not in NAMES:
-        raise InputError(f"client '{name}' is not known; expected one of {', '.join(NAMES)}")
-    missing = transformers_js.missing_in_node() if name == JS else CLIENTS[name].missing()
-    if missing is not None:
-        raise UnsupportedError(f"{folder} cannot be tried in {name}: {missing}")
+    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass."""
     view = manifest.for_others
     with ExitStack() as stack:
         forward = _opened(name, folder, manifest, stack)
         for planned in plan(spec, static=False):
             case = planned.case
-            if planned.name not in QUICK or planned.run is None or isinstance(case, GreedyCase):
-                continue
             run = planned.run
+            if run is None or planned.name not in QUICK & wanted or isinstance(case, GreedyCase):
+                continue
             if isinstance(case, DecoderCase):
                 run = partial(_decoded, forward, alone=name == GENAI)
             for reference, original in originals.items():
                 if progress is not None:
                     progress(f"{case.name} ({reference}, {name})")
                 tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
-                yield attempt(case.name, reference, tried, name, HUB)
+                yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
 
 
 def _opened(name: str, folder: Path, manifest: Manifest, stack: ExitStack) -> Forward:

@@ -1,0 +1,66 @@
+"""`verify --client`: other software as a column of the report."""
+
+import shutil
+
+import onnx
+import pytest
+
+from txexport import bundle
+from txexport.errors import InputError, UnsupportedError
+from txexport.verification import verify
+from txexport.verification.clients import judged
+from txexport.verification.clients.process import Client
+
+ROWS = [
+    *[("optimum", name) for name in ("bert", "gpt2", "t5", "clip")],
+    *[("js", name) for name in ("bert", "gpt2", "t5", "clip")],
+    ("genai", "gpt2"),
+    *[("openvino", name) for name in ("bert", "gpt2")],
+]
+
+
+def asked(client: str, folder, **options):
+    """The report with the client's column, or a test that is skipped where it is not installed."""
+    try:
+        judged.check(client, folder, bundle.read(folder))
+    except UnsupportedError as why:
+        pytest.skip(str(why))
+    return verify(folder, reference="twin", cases="quick", client=client, **options)
+
+
+@pytest.mark.parametrize(("client", "model_type"), ROWS)
+def test_a_client_is_a_column_of_the_report(client, model_type, bundle_of):
+    report = asked(client, bundle_of(model_type))
+    assert report.ok, report.facts
+    assert report.runtimes == ["onnxruntime", f"client {client}"]
+    own = [case for case in report.cases if case.runtime == f"client {client}"]
+    assert own
+    assert all(case.checks and case.graphs == "hub" for case in own)
+
+
+@pytest.mark.parametrize("client", ["optimum", "js", "genai"])
+def test_a_graph_that_computes_something_else_shows_in_its_column(client, bundle_of, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(bundle_of("gpt2"), folder)
+    path = folder / bundle.read(folder).hub["model"].file
+    model = onnx.load(path, load_external_data=False)
+    norm = next(node for node in model.graph.node if node.op_type == "LayerNormalization")
+    next(attribute for attribute in norm.attribute if attribute.name == "epsilon").f = 0.5
+    onnx.save(model, path)
+    report = asked(client, folder, allow_edited=True)
+    [first, *_] = [case for case in report.failed if case.runtime == f"client {client}"]
+    assert report.repeat(first).endswith(f"--client {client} --allow-edited")
+
+
+def test_what_cannot_be_asked_is_said_before_the_work(bundle_of, monkeypatch):
+    folder = bundle_of("gpt2")
+    with pytest.raises(InputError, match="client 'tract' is not known; expected one of optimum, js, genai"):
+        verify(folder, cases="quick", client="tract")
+    monkeypatch.setattr(Client, "missing", lambda client: f"{client.name} is away")
+    with pytest.raises(UnsupportedError, match="cannot be tried in genai: genai is away"):
+        verify(folder, cases="quick", client="genai")
+    monkeypatch.setattr(Client, "missing", lambda client: None)
+    with pytest.raises(
+        UnsupportedError, match="has no graphs for other clients; export without --only native"
+    ):
+        verify(bundle_of("gpt2", "dynamic"), cases="quick", client="genai")
