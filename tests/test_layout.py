@@ -36,7 +36,8 @@ IMPORTED = {
     "txexport/progress.py": "",
     "txexport/swap.py": "",
     "txexport/arguments.py": "numpy paths",
-    "txexport/bundle.py": "arguments contracts paths spec swap",
+    "txexport/manifest.py": "arguments contracts paths spec",
+    "txexport/bundle.py": "contracts manifest paths spec swap",
     "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/spec": "",
@@ -49,15 +50,14 @@ IMPORTED = {
     "graphs/txgraphs": "numpy onnx onnxscript onnx_ir contracts formats spec",
     "txexport/exporter": (
         "numpy onnx onnx_ir txgraphs "
-        "arguments bundle checkpoints contracts families formats paths progress spec swap tasks"
+        "arguments bundle checkpoints contracts families formats manifest paths progress spec swap tasks"
     ),
-    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families formats spec",
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts progress tasks",
+    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families formats manifest spec",
+    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints contracts exporter families formats inspection paths printable runtime "
-        "spec "
-        "tasks"
+        "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
+        "printable runtime spec tasks"
     ),
     "txexport/cli": "click numpy rich bundle exporter families inspection printable runtime verification",
 }

@@ -14,11 +14,11 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from txexport import bundle, families
-from txexport.bundle import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.manifest import Form
 from txexport.runtime import load
 
 NATIVE = {  # our runtime's graphs

@@ -25,11 +25,11 @@ from txmodels.model import Model
 from txmodels.training import checkpoints, initialisation
 
 import txexport
-from txexport.bundle import Form, Manifest, Source, limits
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
 from txexport.exporter.exporter import export
+from txexport.manifest import Form, Manifest, Source, limits
 from txexport.runtime import load
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle

@@ -33,6 +33,7 @@ from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.errors import BundleError, LibraryError
 from txexport.exporter import export
+from txexport.manifest import DataFile
 from txexport.spec import Cache
 from txexport.verification import verify
 from txexport.verification.checks import HUB
@@ -399,7 +400,7 @@ def rehashed(folder: Path) -> None:
     """Have txexport.json say that the files of weights are as they lie there."""
     manifest = bundle.read(folder)
     digests = bundle.files_sha256(folder)
-    data = {name: bundle.DataFile((folder / name).stat().st_size, digests[name]) for name in manifest.data}
+    data = {name: DataFile((folder / name).stat().st_size, digests[name]) for name in manifest.data}
     dataclasses.replace(manifest, data=data).write(folder / bundle.MANIFEST)
 
 

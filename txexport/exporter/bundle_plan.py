@@ -14,13 +14,13 @@ from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
 
-from txexport.bundle import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
 from txexport.contracts import ECOSYSTEM, Contract, names, of_cache, roles
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import FLOAT32, FLOAT32_IN_OUT, NumberFormat, Use
+from txexport.manifest import Form
 from txexport.spec import ModelSpec
 
 HUB_OPSET = 21  # the newest that every other client takes

@@ -13,13 +13,13 @@ from txgraphs._lowering import IR_VERSIONS
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import DataFile, Form, GraphFile, Manifest, Source, limits
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.contracts import Contract, Port, roles
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.staging import placed
+from txexport.manifest import DataFile, Form, GraphFile, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Progress
 from txexport.spec import Cache

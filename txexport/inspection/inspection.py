@@ -9,7 +9,6 @@ import onnx
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.bundle import Proof
 from txexport.checkpoints.checkpoint import Checkpoint, Stored, read_header
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
@@ -20,6 +19,7 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
+from txexport.manifest import Proof
 from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 

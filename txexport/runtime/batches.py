@@ -8,7 +8,6 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.arguments import check_flag, is_whole
-from txexport.bundle import Manifest
 from txexport.contracts import roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
@@ -19,6 +18,7 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
 )
 from txexport.errors import BundleError, InputError, shown
+from txexport.manifest import Manifest
 from txexport.progress import Progress
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle

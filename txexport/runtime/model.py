@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from txexport.arguments import checked
-from txexport.bundle import Manifest
+from txexport.manifest import Manifest
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.generation.config import GenerationConfig

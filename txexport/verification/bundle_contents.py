@@ -13,7 +13,6 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
-from txexport.bundle import MANIFEST, Manifest, limits
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.bundle_plan import BundlePlan
@@ -22,6 +21,7 @@ from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import ports
+from txexport.manifest import MANIFEST, Manifest, limits
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict

@@ -13,11 +13,11 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx.helper import get_attribute_value
 
-from txexport.bundle import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan, to_proto
 from txexport.exporter.exporter import versions
 from txexport.families import Resolved
+from txexport.manifest import Manifest
 from txexport.paths import sha256
 from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.bundle import Manifest
+from txexport.manifest import Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
 
 

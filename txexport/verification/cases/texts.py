@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import Manifest
 from txexport.errors import BundleError, InputError, shown
+from txexport.manifest import Manifest
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from txexport.bundle import Manifest, read_json
+from txexport.bundle import read_json
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
+from txexport.manifest import Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec

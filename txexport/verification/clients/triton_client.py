@@ -17,7 +17,7 @@ def ports(bundle: Path, task: str, arrays: dict[str, np.ndarray], model: str) ->
     config = text_format.Parse(text, protobuf.ModelConfig())
     if (config.name, config.backend, config.max_batch_size) != (model, "onnxruntime", 0):
         raise ValueError(f"{model} is {config.name} for {config.backend}, batches {config.max_batch_size}")
-    if not (bundle / model / "1" / "model.onnx").is_file():
+    if not list((bundle / model / "1").glob("*.onnx")):
         raise ValueError(f"{model} has no version 1")
     return {
         kind: [[port.name, TYPES[port.data_type], list(port.dims)] for port in listed]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle import MANIFEST, files_sha256
+from txexport.bundle import files_sha256
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
+from txexport.manifest import MANIFEST
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from txexport.bundle import MANIFEST
 from txexport.errors import InputError
+from txexport.manifest import MANIFEST
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
 

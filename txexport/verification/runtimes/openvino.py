@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from txexport.bundle import Manifest
+from txexport.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
 

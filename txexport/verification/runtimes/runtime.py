@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from txexport.bundle import Manifest
 from txexport.errors import BundleError, first_line
 from txexport.inspection.graph_stats import ports
+from txexport.manifest import Manifest
 from txexport.runtime.session import Bound, Session
 from txexport.spec import ModelSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
-from txexport.bundle import Manifest
+from txexport.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder
