@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import hub
 from helpers.client_rows import (
     DECODERS,
     ENCODER_HEADS,
@@ -20,7 +21,7 @@ from helpers.client_rows import (
 )
 from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FEATURES, FILL, GENERATE, LABEL, MATCH, TAG, TRANSLATE
 
-from txexport.verification.clients.process import Call
+from txexport.verification.clients.process import Call, Process
 
 CLIENT = "optimum"
 HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER, CHOOSE)
@@ -54,6 +55,20 @@ def test_greedy_and_beam_tokens_equal_transformers(row, exported, process, recor
     for (settings, _), answer in zip(cases, process.ask(files.bundle, row.task, calls), strict=True):
         expected = sequences(row, files.checkpoint, inputs, settings)
         np.testing.assert_array_equal(answer["sequences"], expected)
+
+
+@pytest.mark.parametrize("row", [ENCODERS[0], *TEXTS[:1], *TEXTS[-1:], WHISPER], ids=lambda row: row.id)
+def test_outputs_from_a_hub(row, exported, process, record, tmp_path):
+    """Only what it downloads is there: each graph that it opens brings its own weights."""
+    record(row, "from a hub")
+    files, inputs = exported(row), forward_inputs(row)
+    with hub.serve({"org/model": files.bundle}) as served:
+        settings = {"HF_ENDPOINT": served.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+        with Process(process.client, settings={**settings, "TRANSFORMERS_OFFLINE": "0"}) as online:
+            [answer] = online.ask("org/model", row.task, [Call("forward", inputs)])
+            for name, array in forward_outputs(row, files.checkpoint, inputs).items():
+                assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+        assert any(name.endswith("onnx_data") for name in served.fetched("org/model"))
 
 
 @pytest.mark.parametrize(

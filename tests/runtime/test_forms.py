@@ -2,8 +2,11 @@
 
 import re
 
+import numpy as np
+import onnxruntime as ort
 import pytest
 
+from txexport import bundle
 from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.exporter import export, exporter
 from txexport.runtime import load
@@ -23,6 +26,21 @@ def test_a_decoder_runs_as_from_its_own_graph(form, checkpoint_of, bundle_of, tm
     prompts, options = [[5, 6, 7], [9]], {"max_new_tokens": 8, "num_beams": 2}
     found = load(tmp_path / "out", device="cpu").generate_ids(prompts, **options)
     assert found == load(bundle_of("gpt2"), device="cpu").generate_ids(prompts, **options)
+
+
+@pytest.mark.parametrize("model_type", ["bert", "t5"])
+def test_a_single_file_is_whole_without_a_folder(model_type, checkpoint_of, bundle_of, tmp_path):
+    """Databases and services hand a runtime bytes."""
+    export(checkpoint_of(model_type), tmp_path / "out", single_file=True)
+    graph = next(iter(bundle.read(tmp_path / "out").hub.values()))
+    session = ort.InferenceSession(
+        (tmp_path / "out" / graph.file).read_bytes(), providers=["CPUExecutionProvider"]
+    )
+    feeds = {port.name: np.ones((2, 5), np.int64) for port in graph.inputs}
+    found = session.run(["last_hidden_state"], feeds)[0]
+    role = "encoder_model" if model_type == "t5" else "model"
+    expected = load(bundle_of(model_type), device="cpu").run(role, **feeds)["last_hidden_state"]
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("model_type", ["t5", "clip"])

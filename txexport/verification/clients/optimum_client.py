@@ -28,7 +28,7 @@ CLASSES = {
 @cache
 def load(bundle: Path, task: str, **loading: Any) -> Any:
     """The model."""
-    return CLASSES[task].from_pretrained(bundle, **loading)
+    return CLASSES[task].from_pretrained(str(bundle), **loading)
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray], **loading: Any) -> dict[str, np.ndarray]:

@@ -76,11 +76,12 @@ class Client:
 class Process:
     """A client's process, which is started when first asked and again after it has ended early.
 
-    Its imports take many seconds, so it answers for one bundle after another. A context manager.
+    Its imports take many seconds, so it answers for one bundle after another. `settings` are environment
+    variables for it, without which it asks no hub. A context manager.
     """
 
-    def __init__(self, client: Client, seconds: float = SECONDS):
-        self.client = client
+    def __init__(self, client: Client, seconds: float = SECONDS, settings: Mapping[str, str] | None = None):
+        self.client, self.settings = client, dict(settings or {})
         self.versions: dict[str, str] = {}
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
@@ -92,8 +93,10 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, bundle: Path, task: str, calls: Sequence[Call]) -> list[Answer]:
+    def ask(self, bundle: Path | str, task: str, calls: Sequence[Call]) -> list[Answer]:
         """The client's answers, one a call; a call that raises gives an Answer with the error.
+
+        `bundle` is a folder, or the name of a hub's repository where the settings lead to a hub.
 
         Raises UnsupportedError where the client is not installed, TxexportError where its process ends early
         or takes too long.
@@ -124,7 +127,7 @@ class Process:
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [str(python), str(WORKER), self.client.name],
-            env=kept | offline,
+            env=kept | offline | self.settings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -169,9 +172,9 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _write(folder: Path, bundle: Path, task: str, calls: Sequence[Call]) -> None:
+def _write(folder: Path, bundle: Path | str, task: str, calls: Sequence[Call]) -> None:
     request = {
-        "bundle": str(bundle.absolute()),
+        "bundle": str(bundle.absolute() if isinstance(bundle, Path) else bundle),
         "task": task,
         "calls": [{"function": call.function, "options": dict(call.options)} for call in calls],
     }
