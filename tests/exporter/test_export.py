@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,17 @@ def test_weights_keep_the_bytes_of_the_checkpoint(bundle_of, checkpoint_of):
             turned = name.endswith("v.weight")  # what is only multiplied with lies (in, out)
             found = ours[name].T if turned else ours[name]
             assert np.array_equal(found, theirs.get_tensor(original))
+
+
+def test_a_config_keeps_what_it_says_whatever_its_letters(checkpoint_of, tmp_path):
+    """Half of a pair, as a cut text has it, is JSON, and no UTF-8."""
+    source = shutil.copytree(checkpoint_of("bert"), tmp_path / "source")
+    said = json.loads((source / "config.json").read_text()) | {"_name_or_path": "\ud83d é"}
+    (source / "config.json").write_text(json.dumps(said))
+    export(source, tmp_path / "out")
+    kept = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert kept.pop("transformers.js_config")["dtype"] == "fp32"
+    assert kept == said
 
 
 def test_unknown_opset(checkpoint_of, tmp_path):

@@ -29,13 +29,6 @@ def torch_export(module: torch.nn.Module, path: Path, inputs: dict, outputs: lis
     return path
 
 
-def without_manifest(bundle: Path, folder: Path) -> Path:
-    """A bundle's files without what says that it is one."""
-    shutil.copytree(bundle, folder)
-    (folder / "txexport.json").unlink()
-    return folder
-
-
 def as_optimum(bundle: Path, folder: Path) -> Path:
     """A bundle's graphs for other clients as other tools lay them out: alone, with their weights."""
     shutil.copytree(bundle / roles.FOLDER, folder)

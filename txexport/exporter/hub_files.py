@@ -66,7 +66,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _text(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:

@@ -157,7 +157,8 @@ def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
             (name, one.nbytes) for path in manifest.data for name, one in read_header(folder / path).items()
         ]
     protos = [onnx.load(folder / graph.file) for graph in manifest.every_graph]
-    return [(one.name, len(one.raw_data)) for proto in protos for one in proto.graph.initializer]
+    held = [one for proto in protos for one in proto.graph.initializer]
+    return [(one.name, len(one.raw_data)) for one in held if one.data_type != onnx.TensorProto.INT64]
 
 
 def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:
