@@ -6,11 +6,9 @@ from helpers.client_rows import (
     DECODERS,
     ENCODER_HEADS,
     SEQ2SEQ,
-    TOLERANCE,
     WHISPER,
-    distance,
+    assert_outputs,
     forward_inputs,
-    forward_outputs,
     generate_inputs,
     generate_settings,
     rows_of,
@@ -31,10 +29,7 @@ def test_outputs_equal_transformers(row, exported, process, record):
     record(row, "outputs")
     files, inputs = exported(row), forward_inputs(row)
     [answer] = process.ask(files.bundle, row.task, [Call("forward", inputs)])
-    expected = forward_outputs(row, files.checkpoint, inputs)
-    assert expected
-    for name, array in expected.items():
-        assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+    assert_outputs(row, files.checkpoint, inputs, answer)
 
 
 @pytest.mark.parametrize("row", GENERATING, ids=lambda row: row.id)

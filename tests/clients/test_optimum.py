@@ -7,12 +7,10 @@ from helpers.client_rows import (
     DECODERS,
     ENCODER_HEADS,
     SEQ2SEQ,
-    TOLERANCE,
     WHISPER,
+    assert_outputs,
     assert_same,
-    distance,
     forward_inputs,
-    forward_outputs,
     generate_inputs,
     generate_settings,
     pipeline_inputs,
@@ -36,10 +34,7 @@ def test_outputs_equal_transformers(row, exported, process, record):
     record(row, "outputs")
     files, inputs = exported(row), forward_inputs(row)
     [answer] = process.ask(files.bundle, row.task, [Call("forward", inputs)])
-    expected = forward_outputs(row, files.checkpoint, inputs)
-    assert expected
-    for name, array in expected.items():
-        assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+    assert_outputs(row, files.checkpoint, inputs, answer)
 
 
 @pytest.mark.parametrize("row", GENERATING, ids=lambda row: row.id)
@@ -66,8 +61,7 @@ def test_outputs_from_a_hub(row, exported, process, record, tmp_path):
         settings = {"HF_ENDPOINT": served.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
         with Process(process.client, settings={**settings, "TRANSFORMERS_OFFLINE": "0"}) as online:
             [answer] = online.ask("org/model", row.task, [Call("forward", inputs)])
-            for name, array in forward_outputs(row, files.checkpoint, inputs).items():
-                assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+            assert_outputs(row, files.checkpoint, inputs, answer)
         assert any(name.endswith("onnx_data") for name in served.fetched("org/model"))
 
 

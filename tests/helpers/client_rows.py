@@ -141,6 +141,14 @@ def distance(row: Row, inputs: dict[str, np.ndarray], expected: np.ndarray, actu
     return float(difference.max())
 
 
+def assert_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray], answer: Any) -> None:
+    """Whether a client's outputs, by name, are those of transformers, all of them, within TOLERANCE."""
+    expected = forward_outputs(row, checkpoint, inputs)
+    assert expected
+    for name, array in expected.items():
+        assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+
+
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
     """A batch for `generate`: decoders' prompts are padded on the left."""
     if row.task == HEAR:
