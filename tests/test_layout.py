@@ -43,7 +43,7 @@ IMPORTED = {
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",
-    "txexport/checkpoints": "numpy tokenizers transformers paths spec",
+    "txexport/checkpoints": "numpy tokenizers transformers formats paths spec",
     "txexport/families": "numpy checkpoints spec tasks",
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",

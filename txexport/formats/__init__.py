@@ -4,6 +4,7 @@ A format is one file. Nothing else knows how a number lies in the weights file, 
 multiply with it; it needs neither onnx nor PyTorch to say so.
 """
 
+from txexport.formats.blocks import Blocks
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.number_format import NumberFormat, NumberType, Part, Use, Value, Values, nbytes
 
@@ -11,6 +12,7 @@ __all__ = [
     "FLOAT",
     "FLOAT32",
     "FLOAT32_IN_OUT",
+    "Blocks",
     "NumberFormat",
     "NumberType",
     "Part",
