@@ -4,45 +4,34 @@ The safetensors layout is read here and not by its library because the exporter 
 give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
 """
 
-import contextlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from txexport.errors import CheckpointError, UnsupportedError, reason
+from txexport.checkpoints import quantised
+from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.stored import CHUNK, FLOATS, SIZES, Stored, reading, widened
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.formats.blocks import Blocks
 from txexport.paths import links_out, sha256, stays_inside
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
-SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
-CHUNK = 16 << 20  # bytes read at a time
 MOST_JSON = 32 << 20  # bytes of a JSON file: Python's objects take some twenty times as many
 MOST_HEADER = 100_000_000  # bytes of a safetensors header, as in its library
 LONGEST_SHAPE = 8
 
 
-@dataclass(frozen=True)
-class Stored:
-    """One tensor where it lies: `nbytes` bytes from `offset` of `file`."""
-
-    file: Path
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    nbytes: int
-
-
 class Checkpoint:
     """A checkpoint folder, opened: its config and an index of its tensors, none of them read yet.
 
-    Raises CheckpointError when config.json or the weights are missing or damaged, or a companion is a link
-    that leads out of the folder.
+    Where it is quantised, the tensors are those that the packed ones stand for. Raises CheckpointError when
+    config.json or the weights are missing or damaged, or a companion is a link that leads out of the folder,
+    and UnsupportedError when it is quantised in a way that is not read.
     """
 
     def __init__(self, folder: str | Path):
@@ -54,15 +43,16 @@ class Checkpoint:
         self.companions()  # a link out of the folder is refused before anything is read
         self.config = read_json(self.folder / "config.json")
         self.files = self._weight_files()
-        self.tensors: dict[str, Stored] = {}
+        stored: dict[str, Stored] = {}
         for file in self.files:
             header = read_header(file)
-            twice = self.tensors.keys() & header.keys()
+            twice = stored.keys() & header.keys()
             if twice:
                 raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is in another shard too")
-            self.tensors |= header
-        if not self.tensors:
+            stored |= header
+        if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")
+        self.tensors: dict[str, Stored | Matrix] = quantised.logical(self.config, stored)
 
     def _weight_files(self) -> list[Path]:
         if (self.folder / SINGLE).is_file():  # read in place of shards, as transformers does
@@ -89,7 +79,7 @@ class Checkpoint:
         return files
 
     def read(self, name: str) -> np.ndarray:
-        """The whole tensor as float32; half and bfloat16 widen exactly, float64 rounds."""
+        """The whole tensor as float32; half and bfloat16 widen exactly, float64 and scaled integers round."""
         rows = list(self.rows(name))
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
@@ -99,6 +89,9 @@ class Checkpoint:
         Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
         """
         stored = self.tensors[name]
+        if isinstance(stored, Matrix):
+            yield from stored.rows()
+            return
         if stored.dtype not in FLOATS:
             raise UnsupportedError(
                 f"tensor '{name}' is stored as {stored.dtype}; supported are {', '.join(FLOATS)}"
@@ -115,11 +108,27 @@ class Checkpoint:
                 numbers = np.fromfile(file, FLOATS[stored.dtype], count * row)
                 if numbers.size != count * row:
                     raise CheckpointError(f"{stored.file.name} ends within tensor '{name}'; copy it again")
-                if stored.dtype == "BF16":
-                    numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
-                with np.errstate(over="ignore"):  # a double beyond float32 is infinite
-                    block = numbers.astype(np.float32, copy=False).reshape(count, *shape[1:])
+                block = widened(numbers, stored.dtype).reshape(count, *shape[1:])
                 yield block.reshape(stored.shape) if not stored.shape else block
+
+    @property
+    def quantised(self) -> bool:
+        """Whether any tensor stands for packed ones."""
+        return any(isinstance(tensor, Matrix) for tensor in self.tensors.values())
+
+    def blocks(self, name: str) -> Blocks | None:
+        """The integers and scales (out,in) that a quantised checkpoint keeps of a tensor, which `rows` gives
+        the products of; None where it keeps floats, or codes of floats.
+
+        Raises CheckpointError where they cannot be read or contradict each other.
+        """
+        stored = self.tensors[name]
+        return stored.blocks() if isinstance(stored, Matrix) else None
+
+    def rounds(self, name: str) -> bool:
+        """Whether the checkpoint means what is multiplied with a matrix to be rounded; see Matrix.rounds."""
+        stored = self.tensors[name]
+        return isinstance(stored, Matrix) and stored.rounds
 
     def companions(self) -> dict[str, Path]:
         """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name.
@@ -148,15 +157,6 @@ class Checkpoint:
             with reading(file):
                 result[file.name] = sha256(file)
         return result
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise CheckpointError, which names `path`, where the system cannot read it."""
-    try:
-        yield
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def chunks(file: Path) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def from_pretrained(kind: str, folder: str | Path, **options: Any) -> Any:
+def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
     """What `kind`, a class of transformers, makes of a folder; `options` are those of its from_pretrained.
 
     Raises ImportError without the library, and what it raises of files that it cannot read, or cannot read
@@ -20,6 +20,16 @@ def from_pretrained(kind: str, folder: str | Path, **options: Any) -> Any:
     return getattr(transformers, kind).from_pretrained(folder, **options | safe)
 
 
-def model_from_pretrained(kind: str, folder: str | Path, **options: Any) -> Any:
-    """As `from_pretrained` for a class of models, whose weights are never read from pickles."""
+def model_from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
+    """As `from_pretrained` for a class of models, whose weights are never read from pickles.
+
+    Without a folder, `options` have a config and a state_dict.
+    """
     return from_pretrained(kind, folder, **options | {"use_safetensors": True})
+
+
+def model_of_config(auto: str, config: Any) -> Any:
+    """The model that `auto`, one of the library's automatic classes, makes of a config, untrained."""
+    import transformers
+
+    return getattr(transformers, auto).from_config(config, trust_remote_code=False)

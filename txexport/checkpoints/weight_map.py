@@ -8,12 +8,14 @@ or dropped by name.
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.errors import CheckpointError
+from txexport.formats.blocks import Blocks
 from txexport.spec.parameters import Shapes
 
 AT_ONCE = 1 << 16  # numbers looked at together
@@ -70,10 +72,14 @@ class Take:
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
 
     @property
+    def along_outputs(self) -> bool:
+        """Whether rows are the checkpoint's own, if not all of them."""
+        return not (self.transpose or self.leading_axis or self.no_leading_axis or self.plus)
+
+    @property
     def plain(self) -> bool:
         """Whether the bytes are the checkpoint's own."""
-        moved = self.transpose or self.leading_axis or self.no_leading_axis
-        return self.parts == 1 and not moved and not self.plus
+        return self.parts == 1 and self.along_outputs
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
         """The stored tensor with the axes of what is cut from it, in our order; a view."""
@@ -141,6 +147,19 @@ class Weight:
             check_finite(block, f"tensor '{name}', which fills {self.parameter},")
             yield block
 
+    def blocks(self, checkpoint: Checkpoint) -> Blocks | None:
+        """The parameter as integers and scales, of which `rows` are the products; None where it has none."""
+        blocks = checkpoint.blocks(self.tensors[0]) if self.tensors else None
+        if blocks is None or not self.take.along_outputs:
+            return None
+        if self.take.plain:
+            return blocks
+        return blocks.outputs(self.take.cut(np.arange(blocks.shape[0])))
+
+    def rounds(self, checkpoint: Checkpoint) -> bool:
+        """Whether the checkpoint means what is multiplied with it to be rounded; see Checkpoint.rounds."""
+        return bool(self.tensors) and checkpoint.rounds(self.tensors[0])
+
 
 def check_finite(numbers: np.ndarray, what: str) -> None:
     """Raise CheckpointError where `what` holds NaN, infinity, or what float32 cannot compute with."""
@@ -197,6 +216,8 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             used.add(spare)
             present = present or [spare]
         used |= set(present)
+        if any(isinstance(checkpoint.tensors[name], Matrix) for name in present):
+            take = replace(take, transpose=False)  # packed matrices are (out,in), whatever was packed
         if not present and take.computed is None:
             missing.append(sources[0])
         expected = take.stored_shape(shape)
@@ -208,7 +229,9 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
     unused = [
         name
         for canonical, name in tensor_names.items()
-        if name not in used and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
+        if name not in used
+        and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
+        and not _is_filler(name, checkpoint)
     ]
     problems = disagreeing.copy()
     if missing:
@@ -232,6 +255,13 @@ def _take(rule: str | Take) -> Take:
 def _fill(source: str, match: re.Match) -> str:
     groups = match.groupdict()
     return source.replace("{i}", groups.get("i", "")).replace("*", groups.get("leaf", ""))
+
+
+def _is_filler(name: str, checkpoint: Checkpoint) -> bool:
+    """Whether a tensor is the bias of zeros that older writers of GPTQ gave every matrix."""
+    module, _, leaf = name.rpartition(".")
+    packed = isinstance(checkpoint.tensors.get(f"{module}.weight"), Matrix)
+    return packed and leaf == "bias" and not checkpoint.read(name).any()
 
 
 def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) -> str:

@@ -224,7 +224,7 @@ class Config:
                 )
 
     def check_supported(self, with_code: bool) -> None:
-        """Refuse a checkpoint whose mathematics is in its own code or in packed weights.
+        """Refuse a checkpoint whose mathematics is in its own code, or in weights of other files.
 
         A family published `with_code`, before the library had it, names code that says the same.
         """
@@ -239,10 +239,6 @@ class Config:
         if (self.path.parent / "adapter_config.json").is_file():
             raise UnsupportedError(
                 f"{self.path.parent} has an adapter_config.json; merge the adapter into the weights first"
-            )
-        if self.values.get("quantization_config"):
-            raise UnsupportedError(
-                f"{self.path}: quantization_config is not supported; export the float weights"
             )
 
 

@@ -1,6 +1,6 @@
 """A matrix as integers in blocks of its inputs, each with a scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,13 @@ class Blocks:
     def shape(self) -> tuple[int, int]:
         """(out, in)."""
         return self.integers.shape[0], self.integers.shape[1]
+
+    def outputs(self, which: slice | np.ndarray) -> "Blocks":
+        """The same of some outputs, in their order."""
+        zeros, minima = (None if one is None else one[which] for one in (self.zeros, self.minima))
+        return replace(
+            self, integers=self.integers[which], scales=self.scales[which], zeros=zeros, minima=minima
+        )
 
     def numbers(self) -> np.ndarray:
         """What they stand for: float32 (out,in), inputs in their own order, each product rounded once."""

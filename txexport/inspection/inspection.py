@@ -9,7 +9,8 @@ import onnx
 
 from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.checkpoints.checkpoint import Checkpoint, Stored, read_header
+from txexport.checkpoints.checkpoint import Checkpoint, read_header
+from txexport.checkpoints.stored import Stored
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved

@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 
 from txexport import families
 from txexport.checkpoints import transformers_loading
-from txexport.checkpoints.checkpoint import FLOATS, Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.stored import FLOATS
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
 from txexport.spec import Cache, DualEncoderSpec
@@ -85,7 +86,7 @@ def save(
     config.json holds the spec, and tensors have the components' names; such a model reads text, under one
     head. `settings` are further values of config.json, as where a decoder starts ("decoder_start_token_id")
     and ends ("eos_token_id"). Raises CheckpointError where `like` is of another architecture, and
-    UnsupportedError where a model needs it and there is none.
+    UnsupportedError where it is quantised, or a model needs it and there is none.
     """
     folder = Path(folder)
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -96,6 +97,10 @@ def save(
         tensors = own
     else:
         checkpoint = Checkpoint(like)
+        if checkpoint.quantised:
+            raise UnsupportedError(
+                f"{like} is quantised; give `like` as the float checkpoint that it was made of"
+            )
         config, tensors = checkpoint.config, _renamed(own, model, checkpoint, task)
     folder.mkdir(parents=True, exist_ok=True)
     config = config | dict(settings or {}) | {"dtype": str(dtype).removeprefix("torch.")}

@@ -15,6 +15,8 @@ from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.stored import FLOATS
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
@@ -210,9 +212,14 @@ class Transformers:
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = TASKS[resolved.task].judge(resolved.model_type)
-        self.model = transformers_loading.model_from_pretrained(
-            name, checkpoint.folder, dtype=torch.float32, config=_plain_config(checkpoint.folder)
-        ).eval()
+        config = _plain_config(checkpoint.folder)
+        if checkpoint.quantised:
+            model = _dequantised(name, config, checkpoint)
+        else:
+            model = transformers_loading.model_from_pretrained(
+                name, checkpoint.folder, dtype=torch.float32, config=config
+            )
+        self.model = model.eval()
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
     @contextmanager
@@ -264,6 +271,30 @@ class Transformers:
             heads = self.kv_heads[cache_names.layer_of(name)]
             own[name] = array[:: len(array) // heads]
         return own
+
+
+def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
+    """The original with the numbers that a quantised checkpoint's tensors stand for.
+
+    The library itself would ask for others, with kernels for a GPU. Packed matrices are (out,in), and those
+    of its Conv1D modules are not.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    del config.quantization_config
+    with torch.device("meta"):
+        empty = transformers_loading.model_of_config(auto, config)
+    turned = [f".{name}.weight" for name, module in empty.named_modules() if isinstance(module, Conv1D)]
+    state = {}
+    for name, tensor in checkpoint.tensors.items():
+        if isinstance(tensor, Matrix) or tensor.dtype in FLOATS:
+            numbers = torch.from_numpy(checkpoint.read(name))
+            is_turned = isinstance(tensor, Matrix) and any(one.endswith(f".{name}") for one in turned)
+            state[name] = numbers.T.contiguous() if is_turned else numbers
+    kind = type(empty).__name__
+    return transformers_loading.model_from_pretrained(
+        kind, None, dtype=torch.float32, config=config, state_dict=state
+    )
 
 
 def _plain_config(folder: Path) -> Any:

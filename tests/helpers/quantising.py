@@ -1,0 +1,163 @@
+"""Quantised checkpoints, packed number by number from each format's own rules; no reader is used.
+
+A packer takes a random source and a matrix's shape (out,in), and gives the tensors that the format has in its
+place, by what follows the module's name, and the float32 numbers (out,in) that they stand for.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tiny_checkpoint
+import torch
+from safetensors.torch import load_file, save_file
+
+Random = np.random.Generator
+Packed = tuple[dict[str, torch.Tensor], np.ndarray]
+Packer = Callable[[Random, int, int], Packed]
+
+SIZES = {
+    "vocab_size": 320,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
+LLAMA = r"self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj"
+
+
+def int32(words: list[list[int]]) -> torch.Tensor:
+    """Words of 32 bits, given without sign."""
+    return torch.from_numpy(np.array(words, np.uint32).view(np.int32))
+
+
+def half(numbers: np.ndarray) -> np.ndarray:
+    """The nearest numbers of 16 bits, as float32."""
+    return numbers.astype(np.float16).astype(np.float32)
+
+
+def random_scales(random: Random, *shape: int) -> np.ndarray:
+    """Scales of 16 bits, as float32, that make plausible weights of integers of 4 bits."""
+    return half(random.uniform(0.005, 0.03, shape))
+
+
+def words_along(integers: list[int], bits: int) -> list[int]:
+    """Integers in words of 32 bits as GPTQ packs them: of 3 bits, 32 in three words, two of them cut."""
+    words: list[int] = []
+    if bits == 3:
+        for start in range(0, len(integers), 32):
+            v = integers[start : start + 32]
+            a = sum(v[i] << 3 * i for i in range(10)) | (v[10] & 3) << 30
+            b = v[10] >> 2 | sum(v[11 + i] << 3 * i + 1 for i in range(10)) | (v[21] & 1) << 31
+            c = v[21] >> 1 | sum(v[22 + i] << 3 * i + 2 for i in range(10))
+            words += [a, b, c]
+        return words
+    each = 32 // bits
+    for start in range(0, len(integers), each):
+        word = 0
+        for i, integer in enumerate(integers[start : start + each]):
+            word |= integer << bits * i
+        words.append(word)
+    return words
+
+
+def columns_in_words(matrix: np.ndarray, bits: int) -> torch.Tensor:
+    """matrix (rows,n) -> words (rows*bits/32, n), packed down each column."""
+    columns = [words_along([int(x) for x in matrix[:, n]], bits) for n in range(matrix.shape[1])]
+    return int32([list(row) for row in zip(*columns, strict=True)])
+
+
+def rows_in_words(matrix: np.ndarray, bits: int) -> torch.Tensor:
+    """matrix (rows,n) -> words (rows, n*bits/32), packed along each row."""
+    return int32([words_along([int(x) for x in row], bits) for row in matrix])
+
+
+def product(integer: int, zero: int, scale: np.float32) -> np.float32:
+    """What an integer stands for, in float32."""
+    return np.float32(int(integer) - int(zero)) * np.float32(scale)
+
+
+def gptq(
+    bits: int = 4,
+    group: int = 32,
+    symmetric: bool = True,
+    stored_less: int = 1,
+    act_order: bool = False,
+    zero: int | None = None,
+    g_idx: bool = True,
+    bias: bool = False,
+) -> Packer:
+    """GPTQ; `stored_less` is 1 in v1, whose zeros are stored less 1, and `zero` one for every block."""
+
+    def pack(random: Random, outputs: int, inputs: int) -> Packed:
+        size = group if group > 0 else inputs
+        groups = -(-inputs // size)
+        q = random.integers(0, 1 << bits, (inputs, outputs))
+        z = np.full((groups, outputs), 1 << bits - 1)
+        if not symmetric:
+            z = random.integers(1, 1 << bits, (groups, outputs)) if zero is None else np.full_like(z, zero)
+        scales = random_scales(random, groups, outputs)
+        index = np.array([k // size for k in range(inputs)])
+        if act_order:
+            index = random.permutation(index)
+        numbers = np.empty((outputs, inputs), np.float32)
+        for n in range(outputs):
+            for k in range(inputs):
+                numbers[n, k] = product(q[k, n], z[index[k], n], scales[index[k], n])
+        tensors = {
+            "qweight": columns_in_words(q, bits),
+            "qzeros": rows_in_words((z - stored_less) % (1 << bits), bits),
+            "scales": torch.from_numpy(scales).half(),
+        }
+        if g_idx:
+            tensors["g_idx"] = torch.from_numpy(index.astype(np.int32))
+        if bias:
+            tensors["bias"] = torch.zeros(outputs, dtype=torch.float16)
+        return tensors, numbers
+
+    return pack
+
+
+def quantised(
+    source: Path, folder: Path, packer: Packer, settings: dict, modules: str = LLAMA, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Write a copy of a checkpoint whose `modules` (an expression) are packed; what they stand for."""
+    shutil.copytree(source, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
+    random = np.random.default_rng(seed)
+    tensors, expected = {}, {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        module, _, leaf = name.rpartition(".")
+        if leaf != "weight" or not re.search(rf"({modules})$", module):
+            tensors.setdefault(name, tensor)
+            continue
+        parts, expected[name] = packer(random, *tensor.shape)
+        tensors |= {f"{module}.{leaf}": part.contiguous() for leaf, part in parts.items()}
+    assert expected
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return expected
+
+
+def tiny_llama(folder: Path, **config) -> Path:
+    """A float llama whose matrices have sizes that every format packs."""
+    tiny_checkpoint.save(folder, "llama", **SIZES | config)
+    return folder
+
+
+def edit(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change a checkpoint's tensors."""
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def settle(folder: Path, **settings) -> None:
+    """Change a checkpoint's quantization_config."""
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] |= settings
+    (folder / "config.json").write_text(json.dumps(config))

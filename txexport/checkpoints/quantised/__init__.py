@@ -1,0 +1,52 @@
+"""Checkpoints that come quantised: one file a format, from its tensors to the matrices they stand for.
+
+A module's packed tensors become one `Matrix` under the name that it has in a float checkpoint; all other
+tensors stay as they are. Nothing in config.json is run, nor its regular expressions: what they would choose,
+a module's bits and groups, its shapes say too.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from txexport.checkpoints.quantised import gptq
+from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised.module import Module, by_module
+from txexport.checkpoints.quantised.settings import Settings
+from txexport.checkpoints.stored import Stored
+from txexport.errors import CheckpointError, UnsupportedError, shown
+
+Reader = Callable[[Module], Matrix | None]
+READERS: dict[str, Callable[[Settings], Reader]] = {
+    "gptq": gptq.reader,
+}
+
+
+def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[str, Stored | Matrix]:
+    """The tensors that `tensors` stand for, by what config.json says of their quantisation.
+
+    Raises UnsupportedError for a format that is not read, CheckpointError for what does not fit it.
+    """
+    if not config.get("quantization_config"):
+        return dict(tensors)
+    settings = Settings.of(config)
+    method = settings.method()
+    if method not in READERS:
+        raise UnsupportedError(
+            f"config.json: quantization_config.quant_method {shown(method)} is not supported; expected "
+            f"{', '.join(READERS)}, or float weights"
+        )
+    read = READERS[method](settings)
+    result: dict[str, Stored | Matrix] = {}
+    packed = 0
+    for module in by_module(tensors):
+        matrix = read(module)
+        if matrix is not None:
+            packed += 1
+            result[module.full("weight")] = matrix
+        for leaf, stored in module.left():
+            if module.full(leaf) in result:
+                raise CheckpointError(f"tensor '{module.full(leaf)}' is there packed and unpacked")
+            result[module.full(leaf)] = stored
+    if not packed:
+        raise CheckpointError(f"config.json says that weights are quantised by {method}, but none is packed")
+    return result

@@ -1,0 +1,130 @@
+"""GPTQ, as AutoGPTQ and GPTQModel write it (github.com/ModelCloud/GPTQModel, nn_modules/qlinear).
+
+`qweight` int32 (in*bits/32, out) is packed along inputs, `qzeros` (groups, out*bits/32) along outputs,
+`scales` are (groups, out), `g_idx` (in) says which group an input is of. number = scale * (integer - zero).
+"""
+
+import numpy as np
+
+from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.packing import unpacked
+from txexport.checkpoints.quantised.settings import Settings
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.formats.blocks import Blocks
+
+FORMATS = ("gptq", "gptq_v2")
+BITS = (2, 3, 4, 8)
+INT32 = ("I32",)
+
+
+def reader(settings: Settings) -> "Reader":
+    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    settings.expect(
+        checkpoint_format=FORMATS,
+        format=FORMATS,
+        is_marlin_format=(False,),
+        pack_dtype=("int32",),
+        rotation=(),
+        adapter=(),
+    )
+    return Reader(settings)
+
+
+class Reader:
+    """Reads the modules of one checkpoint.
+
+    `checkpoint_format` "gptq" stores a zero less 1, "gptq_v2" as it is; some checkpoints of the second kind
+    say that they are of the first. Where `sym` is true all zeros are the middle, and stored either way.
+    """
+
+    def __init__(self, settings: Settings):
+        self.offset = (
+            0 if settings.text("checkpoint_format", settings.text("format", "gptq")) == "gptq_v2" else 1
+        )
+        self.group_size = settings.integer("group_size", -1)
+        overrides = [one for one in settings.tables("dynamic") if one.values]
+        self.bits = {one.integer("bits", settings.integer("bits")) for one in (settings, *overrides)}
+        self.symmetric = settings.flag("sym", False)
+        for one in overrides:
+            one.expect(sym=(self.symmetric,))
+
+    def __call__(self, module: Module) -> Matrix | None:
+        """The matrix of a module; None where it is not packed."""
+        if "qweight" not in module.parts:
+            return None
+        words, zeros = module.take("qweight", INT32, 2), module.take("qzeros", INT32, 2)
+        scales, groups = module.take("scales", ANY_FLOAT, 2), module.maybe("g_idx", INT32, 1)
+        outputs = words.shape[1]
+        bits, rest = divmod(zeros.shape[1] * 32, outputs)
+        inputs = words.shape[0] * 32 // max(bits, 1)
+        if rest or bits not in BITS or bits not in self.bits or words.shape[0] * 32 % bits:
+            expected = ", ".join(map(str, sorted(self.bits)))
+            raise CheckpointError(
+                f"tensors '{words.name}' {words.shape} and '{zeros.name}' {zeros.shape} are not packed in "
+                f"{expected} bits, as config.json says"
+            )
+        scales.expect((zeros.shape[0], outputs))
+        if groups is not None:
+            groups.expect((inputs,))
+        parts = [words, zeros, scales, *([groups] if groups else [])]
+        return Matrix(
+            f"gptq int{bits}",
+            (outputs, inputs),
+            sum(part.stored.nbytes for part in parts),
+            lambda: self._blocks(bits, words, zeros, scales, groups),
+        )
+
+    def _blocks(self, bits: int, words: Part, zeros: Part, scales: Part, groups: Part | None) -> Blocks:
+        integers = unpacked(words.array().T, bits)
+        block, order = self._groups(integers.shape[1], scales, groups)
+        if order is not None:
+            integers = np.ascontiguousarray(integers[:, order])
+        of_blocks = np.ascontiguousarray(scales.scales().T)
+        zero = np.ascontiguousarray(unpacked(zeros.array(), bits).T)
+        if self.symmetric:
+            middle = self._middle(zero, bits, zeros.name)
+            signed = (integers - np.uint8(middle)).view(np.int8)
+            return Blocks(signed, bits, of_blocks, block, order=order)
+        if self.offset and zero.max() == 255:
+            raise UnsupportedError(
+                f"tensor '{zeros.name}' holds the zero 256, which 8 bits do not; quantise again"
+            )
+        zero += np.uint8(self.offset)
+        used = 8 if zero.max() >= 1 << bits else bits  # a zero of 16 beside integers of 4 bits
+        return Blocks(integers, used, of_blocks, block, zeros=zero, order=order)
+
+    def _middle(self, zero: np.ndarray, bits: int, name: str) -> int:
+        """The zero of symmetric integers, which all must have, stored as it is or less 1."""
+        middle = 1 << bits - 1
+        if not ((zero == middle).all() or (zero == middle - 1).all()):
+            raise CheckpointError(
+                f"tensor '{name}' has zeros from {zero.min()} to {zero.max()}; config.json says sym, of "
+                f"which all are {middle - 1} (gptq) or all {middle} (gptq_v2)"
+            )
+        return middle
+
+    def _groups(self, inputs: int, scales: Part, groups: Part | None) -> tuple[int, np.ndarray | None]:
+        """The inputs of a block, and the order in which blocks hold them, None where it is their own."""
+        count = scales.shape[0]
+        if groups is None:
+            block = self.group_size if self.group_size > 0 else inputs
+            if -(-inputs // block) != count:  # `dynamic` gives this module another size
+                block, rest = divmod(inputs, count)
+                if rest:
+                    raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
+            return block, None
+        numbers = groups.array()
+        if numbers.min() < 0 or numbers.max() >= count:
+            raise CheckpointError(
+                f"tensor '{groups.name}' names groups {numbers.min()} to {numbers.max()}; "
+                f"expected 0 to {count - 1}"
+            )
+        sizes = np.bincount(numbers, minlength=count)
+        if not (sizes[:-1] == sizes[0]).all() or not 0 < sizes[-1] <= sizes[0]:
+            raise CheckpointError(
+                f"tensor '{groups.name}' has groups of {sizes.min()} to {sizes.max()} inputs; "
+                "expected equal ones"
+            )
+        order = np.argsort(numbers, kind="stable")
+        return int(sizes[0]), None if (np.diff(order) == 1).all() else order

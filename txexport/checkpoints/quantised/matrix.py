@@ -1,0 +1,61 @@
+"""A matrix that a checkpoint keeps as integers, or as codes of a few values, with scales."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from txexport.checkpoints.stored import CHUNK
+from txexport.formats.blocks import Blocks
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A matrix (out,in) of few values, of which each block of inputs has a scale for every output.
+
+    number = scale * levels[code]. `codes` (out,in) are uint8, `levels` float32 by code, and `scales`
+    (out,blocks) float32; the last block may be short.
+    """
+
+    codes: np.ndarray
+    levels: np.ndarray
+    scales: np.ndarray
+    block: int
+
+    def outputs(self, which: slice) -> "Codes":
+        """Some of the outputs."""
+        return replace(self, codes=self.codes[which], scales=self.scales[which])
+
+    def numbers(self) -> np.ndarray:
+        """What they stand for: float32 (out,in), each product rounded once."""
+        numbers = self.levels[self.codes]
+        numbers *= np.repeat(self.scales, self.block, axis=1)[:, : numbers.shape[1]]
+        return numbers
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix (out,in) of a quantised checkpoint, not read yet, beside the `Stored` ones.
+
+    `dtype` names how it is kept and `nbytes` is what its tensors take together. `load` reads them, and raises
+    CheckpointError where they contradict each other. `rounds` says that the checkpoint means what is
+    multiplied with the matrix to be rounded to int8, for each token by its own largest number.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    load: Callable[[], Blocks | Codes]
+    rounds: bool = False
+
+    def rows(self) -> Iterator[np.ndarray]:
+        """As float32, a few megabytes of whole rows at a time."""
+        matrix = self.load()
+        step = max(1, CHUNK // (4 * self.shape[1]))
+        for first in range(0, self.shape[0], step):
+            yield matrix.outputs(slice(first, first + step)).numbers()
+
+    def blocks(self) -> Blocks | None:
+        """Its own integers and scales; None where only codes of floats are kept."""
+        matrix = self.load()
+        return matrix if isinstance(matrix, Blocks) else None

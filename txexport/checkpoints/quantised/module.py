@@ -1,0 +1,90 @@
+"""The tensors of one module, as a Linear, by what follows its name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from txexport.checkpoints.stored import FLOATS, Stored
+from txexport.errors import CheckpointError
+
+ANY_FLOAT = tuple(FLOATS)
+
+
+class Module:
+    """A module's tensors by leaf: "qweight", "bias", "weight.absmax". What is taken is no longer there."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.parts: dict[str, Stored] = {}
+
+    def full(self, leaf: str) -> str:
+        """A tensor's name in the checkpoint."""
+        return f"{self.name}.{leaf}" if self.name else leaf
+
+    def left(self) -> Iterator[tuple[str, Stored]]:
+        """What no reader took."""
+        yield from self.parts.items()
+
+    def take(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part":
+        """A tensor that must be there, of one of `dtypes` and so many axes. Raises CheckpointError."""
+        if leaf not in self.parts:
+            raise CheckpointError(f"tensor '{self.full(leaf)}' is missing")
+        part = Part(self.full(leaf), self.parts.pop(leaf))
+        if part.stored.dtype not in dtypes:
+            raise CheckpointError(
+                f"tensor '{part.name}' is {part.stored.dtype}, expected {' or '.join(dtypes)}"
+            )
+        if rank is not None and len(part.shape) != rank:
+            raise CheckpointError(f"tensor '{part.name}' is {part.shape}, expected {rank} axes")
+        if 0 in part.shape:
+            raise CheckpointError(f"tensor '{part.name}' is {part.shape}, which holds no numbers")
+        return part
+
+    def maybe(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part | None":
+        """As `take`, or None where there is none."""
+        return self.take(leaf, dtypes, rank) if leaf in self.parts else None
+
+
+class Part:
+    """One tensor of a module, not read yet."""
+
+    def __init__(self, name: str, stored: Stored):
+        self.name, self.stored = name, stored
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As stored."""
+        return self.stored.shape
+
+    def expect(self, *shapes: tuple[int, ...]) -> None:
+        """Raise CheckpointError unless it has one of `shapes`."""
+        if self.shape not in shapes:
+            raise CheckpointError(
+                f"tensor '{self.name}' is {self.shape}, expected {' or '.join(map(str, shapes))}"
+            )
+
+    def array(self) -> np.ndarray:
+        """Its numbers: floats as float32, integers and codes as they are."""
+        return self.stored.array(self.name)
+
+    def scales(self) -> np.ndarray:
+        """Its numbers, which are scales: float32. Raises CheckpointError where one is not finite."""
+        scales = self.array()
+        if not np.isfinite(scales).all():
+            raise CheckpointError(f"tensor '{self.name}' holds a scale that is not finite")
+        return scales
+
+
+def by_module(tensors: Mapping[str, Stored]) -> list[Module]:
+    """Tensors by the module whose they are: "a.b.qweight" is of a.b, and so is "a.b.weight.absmax"."""
+    modules: dict[str, Module] = {}
+    for name, stored in tensors.items():
+        before, inner, after = name.partition(".weight.")
+        module, leaf = (before, f"weight.{after}") if inner else _split(name)
+        modules.setdefault(module, Module(module)).parts[leaf] = stored
+    return list(modules.values())
+
+
+def _split(name: str) -> tuple[str, str]:
+    module, _, leaf = name.rpartition(".")
+    return module, leaf

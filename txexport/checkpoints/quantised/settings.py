@@ -1,0 +1,73 @@
+"""The values of config.json's `quantization_config`, typed; errors name the value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from txexport.errors import CheckpointError, UnsupportedError, shown
+
+
+@dataclass(frozen=True)
+class Settings:
+    """An object of config.json, which messages call `path`."""
+
+    values: Mapping[str, Any]
+    path: str = "quantization_config"
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Settings":
+        """Those of a config.json that has them."""
+        return cls(config).table("quantization_config", "")
+
+    def method(self) -> str:
+        """The format's name; bitsandbytes once wrote none."""
+        flags = ("load_in_8bit", "load_in_4bit")
+        known = "bitsandbytes" if any(self.values.get(flag) for flag in flags) else ""
+        return self.text("quant_method", known)
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number of at most 32 bits."""
+        value = self._get(key, int, default)
+        if abs(value) > 2**31:
+            raise CheckpointError(f"config.json: {self.path}.{key} is {shown(value)}, expected at most 2**31")
+        return value
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """True or false."""
+        return self._get(key, bool, default)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string, in lower case."""
+        return self._get(key, str, default).lower()
+
+    def table(self, key: str, path: str | None = None) -> "Settings":
+        """An object within; empty where it is missing."""
+        return Settings(self._get(key, dict, {}), key if path == "" else f"{self.path}.{key}")
+
+    def tables(self, key: str) -> list["Settings"]:
+        """The objects within one, whatever their names; what is none is left out."""
+        inner = self.table(key)
+        return [inner.table(name) for name, value in inner.values.items() if isinstance(value, dict)]
+
+    def expect(self, **allowed: tuple) -> None:
+        """Raise UnsupportedError for a key whose value is given and is none of those allowed."""
+        for key, values in allowed.items():
+            value = self.values.get(key)
+            if value is None or any(type(value) is type(one) and value == one for one in values):
+                continue
+            instead = " or ".join(map(repr, values)) or "none"
+            raise UnsupportedError(
+                f"config.json: {self.path}.{key} {shown(value)} is not supported; expected {instead}"
+            )
+
+    def _get(self, key: str, kind: type, default: Any) -> Any:
+        value = self.values.get(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise CheckpointError(f"config.json: {self.path}.{key} is missing")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise CheckpointError(
+                f"config.json: {self.path}.{key} is {shown(value)}, expected {kind.__name__}"
+            )
+        return value
