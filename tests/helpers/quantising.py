@@ -40,9 +40,14 @@ def half(numbers: np.ndarray) -> np.ndarray:
     return numbers.astype(np.float16).astype(np.float32)
 
 
+def brain(numbers: np.ndarray) -> np.ndarray:
+    """Nearby numbers of bfloat16, as float32."""
+    return (numbers.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
+
+
 def random_scales(random: Random, *shape: int) -> np.ndarray:
-    """Scales of 16 bits, as float32, that make plausible weights of integers of 4 bits."""
-    return half(random.uniform(0.005, 0.03, shape))
+    """Scales that float16 and bfloat16 both hold, as float32, for plausible weights of 4 bits."""
+    return half(brain(random.uniform(0.005, 0.03, shape)))
 
 
 def words_along(integers: list[int], bits: int) -> list[int]:
@@ -118,6 +123,103 @@ def gptq(
         if bias:
             tensors["bias"] = torch.zeros(outputs, dtype=torch.float16)
         return tensors, numbers
+
+    return pack
+
+
+def awq(group: int = 32) -> Packer:
+    """AWQ's "gemm": eight outputs in a word, in the order 0 2 4 6 1 3 5 7 from its lowest bits."""
+
+    def interleaved(matrix: np.ndarray) -> torch.Tensor:
+        words = []
+        for row in matrix:
+            words.append([])
+            for start in range(0, len(row), 8):
+                word = 0
+                for place, output in enumerate([0, 2, 4, 6, 1, 3, 5, 7]):
+                    word |= int(row[start + output]) << 4 * place
+                words[-1].append(word)
+        return int32(words)
+
+    def pack(random: Random, outputs: int, inputs: int) -> Packed:
+        size = group if group > 0 else inputs
+        q = random.integers(0, 16, (inputs, outputs))
+        z = random.integers(0, 16, (inputs // size, outputs))
+        scales = random_scales(random, inputs // size, outputs)
+        numbers = np.empty((outputs, inputs), np.float32)
+        for n in range(outputs):
+            for k in range(inputs):
+                numbers[n, k] = product(q[k, n], z[k // size, n], scales[k // size, n])
+        tensors = {"qweight": interleaved(q), "qzeros": interleaved(z)}
+        return tensors | {"scales": torch.from_numpy(scales).half()}, numbers
+
+    return pack
+
+
+def pack_quantized(bits: int = 4, group: int = 32, symmetric: bool = True, act_order: bool = False) -> Packer:
+    """compressed-tensors' "pack-quantized"; `group` 0 is one scale for each output."""
+
+    def pack(random: Random, outputs: int, inputs: int) -> Packed:
+        size, half_range = group or inputs, 1 << bits - 1
+        groups = -(-inputs // size)
+        q = random.integers(-half_range, half_range, (outputs, inputs))
+        z = random.integers(-half_range, half_range, (outputs, groups)) * (not symmetric)
+        scales = random_scales(random, outputs, groups)
+        index = np.array([k // size for k in range(inputs)])
+        if act_order:
+            index = random.permutation(index)
+        numbers = np.empty((outputs, inputs), np.float32)
+        for n in range(outputs):
+            for k in range(inputs):
+                numbers[n, k] = product(q[n, k], z[n, index[k]], scales[n, index[k]])
+        tensors = {
+            "weight_packed": rows_in_words(q + half_range, bits),
+            "weight_scale": torch.from_numpy(scales).bfloat16(),
+            "weight_shape": torch.tensor([outputs, inputs]),
+        }
+        if not symmetric:
+            tensors["weight_zero_point"] = columns_in_words(z + half_range, bits)
+        if act_order:
+            tensors["weight_g_idx"] = torch.from_numpy(index.astype(np.int32))
+        return tensors, numbers
+
+    return pack
+
+
+def int_quantized(random: Random, outputs: int, inputs: int) -> Packed:
+    """compressed-tensors' "int-quantized": int8, a scale for each output."""
+    q = random.integers(-127, 128, (outputs, inputs))
+    scales = brain(random.uniform(0.0003, 0.002, (outputs, 1)))
+    numbers = np.empty((outputs, inputs), np.float32)
+    for n in range(outputs):
+        for k in range(inputs):
+            numbers[n, k] = product(q[n, k], 0, scales[n, 0])
+    weight, scale = torch.from_numpy(q.astype(np.int8)), torch.from_numpy(scales).bfloat16()
+    return {"weight": weight, "weight_scale": scale}, numbers
+
+
+def e4m3(code: int) -> float:
+    """What a code of 8 bits stands for: sign, 4 bits of exponent less 7, 3 of fraction."""
+    exponent, fraction = code >> 3 & 15, code & 7
+    size = (1 + fraction / 8) * 2.0 ** (exponent - 7) if exponent else fraction / 8 * 2.0**-6
+    return -size if code & 128 else size
+
+
+def float8(rows: int = 0, columns: int = 0, scale: str = "weight_scale_inv", shape: tuple = ()) -> Packer:
+    """float8 with a scale for each rectangle, or else for each output, or of `shape` ()."""
+
+    def pack(random: Random, outputs: int, inputs: int) -> Packed:
+        codes = random.integers(0, 255, (outputs, inputs))
+        codes[codes == 127] = 0  # NaN
+        high, wide = rows or (1 if shape else outputs), columns or inputs
+        scales = random.uniform(0.0001, 0.0005, (-(-outputs // high), -(-inputs // wide))).astype(np.float32)
+        numbers = np.empty((outputs, inputs), np.float32)
+        for n in range(outputs):
+            for k in range(inputs):
+                numbers[n, k] = np.float32(e4m3(int(codes[n, k]))) * scales[n // high, k // wide]
+        stored = torch.from_numpy(scales)
+        weight = torch.from_numpy(codes.astype(np.uint8)).view(torch.float8_e4m3fn)
+        return {"weight": weight, scale: stored if rows or shape else stored.reshape(())}, numbers
 
     return pack
 

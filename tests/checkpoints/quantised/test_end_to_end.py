@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 import tiny_checkpoint
-from helpers.quantising import LLAMA, SIZES, edit, gptq, quantised, tiny_llama
+from helpers.quantising import (
+    LLAMA,
+    SIZES,
+    awq,
+    edit,
+    float8,
+    gptq,
+    int_quantized,
+    pack_quantized,
+    quantised,
+    tiny_llama,
+)
 
 import txexport
 from txexport import families
@@ -11,8 +22,26 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.verification import verify
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
+FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 16]}
+
+
+def compressed(form: str, **weights) -> dict:
+    """compressed-tensors' settings, with activations rounded to int8 where weights are."""
+    tokens = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
+    group = {"weights": weights, "input_activations": tokens if form == "int-quantized" else None}
+    return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
+
+
 CASES = {
     "gptq": (gptq(act_order=True, bias=True), GPTQ | {"desc_act": True}),
+    "awq": (awq(), AWQ),
+    "pack-quantized": (
+        pack_quantized(symmetric=False),
+        compressed("pack-quantized", num_bits=4, symmetric=False, group_size=32, strategy="group"),
+    ),
+    "int-quantized": (int_quantized, compressed("int-quantized", num_bits=8, strategy="channel")),
+    "fp8": (float8(32, 16), FP8),
 }
 
 

@@ -37,20 +37,14 @@ VARIANTS = {
 
 
 @pytest.fixture
-def made(llama, tmp_path):
+def gptq_of(made):
     """A function from a packer's options and settings to the folder, and what it stands for by name."""
-
-    def make(options=None, settings=None):
-        folder = tmp_path / "quantised"
-        settings = SETTINGS | (settings or {})
-        return folder, quantised(llama, folder, gptq(**options or {}), settings, modules="q_proj|gate_proj")
-
-    return make
+    return lambda options=None, settings=None: made(gptq(**options or {}), SETTINGS | (settings or {}))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_numbers_are_the_formats_own(made, variant):
-    folder, expected = made(*VARIANTS[variant])
+def test_numbers_are_the_formats_own(gptq_of, variant):
+    folder, expected = gptq_of(*VARIANTS[variant])
     checkpoint = Checkpoint(folder)
     for name, numbers in expected.items():
         assert checkpoint.tensors[name].shape == numbers.shape
@@ -68,26 +62,26 @@ def test_numbers_are_the_formats_own(made, variant):
     assert low <= blocks.integers.min() < blocks.integers.max() < high
 
 
-def test_zero_of_16_stays_one(made):
+def test_zero_of_16_stays_one(gptq_of):
     """Version 1 stores the zero less 1, so that 15 is 16, which 4 bits do not hold; adding to whole words
     would carry into the neighbour."""
-    folder, expected = made({"symmetric": False, "zero": 16}, {"sym": False})
+    folder, expected = gptq_of({"symmetric": False, "zero": 16}, {"sym": False})
     blocks = Checkpoint(folder).blocks(f"{Q}.weight")
     assert np.array_equal(blocks.numbers(), expected[f"{Q}.weight"])
     assert (blocks.zeros == 16).all()
     assert blocks.bits == 8
 
 
-def test_zero_of_256_is_refused(made):
-    folder, _ = made({"symmetric": False, "zero": 256, "bits": 8}, {"sym": False, "bits": 8})
+def test_zero_of_256_is_refused(gptq_of):
+    folder, _ = gptq_of({"symmetric": False, "zero": 256, "bits": 8}, {"sym": False, "bits": 8})
     with pytest.raises(UnsupportedError, match=rf"'{Q}.qzeros' holds the zero 256"):
         Checkpoint(folder).blocks(f"{Q}.weight")
 
 
-def test_modules_may_have_bits_and_groups_of_their_own(made):
+def test_modules_may_have_bits_and_groups_of_their_own(gptq_of):
     """`dynamic` holds regular expressions, which nobody runs: shapes say the same."""
     dynamic = {"dynamic": {r"+:(a+)+$": {"bits": 8, "group_size": 16}, "-:lm_head": {}}}
-    folder, expected = made({}, dynamic)
+    folder, expected = gptq_of({}, dynamic)
     packed, numbers = gptq(bits=8, group=16)(np.random.default_rng(5), *expected[f"{Q}.weight"].shape)
 
     def change(tensors):
@@ -122,9 +116,9 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("key", [*UNREAD, "gptq_p"])
-def test_other_layouts_are_refused_by_name(made, key):
+def test_other_layouts_are_refused_by_name(gptq_of, key):
     settings = {"checkpoint_format": "gptq_p"} if key == "gptq_p" else {key: UNREAD[key]}
-    folder, _ = made({}, settings)
+    folder, _ = gptq_of({}, settings)
     with pytest.raises(
         UnsupportedError, match=f"quantization_config.{next(iter(settings))} .* not supported"
     ):
@@ -170,8 +164,8 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_named(made, damage):
-    folder, _ = made()
+def test_damage_is_named(gptq_of, damage):
+    folder, _ = gptq_of()
     change, message = DAMAGE[damage]
     edit(folder, change)
     with pytest.raises(CheckpointError, match=message):
@@ -192,9 +186,9 @@ def forget_the_order(tensors):
 
 
 @pytest.mark.parametrize("mutant", [swap_nibbles, move_a_zero, forget_the_order])
-def test_every_part_counts(made, mutant):
+def test_every_part_counts(gptq_of, mutant):
     """What would pass a tolerance, as one zero of 128 that is 1 off, is another number."""
-    folder, expected = made({"act_order": True, "symmetric": False}, {"sym": False})
+    folder, expected = gptq_of({"act_order": True, "symmetric": False}, {"sym": False})
     before = Checkpoint(folder).read(f"{Q}.weight")
     edit(folder, mutant)
     assert np.array_equal(before, expected[f"{Q}.weight"])

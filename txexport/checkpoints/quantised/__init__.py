@@ -8,7 +8,7 @@ a module's bits and groups, its shapes say too.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txexport.checkpoints.quantised import gptq
+from txexport.checkpoints.quantised import awq, compressed_tensors, fp8, gptq
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.quantised.module import Module, by_module
 from txexport.checkpoints.quantised.settings import Settings
@@ -18,6 +18,9 @@ from txexport.errors import CheckpointError, UnsupportedError, shown
 Reader = Callable[[Module], Matrix | None]
 READERS: dict[str, Callable[[Settings], Reader]] = {
     "gptq": gptq.reader,
+    "awq": awq.reader,
+    "compressed-tensors": compressed_tensors.reader,
+    "fp8": fp8.reader,
 }
 
 

@@ -6,6 +6,7 @@
 
 import numpy as np
 
+from txexport.checkpoints.quantised.groups import block_of, ordered
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
 from txexport.checkpoints.quantised.packing import unpacked
@@ -77,7 +78,11 @@ class Reader:
 
     def _blocks(self, bits: int, words: Part, zeros: Part, scales: Part, groups: Part | None) -> Blocks:
         integers = unpacked(words.array().T, bits)
-        block, order = self._groups(integers.shape[1], scales, groups)
+        count = scales.shape[0]
+        if groups is None:
+            block, order = block_of(integers.shape[1], scales, count, [self.group_size]), None
+        else:
+            block, order = ordered(groups, count)
         if order is not None:
             integers = np.ascontiguousarray(integers[:, order])
         of_blocks = np.ascontiguousarray(scales.scales().T)
@@ -103,28 +108,3 @@ class Reader:
                 f"which all are {middle - 1} (gptq) or all {middle} (gptq_v2)"
             )
         return middle
-
-    def _groups(self, inputs: int, scales: Part, groups: Part | None) -> tuple[int, np.ndarray | None]:
-        """The inputs of a block, and the order in which blocks hold them, None where it is their own."""
-        count = scales.shape[0]
-        if groups is None:
-            block = self.group_size if self.group_size > 0 else inputs
-            if -(-inputs // block) != count:  # `dynamic` gives this module another size
-                block, rest = divmod(inputs, count)
-                if rest:
-                    raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
-            return block, None
-        numbers = groups.array()
-        if numbers.min() < 0 or numbers.max() >= count:
-            raise CheckpointError(
-                f"tensor '{groups.name}' names groups {numbers.min()} to {numbers.max()}; "
-                f"expected 0 to {count - 1}"
-            )
-        sizes = np.bincount(numbers, minlength=count)
-        if not (sizes[:-1] == sizes[0]).all() or not 0 < sizes[-1] <= sizes[0]:
-            raise CheckpointError(
-                f"tensor '{groups.name}' has groups of {sizes.min()} to {sizes.max()} inputs; "
-                "expected equal ones"
-            )
-        order = np.argsort(numbers, kind="stable")
-        return int(sizes[0]), None if (np.diff(order) == 1).all() else order

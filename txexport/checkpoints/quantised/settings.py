@@ -45,15 +45,28 @@ class Settings:
         return Settings(self._get(key, dict, {}), key if path == "" else f"{self.path}.{key}")
 
     def tables(self, key: str) -> list["Settings"]:
-        """The objects within one, whatever their names; what is none is left out."""
+        """The objects within one, whatever their names."""
         inner = self.table(key)
-        return [inner.table(name) for name, value in inner.values.items() if isinstance(value, dict)]
+        return [inner.table(name) for name in inner.values]
+
+    def rectangles(self, key: str) -> list[tuple[int, int]]:
+        """A size [outputs, inputs]; none where it is missing."""
+        size = self._get(key, list, [])
+        if not size:
+            return []
+        if len(size) != 2 or not all(type(one) is int and 0 < one <= 2**31 for one in size):
+            raise CheckpointError(f"config.json: {self.path}.{key} is {shown(size)}, expected two sizes")
+        return [(size[0], size[1])]
 
     def expect(self, **allowed: tuple) -> None:
-        """Raise UnsupportedError for a key whose value is given and is none of those allowed."""
+        """Raise UnsupportedError for a key whose value is given and is none of those allowed.
+
+        Strings are in lower case, whatever config.json has.
+        """
         for key, values in allowed.items():
             value = self.values.get(key)
-            if value is None or any(type(value) is type(one) and value == one for one in values):
+            plain = value.lower() if isinstance(value, str) else value
+            if value is None or any(type(plain) is type(one) and plain == one for one in values):
                 continue
             instead = " or ".join(map(repr, values)) or "none"
             raise UnsupportedError(

@@ -1,0 +1,103 @@
+"""FP8 checkpoints: every number bit for bit, one scale or many, what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.quantising import e4m3, edit, float8
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.quantised.float8 import E4M3, E5M2, E8M0
+from txexport.errors import CheckpointError, UnsupportedError
+
+SETTINGS = {
+    "quant_method": "fp8",
+    "activation_scheme": "dynamic",
+    "fmt": "e4m3",
+    "weight_block_size": [32, 16],
+}
+Q = "model.layers.0.self_attn.q_proj"
+
+
+def test_every_code_is_pytorchs():
+    codes = torch.arange(256, dtype=torch.uint8)
+    for levels, kind in (
+        (E4M3, torch.float8_e4m3fn),
+        (E5M2, torch.float8_e5m2),
+        (E8M0, torch.float8_e8m0fnu),
+    ):
+        assert np.array_equal(levels, codes.view(kind).float().numpy(), equal_nan=True)
+    assert all(E4M3[code] == e4m3(code) for code in range(256) if code & 127 != 127)
+
+
+@pytest.mark.parametrize("size", [(32, 16), (128, 128), (40, 48), None], ids=str)
+def test_numbers_are_the_formats_own(made, size):
+    """In rectangles, which may be cut at the ends, or with one scale."""
+    folder, expected = made(float8(*size or ()), SETTINGS | {"weight_block_size": size})
+    checkpoint = Checkpoint(folder)
+    for name, numbers in expected.items():
+        assert np.array_equal(checkpoint.read(name), numbers)
+        assert checkpoint.blocks(name) is None
+        assert not checkpoint.rounds(name)
+
+
+def test_scales_may_be_powers_of_two(made):
+    folder, _ = made(float8(32, 16), SETTINGS | {"scale_fmt": "ue8m0"})
+    codes = torch.tensor([[120, 121, 122, 127], [126, 125, 124, 123]], dtype=torch.uint8)
+    edit(folder, lambda tensors: tensors.update({f"{Q}.weight_scale_inv": codes.view(torch.float8_e8m0fnu)}))
+    weights = {}
+    edit(folder, weights.update)
+    scales = np.repeat(np.repeat(2.0 ** (codes.numpy().astype(np.float32) - 127), 32, 0), 16, 1)
+    expected = weights[f"{Q}.weight"].float().numpy() * scales
+    assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), expected)
+    codes[0, 0] = 255
+    edit(folder, lambda tensors: tensors.update({f"{Q}.weight_scale_inv": codes.view(torch.float8_e8m0fnu)}))
+    with pytest.raises(CheckpointError, match="weight_scale_inv' holds a scale that is not finite"):
+        Checkpoint(folder).read(f"{Q}.weight")
+
+
+@pytest.mark.parametrize("settings", [{"activation_scheme": "static"}, {"fmt": "e3m4"}], ids=str)
+def test_other_ways_are_refused_by_name(made, settings):
+    folder, _ = made(float8(32, 16), SETTINGS | settings)
+    [key] = settings
+    with pytest.raises(UnsupportedError, match=f"quantization_config.{key} .* is not supported"):
+        Checkpoint(folder)
+
+
+def nan(tensors):
+    tensors[f"{Q}.weight_scale_inv"][1, 1] = torch.nan
+
+
+DAMAGE = {
+    "no scale": (lambda tensors: tensors.pop(f"{Q}.weight_scale_inv"), "'.*weight_scale_inv' is missing"),
+    "no weight": (lambda tensors: tensors.pop(f"{Q}.weight"), rf"'{Q}.weight' is missing"),
+    "not float8": (
+        lambda tensors: tensors.update({f"{Q}.weight": torch.zeros(64, 64)}),
+        rf"'{Q}.weight' is F32, expected F8_E4M3 or F8_E5M2",
+    ),
+    "other rectangles": (
+        lambda tensors: tensors.update({f"{Q}.weight_scale_inv": torch.zeros(3, 4)}),
+        rf"'{Q}.weight_scale_inv' is \(3, 4\), expected .* or \(2, 4\)",
+    ),
+    "not a number": (nan, rf"'{Q}.weight_scale_inv' holds a scale that is not finite"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_named(made, damage):
+    folder, _ = made(float8(32, 16), SETTINGS)
+    change, message = DAMAGE[damage]
+    edit(folder, change)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint(folder).read(f"{Q}.weight")
+
+
+def test_transformers_makes_the_same_of_them(made):
+    """Where sizes divide evenly, which it asks for."""
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize
+
+    folder, _ = made(float8(32, 16), SETTINGS)
+    stored = {}
+    edit(folder, stored.update)
+    parts = stored[f"{Q}.weight"], stored[f"{Q}.weight_scale_inv"]
+    original = Fp8Dequantize(None)._dequantize_one(*parts, output_dtype=torch.float32)
+    assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), original.numpy())

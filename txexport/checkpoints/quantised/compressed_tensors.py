@@ -1,0 +1,171 @@
+"""compressed-tensors, as llm-compressor writes it (github.com/vllm-project/compressed-tensors, compressors).
+
+pack-quantized: `weight_packed` int32 (out, in*bits/32), `weight_scale` (out, groups), `weight_zero_point`
+(out*bits/32, groups), `weight_shape`, and `weight_g_idx` (in) where inputs have an order; integers and zeros
+are stored with half their range added. int-quantized: `weight` int8 (out,in). float-quantized: `weight`
+float8. number = scale * (integer - zero).
+
+What config.json says of groups of modules is looked at for all of them together, since which modules a group
+has is for expressions to say: bits come of the shapes, and what activations do must be the same for all.
+"""
+
+import math
+
+import numpy as np
+
+from txexport.checkpoints.quantised import scaled_float8
+from txexport.checkpoints.quantised.float8 import LEVELS
+from txexport.checkpoints.quantised.groups import block_of, ordered
+from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.packing import unpacked
+from txexport.checkpoints.quantised.settings import Settings
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.formats.blocks import Blocks
+
+FORMATS = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "dense")
+PACKED_BITS = (2, 4, 8)  # those that no version cut between words
+
+
+def reader(settings: Settings) -> "Reader":
+    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    settings.expect(
+        format=(*FORMATS, "mixed-precision"), quantization_status=("compressed",), kv_cache_scheme=()
+    )
+    settings.table("sparsity_config").expect(format=("dense",))
+    if settings.table("transform_config").table("config_groups").values:
+        raise UnsupportedError(f"config.json: {settings.path}.transform_config is not supported")
+    groups = settings.tables("config_groups")
+    for group in groups:
+        group.expect(format=FORMATS, output_activations=())
+    return Reader(settings, groups)
+
+
+class Reader:
+    """Reads the modules of one checkpoint."""
+
+    def __init__(self, settings: Settings, groups: list[Settings]):
+        weights = [group.table("weights") for group in groups if group.values.get("weights")]
+        if not weights:
+            raise CheckpointError(f"config.json: {settings.path}.config_groups names no weights")
+        for one in weights:
+            one.expect(
+                num_bits=tuple(range(1, 9)),
+                type=("int", "float"),
+                strategy=("tensor", "channel", "group", "block"),
+            )
+        self.bits = {one.integer("num_bits", 8) for one in weights}
+        self.sizes = [one.integer("group_size", -1) for one in weights]
+        self.symmetric = {one.flag("symmetric", True) for one in weights}
+        self.rectangles = [size for one in weights for size in one.rectangles("block_structure")]
+        self.rounding = [_rounds(group.table("input_activations")) for group in groups]
+
+    def __call__(self, module: Module) -> Matrix | None:
+        """The matrix of a module; None where it is not packed."""
+        weight = module.parts.get("weight")
+        if "weight_packed" in module.parts:
+            return self._packed(module)
+        if weight is not None and weight.dtype in LEVELS:
+            return scaled_float8.matrix(module, "weight_scale", self.rectangles)
+        return self._int8(module) if weight is not None and weight.dtype == "I8" else None
+
+    def _packed(self, module: Module) -> Matrix:
+        words, shape = module.take("weight_packed", ("I32",), 2), module.take("weight_shape", ("I64", "I32"))
+        shape.expect((2,))
+        outputs, inputs = (int(size) for size in shape.array())
+        fits = [bits for bits in sorted(self.bits) if words.shape == (outputs, math.ceil(inputs * bits / 32))]
+        if len(fits) != 1 or inputs < 1:
+            raise CheckpointError(
+                f"tensor '{words.name}' is {words.shape}, which is not ({outputs}, {inputs}) packed in "
+                f"{' or '.join(map(str, sorted(self.bits)))} bits"
+            )
+        [bits] = fits
+        if bits not in PACKED_BITS:
+            raise UnsupportedError(f"tensor '{words.name}' is packed in {bits} bits; expected {PACKED_BITS}")
+        scales, count = self._scales(module, outputs)
+        zeros = self._zeros(module, ("I32",), (math.ceil(outputs * bits / 32), count))
+        groups = module.maybe("weight_g_idx", ("I32",), 1)
+        if groups is not None:
+            groups.expect((inputs,))
+
+        def load() -> Blocks:
+            integers = unpacked(words.array(), bits)[:, :inputs]
+            if zeros is None:
+                integers = (integers - np.uint8(1 << bits - 1)).view(np.int8)
+                return self._blocks(integers, bits, scales, None, groups)
+            zero = np.ascontiguousarray(unpacked(zeros.array().T, bits)[:, :outputs].T)
+            return self._blocks(np.ascontiguousarray(integers), bits, scales, zero, groups)
+
+        parts = [part for part in (words, shape, scales, zeros, groups) if part is not None]
+        return self._matrix(f"compressed-tensors int{bits}", (outputs, inputs), parts, load)
+
+    def _int8(self, module: Module) -> Matrix:
+        weight = module.take("weight", ("I8",), 2)
+        outputs, inputs = weight.shape
+        scales, count = self._scales(module, outputs)
+        zeros = self._zeros(module, ("I8",), (outputs, count), (outputs,), (1,), ())
+
+        def load() -> Blocks:
+            zero = (
+                None if zeros is None else np.broadcast_to(zeros.array().reshape(-1, count), (outputs, count))
+            )
+            return self._blocks(weight.array(), 8, scales, zero, None)
+
+        parts = [part for part in (weight, scales, zeros) if part is not None]
+        return self._matrix("compressed-tensors int8", (outputs, inputs), parts, load)
+
+    def _scales(self, module: Module, outputs: int) -> tuple[Part, int]:
+        """One for all, for each output, or for each output's groups; and how many groups there are."""
+        scales = module.take("weight_scale", ANY_FLOAT)
+        count = scales.shape[1] if len(scales.shape) == 2 else 1
+        scales.expect((outputs, count), (outputs,), (1,), ())
+        return scales, count
+
+    def _zeros(self, module: Module, dtypes: tuple[str, ...], *shapes: tuple[int, ...]) -> Part | None:
+        """Zero points, which must be there where all matrices are asymmetric."""
+        take = module.maybe if True in self.symmetric else module.take
+        zeros = take("weight_zero_point", dtypes)
+        if zeros is not None:
+            zeros.expect(*shapes)
+        return zeros
+
+    def _blocks(
+        self, integers: np.ndarray, bits: int, scales: Part, zero: np.ndarray | None, groups: Part | None
+    ) -> Blocks:
+        outputs, inputs = integers.shape
+        count = scales.shape[1] if len(scales.shape) == 2 else 1
+        block, order = block_of(inputs, scales, count, self.sizes), None
+        if groups is not None and (groups.array() != -1).all():  # -1 where there is no order
+            block, order = ordered(groups, count)
+            integers = integers if order is None else np.ascontiguousarray(integers[:, order])
+        of_blocks = np.broadcast_to(scales.scales().reshape(-1, count), (outputs, count))
+        if zero is not None and not zero.any() and integers.dtype == np.int8:
+            zero = None
+        return Blocks(integers, bits, np.ascontiguousarray(of_blocks), block, zeros=zero, order=order)
+
+    def _matrix(self, dtype: str, shape: tuple[int, int], parts: list[Part], load) -> Matrix:
+        if len(set(self.rounding)) != 1:
+            raise UnsupportedError(
+                "config.json: quantization_config.config_groups round the activations of some modules only, "
+                "which is not supported"
+            )
+        return Matrix(dtype, shape, sum(part.stored.nbytes for part in parts), load, self.rounding[0])
+
+
+def _rounds(activations: Settings) -> bool:
+    """Whether activations are rounded to int8 for each token; those that are rounded to float8 are kept.
+
+    Raises UnsupportedError for another way.
+    """
+    if not activations.values:
+        return False
+    activations.expect(dynamic=(True,), type=("int", "float"), num_bits=(8,), symmetric=(True,))
+    if not activations.flag("dynamic", False):
+        raise UnsupportedError(
+            f"config.json: {activations.path}.dynamic False is not supported; expected True"
+        )
+    if activations.text("type", "int") == "float":
+        activations.expect(strategy=("token", "group"))
+        return False
+    activations.expect(strategy=("token",))
+    return True

@@ -1,0 +1,45 @@
+"""A matrix of float8 with a scale: of all, of each output, or of each rectangle."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from txexport.checkpoints.quantised.float8 import E8M0, LEVELS
+from txexport.checkpoints.quantised.matrix import Codes, Matrix
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.errors import CheckpointError
+
+SCALES = (*ANY_FLOAT, "F8_E8M0")
+
+
+def matrix(module: Module, scale: str, rectangles: Sequence[tuple[int, int]]) -> Matrix:
+    """A module's `weight` (out,in) times its `scale`, which is one number, (out,1), or one a rectangle.
+
+    `rectangles` are the sizes (outputs, inputs) that config.json knows; blocks at the ends may be short.
+    """
+    codes, scales = module.take("weight", tuple(LEVELS), 2), module.take(scale, SCALES)
+    outputs, inputs = codes.shape
+    shapes = {(): (outputs, inputs), (1,): (outputs, inputs), (1, 1): (outputs, inputs)}
+    shapes |= {(outputs,): (1, inputs), (outputs, 1): (1, inputs)} if outputs > 1 else {}
+    for rows, columns in rectangles:
+        shapes[-(-outputs // rows), -(-inputs // columns)] = rows, columns
+    scales.expect(*shapes)
+    rows, columns = shapes[scales.shape]
+
+    def load() -> Codes:
+        numbers = _numbers(scales).reshape(-1, -(-inputs // columns))
+        spread = np.repeat(numbers, rows, axis=0)[:outputs]
+        return Codes(codes.array(), LEVELS[codes.stored.dtype], spread, columns)
+
+    nbytes = codes.stored.nbytes + scales.stored.nbytes
+    return Matrix(codes.stored.dtype, (outputs, inputs), nbytes, load)
+
+
+def _numbers(scales: Part) -> np.ndarray:
+    """Scales as float32. Raises CheckpointError where one is not finite."""
+    if scales.stored.dtype != "F8_E8M0":
+        return scales.scales()
+    numbers = E8M0[scales.array()]
+    if np.isnan(numbers).any():
+        raise CheckpointError(f"tensor '{scales.name}' holds a scale that is not finite")
+    return numbers
