@@ -79,8 +79,11 @@ def test_a_proof_covers_what_txexport_json_says(copy):
             "EncoderSpec: missing fields encoder",
         ),
         ({"spec": {"pooler": True}}, "no type is given; expected encoder or decoder or"),
-        ({"native": {}}, "native graphs are none, expected model"),
-        ({"hub": {}}, "hub graphs are none, expected model"),
+        ({"formats": {}}, "dtypes are none, expected float32"),
+        ({"formats": {"float32": {"native": {}, "hub": {}}}}, "native graphs are none, expected model"),
+        ({"form": {"cache": None, "opset": 24, "dtypes": ["int3"]}}, "dtypes are ['int3'], expected some of"),
+        ({"form": {"cache": None, "opset": 24, "dtypes": []}}, "dtypes are [], expected some of"),
+        ({"form": {"cache": None, "opset": 24, "dtypes": ["int8"]}}, "dtypes are float32, expected int8"),
         ({"limits": {"encoderx": 40}}, "limits are encoderx, expected encoder"),
         ({"task": 5}, "task is 5"),
         ({"format": "3"}, "damaged"),
@@ -101,6 +104,14 @@ def test_force_replaces_a_bundle_of_an_older_txexport(copy, checkpoint_of):
     shutil.move(weights_path(copy), copy / "weights.safetensors")
     shutil.rmtree(copy / "onnx")
     edited(copy, format=4, graphs={"model": {"file": "model.onnx"}})
+    with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
+        txexport.load(copy)
+    export(checkpoint_of("bert"), copy, force=True)
+    assert txexport.load(copy, device="cpu").manifest.format == bundle.FORMAT
+
+
+def test_force_replaces_a_bundle_of_one_dtype(copy, checkpoint_of):
+    edited(copy, format=5, **json.loads((copy / "txexport.json").read_text())["formats"]["float32"])
     with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
         txexport.load(copy)
     export(checkpoint_of("bert"), copy, force=True)
@@ -228,7 +239,7 @@ def test_a_graph_that_is_not_valid_is_not_opened(change, why, copy, monkeypatch)
     change(model)
     onnx.save(model, graph_path(copy))
     relisted = json.loads((copy / "txexport.json").read_text())
-    relisted["native"]["model"]["sha256"] = sha256(graph_path(copy))
+    relisted["formats"]["float32"]["native"]["model"]["sha256"] = sha256(graph_path(copy))
     edited(copy, **relisted)
     real = onnxruntime.InferenceSession
 

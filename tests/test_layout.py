@@ -36,7 +36,7 @@ IMPORTED = {
     "txexport/progress.py": "",
     "txexport/swap.py": "",
     "txexport/arguments.py": "numpy paths",
-    "txexport/manifest.py": "arguments contracts paths spec",
+    "txexport/manifest.py": "arguments contracts formats paths spec",
     "txexport/bundle.py": "contracts manifest paths spec swap",
     "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",

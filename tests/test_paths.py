@@ -61,10 +61,14 @@ def test_a_manifest_names_files_of_its_folder(name, bundle_of, tmp_path):
     out = shutil.copytree(bundle_of("bert"), tmp_path / "out")
     graph_path(out).rename(tmp_path / "a")
     written = json.loads((out / "txexport.json").read_text())
+    graphs = written["formats"]["float32"]
     hostile = [
         written | {"companions": {name: "0" * 64}},
-        written | {"native": {"model": written["native"]["model"] | {"file": name}}},
-        written | {"hub": {"model": written["hub"]["model"] | {"file": name}}},
+        *(
+            written
+            | {"formats": {"float32": graphs | {kind: {"model": graphs[kind]["model"] | {"file": name}}}}}
+            for kind in ("native", "hub")
+        ),
         written | {"data": {name: {"bytes": 1, "sha256": "0" * 64}}},
     ]
     for manifest in hostile:

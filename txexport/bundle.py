@@ -155,8 +155,11 @@ def older_files(folder: Path) -> list[str]:
     try:
         if not 0 < values["format"] < FORMAT:
             raise ValueError(values["format"])
-        names = [*(graph["file"] for graph in values["graphs"].values()), *values["companions"]]
-        return [MANIFEST, OLD_WEIGHTS, *(name for name in names if stays_inside(name))]
+        old = "graphs" in values  # up to format 4
+        graphs = [values["graphs"]] if old else [values["native"], values["hub"]]
+        names = [graph["file"] for one in graphs for graph in one.values()]
+        names += [*values["companions"], *([OLD_WEIGHTS] if old else values["data"])]
+        return [MANIFEST, *(name for name in names if stays_inside(name))]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{folder / MANIFEST} is no older bundle's: {error!r}") from None
 

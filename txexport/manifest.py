@@ -3,18 +3,20 @@
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.arguments import check_fields
 from txexport.contracts import ECOSYSTEM, Port, roles
-from txexport.errors import BundleError, SpecError
+from txexport.errors import BundleError, InputError, SpecError
+from txexport.formats import DEFAULT, DTYPES
 from txexport.paths import stays_inside
 from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 
 MANIFEST = "txexport.json"
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Form:
     `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
     clients the opset is at most export's HUB_OPSET. `only` is "native" for our graphs alone, "hub" for the
     others alone, None for both. In a `single_file`, weights lie within the graph. `client` is the one that
-    the others are laid out for, where it needs another layout than a hub's.
+    the others are laid out for, where it needs another layout than a hub's. `dtypes` are those in which the
+    bundle is written, by name: the first is what one gets who asks for none.
     """
 
     cache: str | None
@@ -43,6 +46,15 @@ class Form:
     only: str | None = None
     single_file: bool = False
     client: str | None = None
+    dtypes: list[str] = field(default_factory=lambda: [DEFAULT])
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """The graphs of one dtype by role: `native` are our runtime's, `hub` those for other clients."""
+
+    native: dict[str, GraphFile]
+    hub: dict[str, GraphFile]
 
 
 @dataclass(frozen=True)
@@ -89,19 +101,18 @@ class Proof:
 class Manifest:
     """What txexport.json says.
 
-    Graphs are by role. Those of `native` are our runtime's: `model`, `encoder_model` and `decoder_model`, or
-    `text_model`, `vision_model` and `similarity_model`; those of `hub` are for other clients. `data` are the
-    files of weights by path. `form` is how all that is written. `limits` are the longest sequences, in
-    tokens, of encoder and decoder, or of the stack of text beside one of images; None is no limit.
-    `companions` are the files copied from the checkpoint, or made of it, with their SHA-256. `proof` is what
-    verify last found, None before.
+    Graphs are by dtype, and then by role. Those of `native` are our runtime's: `model`, `encoder_model` and
+    `decoder_model`, or `text_model`, `vision_model` and `similarity_model`; those of `hub` are for other
+    clients. `data` are the files of weights by path. `form` is how all that is written. `limits` are the
+    longest sequences, in tokens, of encoder and decoder, or of the stack of text beside one of images; None
+    is no limit. `companions` are the files copied from the checkpoint, or made of it, with their SHA-256.
+    `proof` is what verify last found, None before.
     """
 
     model_type: str
     task: str
     form: Form
-    native: dict[str, GraphFile]
-    hub: dict[str, GraphFile]
+    formats: dict[str, Graphs]
     data: dict[str, DataFile]
     limits: dict[str, int | None]
     spec: dict
@@ -110,6 +121,21 @@ class Manifest:
     versions: dict[str, str]
     format: int = FORMAT
     proof: Proof | None = None
+
+    @property
+    def dtype(self) -> str:
+        """That of the graphs, unless another one is asked for."""
+        return self.form.dtypes[0]
+
+    @property
+    def native(self) -> dict[str, GraphFile]:
+        """The graphs of our runtime, by role."""
+        return self.formats[self.dtype].native
+
+    @property
+    def hub(self) -> dict[str, GraphFile]:
+        """The graphs for other clients, by role."""
+        return self.formats[self.dtype].hub
 
     @property
     def graphs(self) -> dict[str, GraphFile]:
@@ -124,15 +150,31 @@ class Manifest:
     @property
     def every_graph(self) -> list[GraphFile]:
         """All graphs, for whomever they are."""
-        return [*self.native.values(), *self.hub.values()]
+        return [
+            graph
+            for graphs in self.formats.values()
+            for graph in (*graphs.native.values(), *graphs.hub.values())
+        ]
 
     @property
     def for_others(self) -> "Manifest":
         """The same as if it held the graphs for other clients alone."""
         cache = None if self.cache is None else "dynamic"
+        formats = {dtype: Graphs({}, graphs.hub) for dtype, graphs in self.formats.items()}
         return dataclasses.replace(
-            self, native={}, form=dataclasses.replace(self.form, cache=cache, only="hub")
+            self, formats=formats, form=dataclasses.replace(self.form, cache=cache, only="hub")
         )
+
+    def of_dtype(self, dtype: str | None) -> "Manifest":
+        """The same as if it held the graphs of that dtype alone; None is its first.
+
+        Raises InputError for one that it has not.
+        """
+        name = self.dtype if dtype is None else dtype
+        if name not in self.formats:
+            raise InputError(f"the bundle has no {name}, only {', '.join(self.formats)}; export with --dtype")
+        form = dataclasses.replace(self.form, dtypes=[name])
+        return dataclasses.replace(self, formats={name: self.formats[name]}, form=form)
 
     @property
     def sha256(self) -> str:
@@ -160,43 +202,48 @@ def parsed(path: Path, values: dict) -> Manifest:
             )
         if values["format"] < FORMAT:
             raise BundleError(f"{path} is of an older txexport; export again")
-        native, hub = (_graph_files(values.pop(key)) for key in ("native", "hub"))
+        formats = {
+            dtype: Graphs(*(_graph_files(graphs[key]) for key in ("native", "hub")))
+            for dtype, graphs in values.pop("formats").items()
+        }
         data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
-        for name in [
-            *(graph.file for graph in (*native.values(), *hub.values())),
-            *data,
-            *values["companions"],
-        ]:
-            if not stays_inside(name):
-                raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
         recorded = values.pop("proof", None)
         proof = None if recorded is None else Proof(**recorded)
         source, form = Source(**values["source"]), Form(**values["form"])
         manifest = Manifest(
-            **values
-            | {"native": native, "hub": hub, "data": data, "source": source, "form": form, "proof": proof}
+            **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
         )
         graphs = manifest.every_graph
+        for name in [*(graph.file for graph in graphs), *data, *manifest.companions]:
+            if not stays_inside(name):
+                raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
         ports = [port for graph in graphs for port in (*graph.inputs, *graph.outputs)]
         entries = (manifest, source, form, *graphs, *data.values(), *ports)
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
-        for key, names, expected in (
-            ("native graphs", native, () if form.only == "hub" else roles.of(spec)),
-            (
-                "hub graphs",
-                hub,
-                () if form.only == "native" else roles.of_client(ECOSYSTEM.graphs(spec), form.client),
-            ),
+        own = () if form.only == "hub" else roles.of(spec)
+        others = () if form.only == "native" else roles.of_client(ECOSYSTEM.graphs(spec), form.client)
+        _check_dtypes(form.dtypes)
+        listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
+            ("dtypes", formats, form.dtypes),
             ("limits", manifest.limits, limits(spec)),
-        ):
+        ]
+        for one in formats.values():
+            listed += [("native graphs", one.native, own), ("hub graphs", one.hub, others)]
+        for key, names, expected in listed:
             if set(names) != set(expected):
-                listed = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {listed}, expected {', '.join(sorted(expected)) or 'none'}")
+                found = ", ".join(names) or "none"
+                raise ValueError(f"{key} are {found}, expected {', '.join(sorted(expected)) or 'none'}")
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+
+
+def _check_dtypes(dtypes: list[str]) -> None:
+    """Raise ValueError unless every one is known, and there once."""
+    if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():
+        raise ValueError(f"dtypes are {dtypes}, expected some of {', '.join(DTYPES)}")
 
 
 def _graph_files(values: dict) -> dict[str, GraphFile]:

@@ -8,10 +8,10 @@ import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
 from txexport.contracts import Port, Signature
-from txexport.formats import FLOAT32, Use
+from txexport.formats import FLOAT32, Use, part_name
 from txgraphs import DOMAIN, OPSET
 from txgraphs._constants import make_tensors
-from txgraphs._lowering import IR_VERSIONS, lower
+from txgraphs._lowering import IR_VERSIONS, lower, part_relu
 from txgraphs._nodes import Function, Nodes, Operators, Parameter, Place, Received
 
 
@@ -85,13 +85,18 @@ class Graph(Nodes):
         if stored is None:
             return Received(FLOAT32, {"": ir.Value(name=name)})
         parts = {
-            part: self._initializer(tensor.name or name, tensor) for part, tensor in stored.parts.items()
+            part: self._initializer(self._held(stored, name, part), tensor)
+            for part, tensor in stored.parts.items()
         }
         held = str(next(iter(parts.values())).name)
         if (held, use) not in self._standing:
             standing = stored.format.stand(Operators(self.graph), held, parts, use)
             self._standing[held, use] = standing
         return Received(stored.format, self._standing[held, use])
+
+    def _held(self, stored: Parameter, name: str, part: str) -> str:
+        """What the initialiser of a parameter's part is called: as it is stored, or by a name of its own."""
+        return part_name(name, part) if stored.format.private else stored.parts[part].name or name
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         if name not in self.graph.initializers:
@@ -145,6 +150,9 @@ class Graph(Nodes):
         assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
         functions = lower(map(_copy, self.functions.values()), opset)
+        if any(value.dtype == ir.DataType.UINT4 for value in self.graph.initializers.values()):
+            for function in functions:
+                part_relu(function)
         for nodes in (self.graph, *functions):
             make_tensors(nodes, self.dtype)
         return ir.Model(

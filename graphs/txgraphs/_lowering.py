@@ -243,3 +243,15 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
         function.opset_imports[""] = opset
         function.opset_imports[domain.domain] = 1
     return lowered
+
+
+def part_relu(function: ir.Function) -> None:
+    """Write Relu as Max, since ONNX Runtime fuses Relu with a product before it, and then not four bits."""
+    for node in list(function):
+        if node.domain == "" and node.op_type == "Relu":
+            zero = ir.node("Constant", [], {"value_float": 0.0}, outputs=[ir.Value(name=f"{node.name}_zero")])
+            most = ir.node("Max", [node.inputs[0], zero.outputs[0]], name=node.name, num_outputs=1)
+            most.outputs[0].name = node.outputs[0].name
+            ir.convenience.replace_nodes_and_values(
+                function, node, [node], [zero, most], node.outputs, most.outputs
+            )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript import OnnxFunction
 
@@ -100,6 +101,10 @@ class Operators:
         self, operator: str, *inputs: ir.Value | None, name: str | list[str] = "", **attributes: Any
     ) -> Any:
         names = [name or operator] if isinstance(name, str) else name
+        attributes = {
+            key: ir.tensor(value) if isinstance(value, np.ndarray) else value
+            for key, value in attributes.items()
+        }
         outputs = [ir.Value(name=output) for output in names]
         self._graph.append(ir.node(operator, inputs, attributes, outputs=outputs, name=names[0]))
         return outputs[0] if len(outputs) == 1 else outputs

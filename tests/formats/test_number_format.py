@@ -38,7 +38,7 @@ SIZES = {
 class Int4:
     """Blocks of 32 along the input, symmetric; products alone can be computed with it."""
 
-    name, relative = "int4", 1e-5
+    name, relative, private = "int4", 1e-5, False
 
     def parts(self, shape):
         outputs, inputs = shape
@@ -85,7 +85,7 @@ def in_int4(monkeypatch):
     """Exports store every layer's matrices as int4, but for those of a layer that is kept."""
 
     def switch(kept: str) -> None:
-        def formats_of(weights, asked):
+        def formats_of(weights, asked, dtype):
             return {
                 name: INT4 if chosen(name, weight.shape, kept) else FLOAT32
                 for name, weight in weights.items()
@@ -178,7 +178,7 @@ def test_its_bytes_are_proved(made):
 
 
 def test_a_use_that_it_has_not_is_refused(tmp_path, monkeypatch):
-    def formats_of(weights, asked):
+    def formats_of(weights, asked, dtype):
         return {name: INT4 if name.endswith("word.weight") else FLOAT32 for name in weights}
 
     monkeypatch.setattr(bundle_plan, "formats_of", formats_of)

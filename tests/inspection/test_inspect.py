@@ -278,7 +278,7 @@ def test_bundle_says_what_its_files_are(bundle_of):
     folder = bundle_of("bart", "dynamic")
     paths = [path for path in folder.rglob("*") if path.is_file()]
     assert found.files == {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
-    listed = {graph["file"]: graph for graph in manifest["native"].values()}
+    listed = {graph["file"]: graph for graph in manifest["formats"]["float32"]["native"].values()}
     assert found.graphs.keys() == listed.keys()
     for name, facts in found.graphs.items():
         graph = listed[name]

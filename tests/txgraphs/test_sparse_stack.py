@@ -285,7 +285,7 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     model = graph_of(spec, seeded(Model(spec))).model("0", 24)
     onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own", "fill-mask", Form(None, 24), {}, {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
+        "own", "fill-mask", Form(None, 24), {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

@@ -33,7 +33,7 @@ from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.errors import BundleError, LibraryError
 from txexport.exporter import export
-from txexport.manifest import DataFile
+from txexport.manifest import DataFile, Graphs
 from txexport.spec import Cache
 from txexport.verification import verify
 from txexport.verification.checks import HUB
@@ -333,7 +333,9 @@ def test_other_versions_are_compared_by_structure(model_type, copy_of):
     manifest = relist(folder) and bundle.read(folder)
     graph = dataclasses.replace(manifest.graphs[roles.MODEL], sha256=bundle.files_sha256(folder)[STATIC])
     manifest = dataclasses.replace(
-        manifest, versions=manifest.versions | {"onnx": "1.0"}, native={roles.MODEL: graph}
+        manifest,
+        versions=manifest.versions | {"onnx": "1.0"},
+        formats={manifest.dtype: Graphs({roles.MODEL: graph}, manifest.hub)},
     )
     manifest.write(folder / bundle.MANIFEST)
     report = verify(folder, reference="twin", cases=GRAPHS)
@@ -374,10 +376,10 @@ def test_renaming_hides_nothing(bundle_of):
 def test_a_hash_in_the_manifest_is_the_file_s(copy_of):
     folder = copy_of("gpt2")
     values = json.loads((folder / "txexport.json").read_text())
-    values["native"][roles.MODEL]["sha256"] = "0"
+    values["formats"]["float32"]["native"][roles.MODEL]["sha256"] = "0"
     (folder / "txexport.json").write_text(json.dumps(values))
     assert said(folder, GRAPHS) == f"txexport.json: sha256 of {STATIC} is not that of the file"
-    values["native"][roles.MODEL]["file"] = "other.onnx"
+    values["formats"]["float32"]["native"][roles.MODEL]["file"] = "other.onnx"
     (folder / STATIC).rename(folder / "other.onnx")
     (folder / "txexport.json").write_text(json.dumps(values))
     assert said(folder, GRAPHS).startswith(

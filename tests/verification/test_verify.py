@@ -123,7 +123,7 @@ def test_lost_output_is_caught(copy_of):
     del model.graph.output[1]
     onnx.save(model, graph_path(folder))
     manifest = json.loads((folder / "txexport.json").read_text())
-    del manifest["native"][roles.MODEL]["outputs"][1]
+    del manifest["formats"]["float32"]["native"][roles.MODEL]["outputs"][1]
     (folder / "txexport.json").write_text(json.dumps(manifest))
     report = verify(folder, reference="twin")
     run = [case for case in report.failed if case.reference == "twin"]
@@ -321,7 +321,7 @@ def test_outputs_have_the_shapes_that_are_declared(copy_of):
     declared.dim_value = 26  # of images of the table's own size
     onnx.save(model, graph_path(folder))
     manifest = json.loads((folder / "txexport.json").read_text())
-    manifest["native"][roles.MODEL]["outputs"][0]["shape"][1] = 26
+    manifest["formats"]["float32"]["native"][roles.MODEL]["outputs"][0]["shape"][1] = 26
     (folder / "txexport.json").write_text(json.dumps(manifest))
     report = verify(
         folder, reference="twin", cases=["one", "two of 3 by 2 patches", "manifest and copied files"]

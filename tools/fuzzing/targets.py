@@ -183,7 +183,7 @@ def onnx_bundle(case: Case) -> None:
     """A graph in a bundle, whose hash in the manifest was changed with it."""
     folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
     text = json.loads((folder / "txexport.json").read_bytes())
-    graph = text["native"]["model"]
+    graph = text["formats"]["float32"]["native"]["model"]
     file = case.change(folder / graph["file"], HOWS[".onnx"])
     graph["sha256"] = sha256(file)
     (folder / "txexport.json").write_text(json.dumps(text))

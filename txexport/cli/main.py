@@ -78,8 +78,15 @@ def main() -> None:
     type=click.Choice(["web", "openvino", "triton"]),
     help="Another client's layout: what browsers open, Triton's repository, graphs at the root.",
 )
+@click.option(
+    *("--dtype", "dtypes"),
+    default="float32",
+    show_default=True,
+    help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
+    "ask for none.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
-def export(source: Path, out: Path, **options: Any) -> None:
+def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
     """Write the checkpoint folder SOURCE as the bundle folder OUT."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -94,11 +101,13 @@ def export(source: Path, out: Path, **options: Any) -> None:
             source,
             out,
             **options,
+            dtype=dtypes.split(","),
             progress=lambda done, total: bar.update(weights, completed=done, total=total),
         )
     cache = f", {manifest.cache} cache" if manifest.cache else ""
-    files = ", ".join(graph.file for graph in manifest.native.values())
-    others = ", ".join(graph.file for graph in manifest.hub.values())
+    kinds = manifest.formats.values()
+    files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())
+    others = ", ".join(graph.file for graphs in kinds for graph in graphs.hub.values())
     graphs = "; ".join(filter(None, (files, others and f"for other clients {others}")))
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (

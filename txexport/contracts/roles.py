@@ -35,9 +35,9 @@ NATIVE = {
 }
 
 
-def file(role: str) -> str:
-    """The name of a graph's file, as other clients look for it."""
-    return f"{role}{SUFFIX}"
+def file(role: str, dtype: str = "") -> str:
+    """The name of a graph's file, as other clients look for it; `dtype` is the suffix of its numbers."""
+    return f"{role}{dtype}{SUFFIX}"
 
 
 def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
@@ -48,16 +48,16 @@ def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
     return [role for role in graphs if role not in left]
 
 
-def hub_path(role: str, client: str | None = None) -> str:
-    """Where the graph of a role for other clients lies in a bundle."""
+def hub_path(role: str, client: str | None = None, dtype: str = "") -> str:
+    """Where the graph of a role for other clients lies in a bundle; `dtype` as of `file`."""
     if client == TRITON:  # a folder a model, and in it one a version
-        return f"{role}/1/{file(MODEL)}"
-    return file(role) if client == OPENVINO else f"{FOLDER}/{file(role)}"
+        return f"{role}{dtype}/1/{file(MODEL)}"
+    return file(role, dtype) if client == OPENVINO else f"{FOLDER}/{file(role, dtype)}"
 
 
-def native_path(role: str, cache: Cache | None) -> str:
-    """Where the graph of a role of our own contract with a `cache` lies in a bundle."""
-    return f"{FOLDER}/{NATIVE[role]}_{cache or 'native'}{SUFFIX}"
+def native_path(role: str, cache: Cache | None, dtype: str = "") -> str:
+    """Where the graph of a role of our own contract with a `cache` lies in a bundle; `dtype` as of `file`."""
+    return f"{FOLDER}/{NATIVE[role]}_{cache or 'native'}{dtype}{SUFFIX}"
 
 
 def data_path(graph: str) -> str:

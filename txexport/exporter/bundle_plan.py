@@ -19,25 +19,28 @@ from txexport.checkpoints.weight_map import Weight
 from txexport.contracts import ECOSYSTEM, Contract, names, of_cache, roles
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
-from txexport.formats import FLOAT32, FLOAT32_IN_OUT, NumberFormat, Use
+from txexport.formats import DTYPES, FLOAT32_IN_OUT, Dtype, NumberFormat, Use
 from txexport.manifest import Form
 from txexport.spec import ModelSpec
 
 HUB_OPSET = 21  # the newest that every other client takes
+HEADS = ("head.weight",)  # what gives scores of words, or of classes
+ROUTER = ".router.weight"  # small, and what it rounds away another expert computes
 Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One graph of a bundle: its place, what it is for, and by which contract."""
+    """One graph of a bundle: its place, what it is for, by which contract, and in which dtype."""
 
     path: str
     role: str
     contract: Contract
+    dtype: str
 
 
 class BundlePlan:
-    """The graphs and the weights files of a checkpoint's bundle in that form.
+    """The graphs and the weights files of a checkpoint's bundle in that form, of every dtype.
 
     `native` are graphs that our runtime runs, `hub` those for other clients, `data` the files of weights by
     place: each graph that clients open alone has its own, into which the others point.
@@ -45,28 +48,28 @@ class BundlePlan:
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved, form: Form):
         self.spec, self.form = resolved.spec, form
-        self.native: list[Planned] = []
-        self.hub: list[Planned] = []
-        if form.only != "hub":
-            own = of_cache(form.cache)
-            for role in own.graphs(self.spec):
-                self.native.append(Planned(roles.native_path(role, own.cache), role, own))
-        if form.only != "native":
-            for role in roles.of_client(ECOSYSTEM.graphs(self.spec), form.client):
-                self.hub.append(Planned(roles.hub_path(role, form.client), role, ECOSYSTEM))
-        weights = with_shared(self.spec, resolved.weights)
-        asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
-        check_balance(set().union(*asked.values()), weights.keys())
-        formats = formats_of(weights, asked.values())
-        self.data: dict[str, WeightFile] = {}
-        for path, held in self._homes(asked).items():
-            own_weights = {name: weight for name, weight in weights.items() if name in held}
-            self.data[path] = WeightFile(path, checkpoint, own_weights, formats)
+        self.weights = with_shared(self.spec, resolved.weights)
+        self.dtypes = {name: DtypePlan(checkpoint, self, DTYPES[name]) for name in form.dtypes}
+
+    @property
+    def native(self) -> list[Planned]:
+        """Of all dtypes."""
+        return [graph for one in self.dtypes.values() for graph in one.native]
+
+    @property
+    def hub(self) -> list[Planned]:
+        """Of all dtypes."""
+        return [graph for one in self.dtypes.values() for graph in one.hub]
+
+    @property
+    def data(self) -> dict[str, WeightFile]:
+        """Of all dtypes."""
+        return {path: file for one in self.dtypes.values() for path, file in one.data.items()}
 
     @property
     def graphs(self) -> list[Planned]:
         """Every graph."""
-        return [*self.native, *self.hub]
+        return [graph for one in self.dtypes.values() for graph in one.graphs]
 
     @property
     def reads_tokens(self) -> bool:
@@ -74,11 +77,50 @@ class BundlePlan:
         signatures = (one.contract.graphs(self.spec)[one.role] for one in self.graphs)
         return any(port.name == names.INPUT_IDS for signature in signatures for port in signature.inputs)
 
+    def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
+        """Every graph over the weights of that folder, which need not be there yet.
+
+        Equal versions of `versions()` give equal bytes.
+        """
+        for one in self.dtypes.values():
+            yield from one.models(folder)
+
+
+class DtypePlan:
+    """What of a plan is of one dtype."""
+
+    def __init__(self, checkpoint: Checkpoint, whole: BundlePlan, dtype: Dtype):
+        self.spec, self.form, self.dtype = whole.spec, whole.form, dtype
+        self.native: list[Planned] = []
+        self.hub: list[Planned] = []
+        if self.form.only != "hub":
+            own = of_cache(self.form.cache)
+            for role in own.graphs(self.spec):
+                path = roles.native_path(role, own.cache, dtype.suffix)
+                self.native.append(Planned(path, role, own, dtype.name))
+        if self.form.only != "native":
+            for role in roles.of_client(ECOSYSTEM.graphs(self.spec), self.form.client):
+                path = roles.hub_path(role, self.form.client, dtype.suffix)
+                self.hub.append(Planned(path, role, ECOSYSTEM, dtype.name))
+        asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
+        check_balance(set().union(*asked.values()), whole.weights.keys())
+        formats = formats_of(whole.weights, asked.values(), dtype)
+        self.data: dict[str, WeightFile] = {}
+        for path, held in self._homes(asked).items():
+            own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
+            self.data[path] = WeightFile(path, checkpoint, own_weights, formats)
+
+    @property
+    def graphs(self) -> list[Planned]:
+        """Every graph."""
+        return [*self.native, *self.hub]
+
     def _homes(self, asked: Mapping[str, Uses]) -> dict[str, set[str]]:
         """The parameters of each weights file."""
         own = [graph.path for graph in self.hub if self._owns(graph)]
         if not own:
-            return {roles.data_path(roles.hub_path(roles.MODEL)): set().union(*asked.values())}
+            path = roles.data_path(roles.hub_path(roles.MODEL, dtype=self.dtype.suffix))
+            return {path: set().union(*asked.values())}
         return {roles.data_path(path): set(asked[path]) for path in own}
 
     def _owns(self, graph: Planned) -> bool:
@@ -89,10 +131,7 @@ class BundlePlan:
         return self.form.client is not None or graph.role in alone
 
     def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
-        """Every graph over the weights of that folder, which need not be there yet.
-
-        Equal versions of `versions()` give equal bytes.
-        """
+        """See BundlePlan."""
         stored = {path: file.parameters(folder) for path, file in self.data.items()}
         everywhere = {name: one for parameters in stored.values() for name, one in parameters.items()}
         if self.native:
@@ -148,18 +187,20 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     return uses
 
 
-def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[str, NumberFormat]:
-    """How each parameter is stored: one that is only multiplied with as a product expects it.
+def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtype) -> dict[str, NumberFormat]:
+    """How each parameter is stored, which follows from all uses of its numbers.
 
     Equal numbers lie once, so they are stored alike.
     """
-    kinds: dict[str, set[Use]] = {name: set() for name in weights}
-    for uses in asked:
-        for name, use in uses.items():
-            kinds[name] |= use
-    whole = {
-        weight.key
+    uses: dict[tuple, set[Use]] = {weight.key: set() for weight in weights.values()}
+    for graph in asked:
+        for name, use in graph.items():
+            uses[weights[name].key] |= use
+    heads = {weights[name].key for name in weights if name in HEADS}
+    routers = {weights[name].key for name in weights if name.endswith(ROUTER)}
+    return {
+        name: FLOAT32_IN_OUT
+        if weight.key in routers
+        else dtype.choose(weight.shape, uses[weight.key], weight.key in heads)
         for name, weight in weights.items()
-        if kinds[name] != {Use.PRODUCT} or len(weight.shape) != 2
     }
-    return {name: FLOAT32 if weight.key in whole else FLOAT32_IN_OUT for name, weight in weights.items()}

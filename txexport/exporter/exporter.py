@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,11 +16,12 @@ from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.contracts import Contract, Port, roles
-from txexport.errors import InputError, UnsupportedError, crashes
+from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.staging import placed
-from txexport.manifest import DataFile, Form, GraphFile, Manifest, Source, limits
+from txexport.formats import DEFAULT, DTYPES
+from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Progress
 from txexport.spec import Cache
@@ -45,6 +47,7 @@ def export(
     only: str | None = None,
     single_file: bool = False,
     client: str | None = None,
+    dtype: str | Sequence[str] = DEFAULT,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -57,8 +60,10 @@ def export(
     graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
     weights itself, up to 2 GB, and `client` lays graphs out for one that needs another form: "web" (those
     that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository); both
-    mean "hub". `force` replaces an existing bundle; `progress` is told bytes done and bytes in all. The
-    bundle appears whole or not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
+    mean "hub". `dtype` is what numbers are stored as, or several, each with graphs and weights of its own: a
+    name in `formats.DTYPES`, of which the first is what one gets who asks for none. `force` replaces an
+    existing bundle; `progress` is told bytes done and bytes in all. The bundle appears whole or not at all.
+    Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -68,7 +73,8 @@ def export(
         raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
     if client not in (None, *roles.CLIENTS):
         raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
-    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client))
+    dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
+    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes))
     plan = BundlePlan(checkpoint, resolved, form)
     if single_file:
         _check_single(plan)
@@ -76,7 +82,7 @@ def export(
         for graph in plan.graphs:
             (folder / graph.path).parent.mkdir(parents=True, exist_ok=True)
         data = _write_data(plan, folder, progress or _silent)
-        native, hub = _write_graphs(plan, folder)
+        formats = _write_graphs(plan, folder)
         if single_file:
             for name in data:
                 (folder / name).unlink()
@@ -84,8 +90,7 @@ def export(
             model_type=resolved.model_type,
             task=resolved.task,
             form=plan.form,
-            native=native,
-            hub=hub,
+            formats=formats,
             data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
@@ -113,6 +118,18 @@ def _form(task: Task, asked: Form) -> Form:
     return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
 
 
+def _dtypes(names: list[str], opset: int) -> list[str]:
+    """The dtypes that were asked for. Raises InputError for one that is not known, or not in that opset."""
+    for name in names:
+        if name not in DTYPES:
+            raise InputError(f"dtype {shown(name)} is not known; expected one of {', '.join(DTYPES)}")
+        if opset < DTYPES[name].opset:
+            raise InputError(f"dtype {name} needs opset {DTYPES[name].opset} or newer, not {opset}")
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"dtypes are {', '.join(names) or 'none'}, expected one or more, each once")
+    return names
+
+
 def _contract(task: Task, cache: str | None) -> Contract:
     """The task's contract with the cache that was asked for, or its first."""
     if cache is None:
@@ -127,9 +144,9 @@ def _contract(task: Task, cache: str | None) -> Contract:
 
 def _check_single(plan: BundlePlan) -> None:
     """Raise UnsupportedError for weights that no single ONNX file holds."""
-    size = sum(file.size for file in plan.data.values())
-    if size > SINGLE:
-        raise UnsupportedError(f"weights of {size:,} bytes are too large for a single file of 2 GB")
+    for one in plan.dtypes.values():
+        if (size := sum(file.size for file in one.data.values())) > SINGLE:
+            raise UnsupportedError(f"weights of {size:,} bytes are too large for a single file of 2 GB")
 
 
 def versions() -> dict[str, str]:
@@ -160,10 +177,9 @@ def _write_data(plan: BundlePlan, folder: Path, progress: Progress) -> dict[str,
     return result
 
 
-def _write_graphs(plan: BundlePlan, folder: Path) -> tuple[dict[str, GraphFile], dict[str, GraphFile]]:
-    """Write the ONNX files and have onnx's checker pass them: ours, and those for other clients, by role."""
-    native: dict[str, GraphFile] = {}
-    hub: dict[str, GraphFile] = {}
+def _write_graphs(plan: BundlePlan, folder: Path) -> dict[str, Graphs]:
+    """Write the ONNX files, by dtype, and have onnx's checker pass them."""
+    formats = {name: Graphs({}, {}) for name in plan.form.dtypes}
     for graph, model in plan.models(folder):
         onnx.save(to_proto(model, plan.form.single_file), folder / graph.path)
         onnx.checker.check_model(folder / graph.path, full_check=True)
@@ -171,8 +187,9 @@ def _write_graphs(plan: BundlePlan, folder: Path) -> tuple[dict[str, GraphFile],
             [_port(value) for value in ports] for ports in (model.graph.inputs, model.graph.outputs)
         )
         written = GraphFile(graph.path, inputs, outputs, sha256(folder / graph.path))
-        (hub if graph in plan.hub else native)[graph.role] = written
-    return native, hub
+        graphs = formats[graph.dtype]
+        (graphs.hub if graph in plan.hub else graphs.native)[graph.role] = written
+    return formats
 
 
 def _port(value: ir.Value) -> Port:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from txexport.bundle import read_json
@@ -11,6 +11,7 @@ from txexport.contracts import cache_names, names, roles
 from txexport.errors import BundleError, CheckpointError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.formats import DTYPES
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
@@ -54,7 +55,8 @@ def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
     if plan.form.client == roles.TRITON:
         for one in plan.hub:
             signature = one.contract.graphs(plan.spec)[one.role]
-            texts[f"{one.role}/{TRITON_CONFIG}"] = triton.config(one.role, signature).encode()
+            name = PurePosixPath(one.path).parts[0]
+            texts[f"{name}/{TRITON_CONFIG}"] = triton.config(name, signature).encode()
     return texts
 
 
@@ -74,8 +76,8 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
     Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph.
     """
-    files = {roles.file(one.role): 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
-    settings: dict[str, Any] = {"dtype": "fp32"}
+    files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
+    settings: dict[str, Any] = {"dtype": (DTYPES[plan.form.dtypes[0]].suffix or "_fp32").removeprefix("_")}
     if not plan.form.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}

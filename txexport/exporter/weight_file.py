@@ -11,7 +11,8 @@ from txgraphs._nodes import Parameter
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
-from txexport.formats import NumberFormat, Part
+from txexport.formats import NumberFormat, Part, part_name
+from txexport.paths import sha256
 from txexport.progress import Progress
 
 
@@ -21,7 +22,7 @@ class WeightFile:
     `path` is its place in the bundle; `header` are the bytes before the numbers; `stored` is the name under
     which a parameter lies there, that of the first with the same numbers in the same format; `parts` are what
     lies there, by the name of each, of which `owners` are the parameters; `offsets` are where; `size` is the
-    whole file's, and `numbers` that without the header.
+    whole file's, and `numbers` that without the header. Bytes come first, so that what is wider is aligned.
     """
 
     def __init__(
@@ -33,14 +34,21 @@ class WeightFile:
     ):
         self.path, self.checkpoint, self.weights, self.formats = path, checkpoint, weights, formats
         self.stored = stored_names(weights, {name: formats[name].name for name in weights})
-        self.parts: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         self.owners: dict[str, str] = {}
         for owner in dict.fromkeys(self.stored.values()):
             for suffix, part in formats[owner].parts(weights[owner].shape).items():
                 name = part_name(owner, suffix)
-                self.parts[name], self.owners[name] = part, owner
+                parts[name], self.owners[name] = part, owner
+        self.parts = dict(sorted(parts.items(), key=lambda item: item[1].aligned))
+        self._names = {
+            part_name(parameter, part): name
+            for parameter in weights
+            for part, name in self.names(parameter).items()
+        }
         header: dict[str, dict] = {}
-        ends = 0
+        ends = sum(part.nbytes for part in self.parts.values() if not part.aligned)
+        before, ends = ends, 0
         for name, part in self.parts.items():
             begins, ends = ends, ends + part.nbytes
             header[name] = {
@@ -49,7 +57,7 @@ class WeightFile:
                 "data_offsets": [begins, ends],
             }
         text = json.dumps(header).encode()
-        text += b" " * (-(8 + len(text)) % 64)
+        text += b" " * (-(8 + len(text) + before) % 64)
         self.header = len(text).to_bytes(8, "little") + text
         self.offsets = {name: len(self.header) + entry["data_offsets"][0] for name, entry in header.items()}
         self.size, self.numbers = len(self.header) + ends, ends
@@ -58,6 +66,10 @@ class WeightFile:
         """The names in the file of a parameter's parts, by what its format calls them, in their order."""
         parts = self.formats[parameter].parts(self.weights[parameter].shape)
         return {part: part_name(self.stored[parameter], part) for part in parts}
+
+    def part_of(self, initializer: str) -> str | None:
+        """The part that an initialiser of a graph holds, which a private one calls by its own parameter."""
+        return self._names.get(initializer.rpartition("/")[2])
 
     def blocks(self, parameter: str) -> Iterator[tuple[str, np.ndarray]]:
         """A parameter's bytes as they lie in the file, in blocks, each with the name of its part."""
@@ -68,16 +80,22 @@ class WeightFile:
 
     def write(self, folder: Path, progress: Progress) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""
-        digest, done = hashlib.sha256(self.header), 0
+        digest, done, in_order = hashlib.sha256(self.header), 0, True
+        ends = dict(self.offsets)  # of what is written of each part
         with (folder / self.path).open("wb") as file:
             file.write(self.header)
-            for name in dict.fromkeys(self.stored.values()):
-                for _, block in self.blocks(name):
+            for owner in dict.fromkeys(self.stored.values()):
+                for name, block in self.blocks(owner):
+                    if file.tell() != ends[name]:
+                        file.seek(ends[name])
+                        in_order = False
                     file.write(block.data)
-                    digest.update(block.data)
+                    ends[name] += block.nbytes
+                    if in_order:
+                        digest.update(block.data)
                     done += block.nbytes
                     progress(done, self.numbers)
-        return digest.hexdigest()
+        return digest.hexdigest() if in_order else sha256(folder / self.path)
 
     def parameters(self, folder: Path) -> dict[str, Parameter]:
         """Every parameter where it lies in the file of that folder, which need not be there yet."""
@@ -100,8 +118,3 @@ class WeightFile:
             name=name,
             base_dir=place.parent,
         )
-
-
-def part_name(parameter: str, part: str) -> str:
-    """The name in the file of a parameter's part."""
-    return f"{parameter}.{part}" if part else parameter

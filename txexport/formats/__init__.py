@@ -5,14 +5,27 @@ multiply with it; it needs neither onnx nor PyTorch to say so.
 """
 
 from txexport.formats.blocks import Blocks
+from txexport.formats.dtypes import DEFAULT, DTYPES, Dtype
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
-from txexport.formats.number_format import NumberFormat, NumberType, Part, Use, Value, Values, nbytes
+from txexport.formats.number_format import (
+    NumberFormat,
+    NumberType,
+    Part,
+    Use,
+    Value,
+    Values,
+    nbytes,
+    part_name,
+)
 
 __all__ = [
+    "DEFAULT",
+    "DTYPES",
     "FLOAT",
     "FLOAT32",
     "FLOAT32_IN_OUT",
     "Blocks",
+    "Dtype",
     "NumberFormat",
     "NumberType",
     "Part",
@@ -20,4 +33,5 @@ __all__ = [
     "Value",
     "Values",
     "nbytes",
+    "part_name",
 ]

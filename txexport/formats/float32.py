@@ -15,6 +15,7 @@ class Float32:
 
     name = "float32"
     relative = 1e-5  # what rounding leaves of some ten layers stays below it
+    private = False
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""
@@ -24,6 +25,10 @@ class Float32:
         """See NumberFormat."""
         for block in rows:
             yield "", block.astype(FLOAT.numpy, copy=False)
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        return parts[""]
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
         """See NumberFormat."""
@@ -57,6 +62,10 @@ class Float32InOut(Float32):
             turned[:, done : done + len(block)] = block.T
             done += len(block)
         yield "", turned
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        return parts[""].T
 
     def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
         """See NumberFormat."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from txexport.errors import GraphError
+
 Value = Any  # of a graph
 Values = Mapping[str, Value]
 
@@ -46,6 +48,11 @@ class Part:
         return -(-prod(self.shape) * self.type.bits // 8)
 
     @property
+    def aligned(self) -> bool:
+        """Whether where they lie must be a multiple of more than a byte."""
+        return self.type.bits > 8
+
+    @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape that NumPy and safetensors read: of packed numbers, bytes in a row."""
         return self.shape if self.type.bits % 8 == 0 else (self.nbytes,)
@@ -55,11 +62,13 @@ class NumberFormat(Protocol):
     """How parameters are stored and multiplied. One object is one format, `name` what a person calls it.
 
     `relative` is what rounding may leave of an output, in its own size, where products are computed so.
+    A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not.
     Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
     """
 
     name: str
     relative: float
+    private: bool
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """What is stored of a parameter of `shape`, in order; "" goes by the parameter's own name."""
@@ -67,6 +76,10 @@ class NumberFormat(Protocol):
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
         """The bytes of the parts, each in blocks and one part after the other, of float32 rows in order."""
+        ...
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The numbers that these parts keep of a parameter of `shape`: float32, what graphs compute with."""
         ...
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
@@ -83,6 +96,32 @@ class NumberFormat(Protocol):
     def lookup(self, op: Any, ids: Value, table: Values) -> Value:
         """Nodes within a function: ids (...) and what it received of a table (V,W) -> rows (..., W)."""
         ...
+
+
+def part_name(parameter: str, part: str) -> str:
+    """What a parameter's part is called, in files and in graphs."""
+    return f"{parameter}.{part}" if part else parameter
+
+
+def check_use(number_format: str, name: str, use: Use, *known: Use) -> None:
+    """Raise GraphError for a use of the parameter `name` that its format has not."""
+    if use not in known:
+        what = " and ".join({Use.PRODUCT: "products", Use.LOOKUP: "rows"}[one] for one in known)
+        raise GraphError(f"{name} is stored as {number_format}, of which only {what} can be computed")
+
+
+def packed(integers: np.ndarray) -> np.ndarray:
+    """Integers from 0 to 15, two to a byte, the first in its lower half."""
+    flat = integers.reshape(-1)
+    if flat.size % 2:
+        flat = np.append(flat, np.uint8(0))
+    return flat[::2] | flat[1::2] << 4
+
+
+def unpacked(bytes_: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """What `packed` was given, of that shape."""
+    flat = np.stack([bytes_ & 15, bytes_ >> 4], axis=-1).reshape(-1)
+    return flat[: prod(shape)].reshape(shape)
 
 
 def nbytes(number_format: NumberFormat, shape: tuple[int, ...]) -> int:

@@ -2,7 +2,7 @@
 
 import graphlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,15 @@ def _own(
                 operators.update(inner[0])
                 calls.update(inner[1])
     return operators, calls
+
+
+def initializers(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """The initialisers of a graph, and of its nodes' branches."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from initializers(inner)
 
 
 def ports(values: Iterable[onnx.ValueInfoProto]) -> list[Port]:

@@ -79,12 +79,18 @@ class LoadedBundle:
 
 
 def open_bundle(
-    folder: Path, *, device: str | None = None, threads: int | None = None, check: bool = True
+    folder: Path,
+    *,
+    device: str | None = None,
+    threads: int | None = None,
+    check: bool = True,
+    dtype: str | None = None,
 ) -> LoadedBundle:
     """The bundle in `folder` with its graphs open. Arguments and errors as `load`."""
-    manifest = bundle.read(folder)
+    whole = bundle.read(folder)
     if check:
-        bundle.check(folder, manifest)
+        bundle.check(folder, whole)
+    manifest = whole.of_dtype(dtype)
     bundle.check_runs(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
     return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))

@@ -3,7 +3,7 @@
 import io
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -15,13 +15,13 @@ from onnx.external_data_helper import ExternalDataInfo
 from txexport import bundle
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.bundle_plan import BundlePlan, Planned
 from txexport.exporter.companions import companions
 from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
-from txexport.inspection.graph_stats import ports
-from txexport.manifest import MANIFEST, Manifest, limits
+from txexport.inspection.graph_stats import initializers, ports
+from txexport.manifest import MANIFEST, GraphFile, Manifest, limits
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
@@ -45,19 +45,19 @@ def check_weights(
             _check_header(folder, file.read(len(expected.header)), expected)
             for parameter in dict.fromkeys(expected.stored.values()):
                 names = [*expected.names(parameter).values()]
-                pairs = _pairs(file, expected.offsets[names[0]], expected.blocks(parameter), unlike)
+                pairs = _pairs(file, expected.offsets, expected.blocks(parameter), unlike)
                 checks.append(check_of(parameter, pairs, 0.0))
                 checked |= {(name, path, expected.offsets[name]) for name in names}
     held = set()
-    for graph in manifest.every_graph:
-        for tensor in _initializers(folder / graph.file, plan, manifest.form.single_file):
-            held.add(tensor.name)
-            expected = next(file for file in plan.data.values() if tensor.name in file.parts)
-            owner = expected.owners[tensor.name]
-            blocks = (part for part in expected.blocks(owner) if part[0] == tensor.name)
+    for planned, graph in _graphs(plan, manifest):
+        files = plan.dtypes[planned.dtype].data.values()
+        for tensor, expected, name in _initializers(folder / graph.file, files, manifest.form.single_file):
+            held |= {(file.path, name) for file in files if name in file.parts}
+            owner = expected.owners[name]
+            blocks = (part for part in expected.blocks(owner) if part[0] == name)
             if manifest.form.single_file:
                 inside = io.BytesIO(tensor.raw_data)
-                checks.append(check_of(tensor.name, _pairs(inside, 0, blocks, unlike), 0.0))
+                checks.append(check_of(tensor.name, _pairs(inside, {name: 0}, blocks, unlike), 0.0))
                 continue
             place = ExternalDataInfo(tensor)
             path = (PurePosixPath(graph.file).parent / place.location).as_posix()
@@ -65,17 +65,25 @@ def check_weights(
                 raise AssertionError(
                     f"{graph.file}: {tensor.name} lies outside the bundle, in {place.location}"
                 )
-            key = (tensor.name, path, place.offset or 0)
+            key = (name, path, place.offset or 0)
             if key not in checked:
                 checked.add(key)
                 with (folder / path).open("rb") as file:
-                    checks.append(check_of(tensor.name, _pairs(file, place.offset or 0, blocks, unlike), 0.0))
-    missing = [name for file in plan.data.values() for name in file.parts if name not in held]
+                    pairs = _pairs(file, {name: place.offset or 0}, blocks, unlike)
+                    checks.append(check_of(tensor.name, pairs, 0.0))
+    missing = [name for file in plan.data.values() for name in file.parts if (file.path, name) not in held]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")
     if unlike and all(check.ok for check in checks):
         raise AssertionError(f"the bytes of {unlike[0]} are not those that export writes")
     return checks
+
+
+def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[Planned, GraphFile]]:
+    """The graphs that txexport.json lists, and what they are to be."""
+    for planned in plan.graphs:
+        graphs = manifest.formats[planned.dtype]
+        yield planned, (graphs.hub if planned in plan.hub else graphs.native)[planned.role]
 
 
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
@@ -92,11 +100,16 @@ def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
 
 
 def _pairs(
-    file: BinaryIO, offset: int, blocks: Iterable[tuple[str, np.ndarray]], unlike: list[str]
+    file: BinaryIO,
+    offsets: Mapping[str, int],
+    blocks: Iterable[tuple[str, np.ndarray]],
+    unlike: list[str],
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The numbers that lie in a file and those that should; `unlike` is told of other bytes."""
-    file.seek(offset)
+    """The numbers of parts that lie in a file and those that should; `unlike` is told of other bytes."""
+    ends = dict(offsets)  # of what is read of each part
     for name, block in blocks:
+        file.seek(ends[name])
+        ends[name] += block.nbytes
         found = np.frombuffer(file.read(block.nbytes), np.uint8)
         whole = found.size - found.size % block.itemsize
         found = found[:whole].view(block.dtype)
@@ -105,15 +118,16 @@ def _pairs(
         yield found.reshape(block.shape) if found.size == block.size else found, block
 
 
-def _initializers(path: Path, plan: BundlePlan, inside: bool) -> Iterator[onnx.TensorProto]:
-    """The weights that a graph uses, within it or `inside` no file of its own.
+def _initializers(
+    path: Path, files: Iterable[WeightFile], inside: bool
+) -> Iterator[tuple[onnx.TensorProto, WeightFile, str]]:
+    """The weights that a graph uses, within it or `inside` no file of its own; of which file, and what there.
 
     Raises AssertionError for any but weights, and for one that is not used.
     """
     proto = onnx.load(path, load_external_data=False)
     consumed = set(_read(proto.graph.node))
-    parts = {name: part for file in plan.data.values() for name, part in file.parts.items()}
-    for tensor in proto.graph.initializer:
+    for tensor in initializers(proto.graph):
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
         if not external and tensor.data_type == onnx.TensorProto.INT64:
             continue
@@ -122,15 +136,17 @@ def _initializers(path: Path, plan: BundlePlan, inside: bool) -> Iterator[onnx.T
             raise AssertionError(f"{path.name} holds weights {where}: {tensor.name}")
         if tensor.name not in consumed:
             raise AssertionError(f"{path.name} does not use {tensor.name}")
-        if tensor.name not in parts:
+        found = ((file, name) for file in files if (name := file.part_of(tensor.name)) is not None)
+        file, name = next(found, (None, ""))
+        if file is None:
             raise AssertionError(f"{path.name} points to {tensor.name}, which is no weight")
-        part = parts[tensor.name]
+        part = file.parts[name]
         kind = onnx.TensorProto.DataType.Name(tensor.data_type)
         if (kind, tuple(tensor.dims)) != (part.type.onnx, part.shape):
             raise AssertionError(
                 f"{tensor.name} is {kind} {tuple(tensor.dims)}, expected {part.type.onnx} {part.shape}"
             )
-        yield tensor
+        yield tensor, file, name
 
 
 def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan, to_proto
 from txexport.exporter.exporter import versions
 from txexport.families import Resolved
+from txexport.inspection.graph_stats import initializers
 from txexport.manifest import Manifest
 from txexport.paths import sha256
 from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
@@ -37,13 +38,16 @@ def check_graphs(
     allowed; and where txexport.json does not say what the files are.
     """
     plan = BundlePlan(checkpoint, resolved, manifest.form)
-    for kind, planned, graphs in (("native", plan.native, manifest.native), ("hub", plan.hub, manifest.hub)):
-        files, listed = (
-            {one.role: one.path for one in planned},
-            {r: graph.file for r, graph in graphs.items()},
-        )
-        if listed != files:
-            raise AssertionError(f"txexport.json: {kind} graphs are {listed}, expected {files}")
+    for dtype, of_dtype in plan.dtypes.items():
+        graphs = manifest.formats[dtype]
+        for kind, planned, given in (
+            ("native", of_dtype.native, graphs.native),
+            ("hub", of_dtype.hub, graphs.hub),
+        ):
+            files = {one.role: one.path for one in planned}
+            listed = {role: graph.file for role, graph in given.items()}
+            if listed != files:
+                raise AssertionError(f"txexport.json: {kind} graphs are {listed}, expected {files}")
     digests = {graph.file: graph.sha256 for graph in manifest.every_graph}
     differences, checks = {}, []
     for one, model in plan.models(folder):
@@ -67,8 +71,8 @@ def _pointing(content: bytes, expected: onnx.ModelProto) -> bytes:
         found = onnx.load_model_from_string(content)
     except DecodeError:
         return content
-    known = {tensor.name: tensor for tensor in expected.graph.initializer}
-    for tensor in found.graph.initializer:
+    known = {tensor.name: tensor for tensor in initializers(expected.graph)}
+    for tensor in initializers(found.graph):
         other = known.get(tensor.name, onnx.TensorProto())
         same = (tensor.data_type, tensor.dims) == (other.data_type, other.dims)
         if same and other.data_location == onnx.TensorProto.EXTERNAL and tensor.HasField("raw_data"):

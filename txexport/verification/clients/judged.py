@@ -15,7 +15,7 @@ from txexport.bundle import read_json
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
-from txexport.manifest import Manifest
+from txexport.manifest import Graphs, Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec
@@ -125,7 +125,8 @@ def _tried(
         return result
 
     def runner(outputs: list[Port]) -> GraphRunner:
-        view = replace(loaded.manifest, hub={roles.MODEL: replace(graph, outputs=outputs)})
+        shown = Graphs({}, {roles.MODEL: replace(graph, outputs=outputs)})
+        view = replace(loaded.manifest, formats={loaded.manifest.dtype: shown})
         return GraphRunner(LoadedBundle(loaded.folder, view, "cpu", {}), computed)
 
     with contextlib.suppress(Exception):  # what it raises, it raises again below

@@ -1,0 +1,53 @@
+"""What a person asks a bundle's numbers to be: which format each parameter then has."""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
+from txexport.formats.int4 import INT4_32, INT4_128
+from txexport.formats.int8 import INT8_IN_OUT, INT8_ROWS
+from txexport.formats.number_format import NumberFormat, Use
+
+DEFAULT = "float32"
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """A choice of formats by the `name` that commands take.
+
+    `suffix` ends the names of its files, as transformers.js knows them. `product` is the format of a matrix
+    (out,in) that is multiplied with and nothing else, `head` that of one that gives scores of words, `table`
+    that of one of which rows are read; whatever else there is stays float32. `opset` is the oldest that has
+    its operators.
+    """
+
+    name: str
+    suffix: str
+    product: NumberFormat
+    head: NumberFormat
+    table: NumberFormat
+    opset: int = 17
+
+    def choose(self, shape: tuple[int, ...], uses: AbstractSet[Use], head: bool) -> NumberFormat:
+        """The format of a parameter of that shape with those uses, which may be a `head`."""
+        if len(shape) != 2 or Use.WHOLE in uses:
+            return FLOAT32
+        if Use.LOOKUP in uses:
+            return self.table
+        return self.head if head else self.product
+
+    @property
+    def exact(self) -> bool:
+        """Whether it keeps every number as it is."""
+        return self.name == DEFAULT
+
+
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        Dtype(DEFAULT, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32),
+        Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, opset=18),
+        Dtype("int4", "_q4", INT4_32, INT8_IN_OUT, INT8_ROWS, opset=21),
+        Dtype("int4-128", "_q4_128", INT4_128, INT8_IN_OUT, INT8_ROWS, opset=21),
+    )
+}

@@ -1,0 +1,128 @@
+"""int4: integers from 0 to 15 in blocks of the inputs, each block with a scale and a zero of its own.
+
+Scale and zero are those of the least squared error among some; blocked DequantizeLinear is ONNX 21's, which
+ONNX Runtime multiplies with where it stands before a product and nothing else reads it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from txexport.formats.float32 import FLOAT
+from txexport.formats.number_format import NumberType, Part, Use, Value, Values, check_use, packed, unpacked
+
+UINT4 = NumberType(onnx="UINT4", safetensors="U8", numpy="u1", bits=4)
+LARGEST = 15
+SHRUNK = [1 - 0.04 * step for step in range(11)]  # the spans that are tried, in the block's own
+AT_ONCE = 1 << 18  # numbers that are searched at a time: they stay in a processor's cache
+
+
+class Int4:
+    """A matrix (out,in) in blocks of `block` inputs, a power of two from 16 to 256; it lies (in,out)."""
+
+    relative = 1e-5
+    private = True
+
+    def __init__(self, block: int):
+        self.block, self.name = block, f"int4 in blocks of {block}"
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        blocks = (-(-shape[1] // self.block), shape[0])
+        return {"": Part(UINT4, shape[::-1]), "zero": Part(UINT4, blocks), "scale": Part(FLOAT, blocks)}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat; the integers are held whole, in a byte each."""
+        parts = self.parts(shape)
+        turned = {
+            name: np.empty(part.shape, "<f4" if name == "scale" else "u1") for name, part in parts.items()
+        }
+        done = 0
+        for block in rows:
+            step = max(1, AT_ONCE // shape[1])
+            for first in range(0, len(block), step):
+                some = block[first : first + step]
+                for name, found in zip(parts, searched(some, self.block), strict=True):
+                    turned[name][:, done : done + len(some)] = found.T
+                done += len(some)
+        yield "", packed(turned[""])
+        yield "zero", packed(turned["zero"])
+        yield "scale", turned["scale"]
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        own, inputs = self.parts(shape), shape[1]
+        integers, zeros = (unpacked(parts[name], own[name].shape) for name in ("", "zero"))
+
+        def spread(of_blocks: np.ndarray) -> np.ndarray:
+            return np.repeat(of_blocks, self.block, axis=0)[:inputs]
+
+        numbers = (integers.astype(np.float32) - spread(zeros)) * spread(parts["scale"])
+        return np.ascontiguousarray(numbers.T, np.float32)
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat; four bits pass into no function of a function."""
+        check_use(self.name, name, use, Use.PRODUCT)
+        values = (parts[part] for part in ("", "scale", "zero"))
+        return {"": op.DequantizeLinear(*values, axis=0, block_size=self.block, name=f"{name}.numbers")}
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        y = op.MatMul(x, matrix[""], name="products")
+        return y if bias is None else op.Add(y, bias)
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """See NumberFormat: `stand` has refused."""
+        raise NotImplementedError
+
+
+def searched(rows: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows (n,in) as integers (n,in), zeros and scales (n,blocks) of the least squared error.
+
+    Of every block, spans from its own down to 0.6 of it are tried, each with the scale that is then best for
+    its integers. Sums are made number by number, so that every processor finds the same.
+    """
+    outputs, inputs = rows.shape
+    blocks = -(-inputs // block)
+    short = blocks * block - inputs
+    numbers = np.pad(rows, ((0, 0), (0, short)), mode="edge") if short else rows
+    numbers = numbers.reshape(outputs, blocks, block).transpose(2, 0, 1)  # (block, n, blocks)
+    numbers = np.ascontiguousarray(numbers, np.float32)
+    low, high = np.minimum(numbers.min(axis=0), 0), np.maximum(numbers.max(axis=0), 0)
+    best: np.ndarray | None = None
+    for share in SHRUNK:
+        found = _tried(numbers, low * np.float32(share), high * np.float32(share))
+        if best is None:
+            best, kept = found[0], list(found[1:])
+            continue
+        better = found[0] < best
+        best = np.where(better, found[0], best)
+        kept = [np.where(better, new, old) for new, old in zip(found[1:], kept, strict=True)]
+    integers, zeros, scales = kept
+    whole = integers.transpose(1, 2, 0).reshape(outputs, blocks * block)[:, :inputs]
+    return whole.astype(np.uint8), zeros.astype(np.uint8), scales
+
+
+def _tried(
+    numbers: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The squared error of that span (n,blocks), and the integers, zeros and scales that have it."""
+    scale = (high - low) / np.float32(LARGEST)
+    scale = np.where(scale > 0, scale, np.float32(1))
+    zero = np.rint(-low / scale).clip(0, LARGEST)
+    integers = (np.rint(numbers / scale) + zero).clip(0, LARGEST)
+    steps = integers - zero
+    products, squares = np.zeros_like(scale), np.zeros_like(scale)
+    for number, step in zip(numbers, steps, strict=True):
+        products += number * step
+        squares += step * step
+    better = products / np.where(squares > 0, squares, np.float32(1))
+    scale = np.where(better > 0, better, scale)
+    error = np.zeros_like(scale)
+    for number, step in zip(numbers, steps, strict=True):
+        error += (number - step * scale) ** 2
+    return error, integers, zero, scale
+
+
+INT4_32, INT4_128 = Int4(32), Int4(128)

@@ -1,0 +1,120 @@
+"""int8: a scale for every output, and activations rounded row by row, each by its own largest number.
+
+A row's result depends on no other row, whatever the batch. The scheme is that of vLLM's W8A8 with dynamic
+tokens, torchao's Int8DynamicActivationInt8Weight and CTranslate2's int8.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from txexport.formats.float32 import FLOAT
+from txexport.formats.number_format import NumberType, Part, Use, Value, Values, check_use
+
+INT8 = NumberType(onnx="INT8", safetensors="I8", numpy="i1", bits=8)
+LARGEST = 127
+TINY = 1e-30  # of a row of zeros, so that nothing is divided by 0
+
+
+class Int8Rows:
+    """A matrix (out,in), or a table (V,W), that lies row by row, each with a scale."""
+
+    name = "int8"
+    relative = 1e-5
+    private = False
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {"": Part(INT8, shape), "scale": Part(FLOAT, shape[:1])}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat."""
+        scales = []
+        for block in rows:
+            integers, scale = quantized(block)
+            scales.append(scale)
+            yield "", integers
+        yield "scale", np.concatenate(scales)
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        numbers: np.ndarray = parts[""].astype(np.float32) * parts["scale"][:, None]
+        return numbers
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat."""
+        check_use(self.name, name, use, Use.PRODUCT, Use.LOOKUP)
+        return parts
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        return rounded_product(op, x, op.Transpose(matrix[""], perm=[1, 0]), matrix["scale"], bias)
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """See NumberFormat."""
+        rows = op.Cast(op.Gather(table[""], ids), to=1, name="integers")  # (..., W) as float32
+        scale = op.Unsqueeze(op.Gather(table["scale"], ids), op.Constant(value_ints=[-1]))
+        return op.Mul(rows, scale, name="rows")
+
+
+class Int8InOut(Int8Rows):
+    """A matrix (out,in) that lies (in,out), where products expect it, with a scale for every output."""
+
+    name = "int8 (in, out)"
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {"": Part(INT8, shape[::-1]), "scale": Part(FLOAT, shape[:1])}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat; the integers are held whole."""
+        turned, scales, done = np.empty(shape[::-1], np.int8), [], 0
+        for block in rows:
+            integers, scale = quantized(block)
+            turned[:, done : done + len(block)] = integers.T
+            scales.append(scale)
+            done += len(block)
+        yield "", turned
+        yield "scale", np.concatenate(scales)
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        return super().decode({**parts, "": parts[""].T}, shape)
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat."""
+        check_use(self.name, name, use, Use.PRODUCT)
+        return parts
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        return rounded_product(op, x, matrix[""], matrix["scale"], bias)
+
+
+def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n,in) as int8 from -127 to 127, and the scale (n) of each, both the same on every processor."""
+    scale = np.abs(rows).max(axis=1) / np.float32(LARGEST)
+    scale[scale == 0] = 1
+    return np.rint(rows / scale[:, None]).clip(-LARGEST, LARGEST).astype(np.int8), scale
+
+
+def rounded_product(op: Any, x: Value, integers: Value, scale: Value, bias: Value | None) -> Value:
+    """x (..., in), its rows rounded to int8, times integers (in,out) of `scale` (out) -> (..., out).
+
+    A row is divided by its largest number before and multiplied with it after, so that the scale of what is
+    rounded is a constant: runtimes then multiply integers.
+    """
+    first, one, last = (op.Constant(value_ints=[number]) for number in (0, 1, -1))
+    largest = op.ReduceMax(op.Abs(x), last, keepdims=1, name="largest")  # (..., 1)
+    largest = op.Slice(largest, first, one, last, name="largest")  # ONNX Runtime leaves (0, in) of no rows
+    within = op.Div(x, op.Max(largest, op.Constant(value_float=TINY)), name="within")
+    step, zero = op.Constant(value_float=1 / LARGEST), op.Constant(value=np.array(0, np.int8))
+    steps = op.QuantizeLinear(within, step, zero, name="steps")
+    rounded = op.DequantizeLinear(steps, step, zero, name="rounded")
+    weight = op.DequantizeLinear(integers, scale, axis=1, name="weight")
+    y = op.Mul(op.MatMul(rounded, weight), largest, name="products")
+    return y if bias is None else op.Add(y, bias)
+
+
+INT8_ROWS, INT8_IN_OUT = Int8Rows(), Int8InOut()
