@@ -121,7 +121,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError unless the graphs are those that our runtime runs."""
-    if manifest.graphs.keys() != set(roles.of(from_dict(ModelSpec, manifest.spec))):
+    if manifest.graphs.keys() - {roles.SHARED} != set(roles.of(from_dict(ModelSpec, manifest.spec))):
         raise BundleError(
             f"{folder} holds graphs for other clients alone; to run it, export without --only hub"
         )

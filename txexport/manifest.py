@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.arguments import check_fields
-from txexport.contracts import ECOSYSTEM, Port, roles
+from txexport.contracts import Port, for_others, roles
 from txexport.errors import BundleError, InputError, SpecError
 from txexport.formats import DEFAULT, DTYPES
 from txexport.paths import stays_inside
@@ -34,10 +34,10 @@ class Form:
     """How a bundle is written: what export was asked for.
 
     `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
-    clients the opset is at most export's HUB_OPSET. `only` is "native" for our graphs alone, "hub" for the
-    others alone, None for both. In a `single_file`, weights lie within the graph. `client` is the one that
-    the others are laid out for, where it needs another layout than a hub's. `dtypes` are those in which the
-    bundle is written, by name: the first is what one gets who asks for none.
+    clients the opset is at most export's HUB_OPSET, but over a shared buffer. `only` is "native" for our
+    graphs alone, "hub" for the others alone, None for both. In a `single_file`, weights lie within the graph.
+    `client` is the one that the others are laid out for, where it needs another layout than a hub's.
+    `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none.
     """
 
     cache: str | None
@@ -223,7 +223,7 @@ def parsed(path: Path, values: dict) -> Manifest:
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
         own = () if form.only == "hub" else roles.of(spec)
-        others = () if form.only == "native" else roles.of_client(ECOSYSTEM.graphs(spec), form.client)
+        others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form.dtypes)
         listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
             ("dtypes", formats, form.dtypes),

@@ -70,12 +70,14 @@ def cached_attention(
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
+    **room: ir.Value,
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Attention of new tokens over the past and themselves.
 
     x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
     A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
-    mask only where the spec is not `maskless_static`.
+    mask only where the spec is not `maskless_static`. Of a shared buffer, no more than `used` (1) slots are
+    read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or not.
     """
     op = g.op
     q, new_k, new_v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
@@ -86,11 +88,12 @@ def cached_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
+    read_k, read_v = (_used(g, cached, **room) for cached in (k, v))
     if cache == Cache.STATIC and spec.maskless_static:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
-        heads = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=_scale(spec))
+        heads = op.Attention(q, read_k, read_v, None, None, None, filled, is_causal=1, scale=_scale(spec))
     else:
-        heads = _mix(spec, g, q, k, v, mask)  # (B, N, S, H)
+        heads = _mix(spec, g, q, read_k, read_v, mask)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
     return y, k, v
@@ -144,6 +147,14 @@ def _rotated(
     size, interleaved = 2 * len(spec.rotary.frequencies), int(spec.rotary.interleaved)
     part = 0 if size == spec.head_dim else size  # 0 is the whole head
     return g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, rotary_embedding_dim=part)
+
+
+def _used(g: Body, cached: ir.Value, used: ir.Value | None = None) -> ir.Value:
+    """Keys or values (B,K,C,H) -> (B,K,used,H), all of them unless told."""
+    if used is None:
+        return cached
+    zero, slots = g.op.Constant(value_ints=[0]), g.op.Constant(value_ints=[2])
+    return g.op.Slice(cached, zero, used, slots)
 
 
 def _mix(

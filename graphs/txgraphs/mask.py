@@ -88,6 +88,15 @@ def cache_mask(window: int | None) -> OnnxFunction:
 
 
 @script(domain, default_opset=op)
+def filled_slots(attention_mask, input_ids):
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) -> cache_lengths (B): its ones before the S last."""
+    zero, one = op.Constant(value_ints=[0]), op.Constant(value_ints=[1])
+    past = op.Shape(attention_mask, start=1, end=2) - op.Shape(input_ids, start=1, end=2)  # (1)
+    cache_lengths = op.ReduceSum(op.Slice(attention_mask, zero, past, one), one, keepdims=0)  # (B)
+    return cache_lengths
+
+
+@script(domain, default_opset=op)
 def biased_mask(bias, mask):
     """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
     both = op.Where(mask, bias, op.Constant(value_float=-3.0e38))  # (B, N, S, T)

@@ -49,7 +49,8 @@ def models(
         case EncoderSpec():
             return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
         case DecoderSpec():
-            return {roles.MODEL: decoder_model(spec, cache, roles.MODEL, signatures, new)}
+            (role,) = signatures  # MODEL or SHARED
+            return {role: decoder_model(spec, cache, role, signatures, new)}
         case EncoderDecoderSpec() if not spec.generates:
             return {roles.MODEL: encoder_model(spec, roles.MODEL, signatures, new)}
         case EncoderDecoderSpec():

@@ -20,7 +20,7 @@ from txexport.spec import (
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
-from txgraphs.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
+from txgraphs.mask import biased_mask, cache_mask, causal_mask, filled_slots, near_mask, padding_mask
 from txgraphs.norm import norm
 from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
 from txgraphs.signal import patch_embedding, sound_embedding
@@ -86,9 +86,13 @@ def decoder(
     cross: KeyValues | None,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
-    input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs.get(names.CACHE_LENGTHS)
+    input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
+    if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
+        inputs, slots = _shared(graph, inputs)
+        room = {"used": graph.op.Shape(slots, start=2, end=3)}
+    cache_lengths = inputs.get(names.CACHE_LENGTHS)
     over = _over_slots if cache == Cache.STATIC else _over_past
-    places, masks = over(spec, graph, inputs, past[0][0])
+    places, masks = over(spec, graph, inputs, slots)
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
@@ -101,7 +105,7 @@ def decoder(
         if cache == Cache.STATIC and block.dense.maskless_static:
             context["mask"] = None
         past_k, past_v = past[layer]
-        context |= {"past_k": past_k, "past_v": past_v}
+        context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
         source = None if cross is None else _source(cross_mask, *cross[layer])
         x, k, v = decoder_block(block, cache, place, x, source, cache_lengths=cache_lengths, **context)
@@ -111,10 +115,21 @@ def decoder(
     return x, present
 
 
+def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Value], ir.Value]:
+    """Of a shared buffer: inputs with cache_lengths in place of the mask (B,T), and that mask as (B,1,T)."""
+    mask = inputs[names.ATTENTION_MASK]
+    filled = graph.call(filled_slots, mask, inputs[names.INPUT_IDS], name=names.CACHE_LENGTHS)
+    others = {name: value for name, value in inputs.items() if name != names.ATTENTION_MASK}
+    return {**others, names.CACHE_LENGTHS: filled}, graph.op.Unsqueeze(mask, [1])
+
+
 def _over_slots(
     spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
 ) -> tuple[ir.Value, Masks]:
-    """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read."""
+    """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read.
+
+    past_k (B,K,C,H), or what else tells C as the third dimension.
+    """
     input_ids, cache_lengths, op = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS], graph.op
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)

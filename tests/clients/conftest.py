@@ -22,17 +22,17 @@ class Exported:
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory) -> Callable[[Row], Exported]:
-    """A function from a row to its checkpoint and bundle, which no test may change."""
-    made: dict[str, Exported] = {}
+def exported(tmp_path_factory) -> Callable[..., Exported]:
+    """A function from a row, and whom it is laid out for, to its files, which no test may change."""
+    made: dict[tuple[str, str | None], Exported] = {}
 
-    def get(row: Row) -> Exported:
-        if row.id not in made:
+    def get(row: Row, client: str | None = None) -> Exported:
+        if (row.id, client) not in made:
             folder = tmp_path_factory.mktemp("client")
-            made[row.id] = Exported(folder / "checkpoint", folder / "bundle")
+            made[row.id, client] = Exported(folder / "checkpoint", folder / "bundle")
             save_checkpoint(row, folder / "checkpoint")
-            export(folder / "checkpoint", folder / "bundle", task=row.task)
-        return made[row.id]
+            export(folder / "checkpoint", folder / "bundle", task=row.task, client=client)
+        return made[row.id, client]
 
     return get
 

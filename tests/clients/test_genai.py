@@ -1,5 +1,7 @@
 """onnxruntime-genai loads a bundle by its genai_config.json: tokens are those of transformers."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,10 @@ from helpers.client_rows import (
     rows_of,
     sequences,
 )
-from helpers.rows import GENERATE
+from helpers.rows import GENERATE, Row
 from tokenizers import Tokenizer
 
+from txexport.errors import TxexportError
 from txexport.verification.clients.process import Call
 
 CLIENT = "genai"
@@ -27,6 +30,16 @@ DECODERS = rows_of(("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3",
 START = tiny_checkpoint.WHISPER["decoder_start_token_id"]
 PADDING, END = (tiny_checkpoint.IDS[name] for name in ("pad_token_id", "eos_token_id"))
 PROMPT = max(LENGTHS)
+
+
+LAYOUTS = {None: "", "genai": " over a shared buffer (--for genai)"}
+# What its documentation has in place of files that differ in settings: the graph whose cache grows.
+GROWING = json.dumps(
+    {
+        "model": {"decoder": {"filename": "onnx/model.onnx"}},
+        "search": {"past_present_share_buffer": False},
+    }
+)
 
 
 def prompts() -> np.ndarray:
@@ -42,28 +55,36 @@ def ended(ids: list[int], start: int) -> list[int]:
     return ids[: ids.index(END, start)] if END in ids[start:] else ids
 
 
+def continued(row: Row, checkpoint: Path, ids: np.ndarray) -> list[int]:
+    """What transformers makes of a prompt (1,S), without the end."""
+    [tokens] = sequences(row, checkpoint, {"input_ids": ids}, generate_settings(row, 1)).tolist()
+    return ended(tokens, ids.shape[1])
+
+
 def settings_of(beams: int, length: int) -> dict[str, Any]:
     """Settings for texts of `length` tokens."""
     return {"max_length": length, "do_sample": False, "num_beams": beams}
 
 
+@pytest.mark.parametrize("client", LAYOUTS)
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
-def test_outputs_equal_transformers(row, exported, process, record):
-    record(row, "outputs")
-    files, ids = exported(row), ids_of((len(LENGTHS), PROMPT))
+def test_outputs_equal_transformers(row, client, exported, process, record):
+    record(row, f"outputs{LAYOUTS[client]}")
+    files, ids = exported(row, client), ids_of((len(LENGTHS), PROMPT))
     [answer] = process.ask(files.bundle, row.task, [Call("logits", {"input_ids": ids})])
     expected = forward_outputs(row, files.checkpoint, {"input_ids": ids})["logits"]
     np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("client", LAYOUTS)
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
-def test_greedy_and_beam_tokens_equal_transformers(row, exported, process, record):
-    """A batch of unequal lengths, each of which transformers continues alone."""
-    record(row, "greedy, 3 beams")
-    files, ids, beams = exported(row), prompts(), (1, 3)
+def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, process, record):
+    """A batch of unequal lengths, each of which transformers continues alone; beams share no buffer."""
+    record(row, f"greedy{LAYOUTS[client]}, 3 beams")
+    files, ids, beams = exported(row, client), prompts(), (1, 3)
     calls = [
-        Call("generate", {"input_ids": ids}, {"settings": settings_of(each, PROMPT + NEW_TOKENS)})
-        for each in beams
+        Call("generate", {"input_ids": ids}, {"settings": settings_of(each, PROMPT + NEW_TOKENS), **over})
+        for each, over in zip(beams, ({}, {"overlay": GROWING}), strict=True)
     ]
     for each, answer in zip(beams, process.ask(files.bundle, row.task, calls), strict=True):
         for prompt, length, actual in zip(ids, LENGTHS, answer["sequences"], strict=True):
@@ -73,6 +94,40 @@ def test_greedy_and_beam_tokens_equal_transformers(row, exported, process, recor
             new = ended(expected, length)[length:]
             assert [token for token in actual[PROMPT:] if token != PADDING] == new[: len(actual) - PROMPT]
             assert actual[:length] == expected[:length]
+
+
+@pytest.mark.parametrize("client", LAYOUTS)
+@pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
+def test_a_prompt_in_chunks_goes_on_as_a_whole_one(row, client, exported, process, record):
+    record(row, f"chunks{LAYOUTS[client]}")
+    files, ids = exported(row, client), ids_of((1, 12))
+    settings = settings_of(1, ids.shape[1] + NEW_TOKENS)
+    chunks = {"first": ids[:, :4], "second": ids[:, 4:5], "third": ids[:, 5:]}
+    [answer] = process.ask(files.bundle, row.task, [Call("chunked", chunks, {"settings": settings})])
+    assert answer["sequences"] == [continued(row, files.checkpoint, ids)]
+
+
+@pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
+def test_what_is_taken_back_is_forgotten(row, exported, process, record):
+    """Which it does over a shared buffer alone: its slots are written again."""
+    record(row, f"rewind{LAYOUTS['genai']}")
+    files, new, kept = exported(row, "genai"), 3, 6
+    ids, rest = ids_of((1, PROMPT)), ids_of((1, 5), seed=1)
+    settings = settings_of(1, kept + rest.shape[1] + NEW_TOKENS)
+    options = {"settings": settings, "new": new, "kept": kept}
+    [answer] = process.ask(
+        files.bundle, row.task, [Call("taken_back", {"input_ids": ids, "rest": rest}, options)]
+    )
+    assert answer["sequences"] == [continued(row, files.checkpoint, np.hstack([ids[:, :kept], rest]))]
+
+
+def test_beams_share_no_buffer(exported, process):
+    """It gives several beams a cache that grows whatever its settings say; that graph is beside."""
+    bundle, settings = exported(DECODERS[0], "genai").bundle, settings_of(3, PROMPT + NEW_TOKENS)
+    call = Call("generate", {"input_ids": prompts()}, {"settings": settings})
+    [answer] = process.ask(bundle, DECODERS[0].task, [call])
+    with pytest.raises(TxexportError, match=rf"update sequence_length \({PROMPT}\) exceeds .* \(0\)"):
+        _ = answer["sequences"]
 
 
 @pytest.mark.parametrize("row", [DECODERS[0], WHISPER], ids=lambda row: row.id)

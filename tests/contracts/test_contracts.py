@@ -5,6 +5,7 @@ import pytest
 from txexport import bundle, contracts
 from txexport.contracts import cache_names, roles
 from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
+from txexport.errors import SpecError
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 
@@ -57,6 +58,26 @@ def test_names_of_a_decoder(bundle_of):
 def test_a_decoder_alone_is_the_ecosystems(bundle_of):
     _, spec = declared(bundle_of("gpt2", "dynamic"))
     assert contracts.ECOSYSTEM.graphs(spec) == contracts.DYNAMIC.graphs(spec)
+
+
+def test_a_shared_buffer_is_told_by_what_the_ecosystem_gives(bundle_of):
+    """As onnxruntime-genai binds it: a mask over all tokens, past and present of one shape, every logit."""
+    _, spec = declared(bundle_of("gpt2", "static"))
+    assert contracts.for_others(spec, roles.GENAI) == {
+        roles.MODEL: contracts.ECOSYSTEM,
+        roles.SHARED: contracts.SHARED,
+    }
+    static, shared = contracts.STATIC.graphs(spec)["model"], contracts.SHARED.graphs(spec)["model_shared"]
+    cache = [name for name in names(static.inputs) if cache_names.is_past(name)]
+    assert names(shared.inputs) == ["input_ids", "attention_mask", *cache]
+    assert names(shared.outputs) == names(static.outputs)
+    shapes = {port.name: port.shape for port in (*shared.inputs, *shared.outputs)}
+    assert shapes["attention_mask"] == ["batch_size", "total_sequence_length"]
+    assert shapes["logits"][:2] == ["batch_size", "sequence_length"]
+    assert shapes["past_key_values.0.key"] == shapes["present.0.key"] == ["batch_size", 3, "capacity", 16]
+    _, both = declared(bundle_of("t5"))
+    with pytest.raises(SpecError, match="a shared buffer is of a decoder alone"):
+        contracts.SHARED.graphs(both)
 
 
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "whisper", "clip"])

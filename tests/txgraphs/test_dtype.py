@@ -10,8 +10,9 @@ from txgraphs.model import models
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts import DYNAMIC, ECOSYSTEM, ONE_PASS, STATIC
+from txexport.contracts import DYNAMIC, ECOSYSTEM, ONE_PASS, SHARED, STATIC
 from txexport.formats import FLOAT32
+from txexport.spec import DecoderSpec
 
 # Between them they have every component: rotary, slopes, buckets, experts, caps, windows, patches.
 MODELS = (
@@ -25,6 +26,7 @@ MODELS = (
 def test_numbers_of_a_graph_are_of_its_type(model, opset, checkpoint_of):
     resolved = families.resolve(Checkpoint(checkpoint_of(model)), None)
     contracts = (STATIC, DYNAMIC, ECOSYSTEM) if resolved.spec.generates else (ONE_PASS, ECOSYSTEM)
+    contracts += (SHARED,) if isinstance(resolved.spec, DecoderSpec) else ()
     stored = {
         name: Parameter(FLOAT32, {"": ir.tensor(np.zeros(weight.shape, np.float16), name=name)})
         for name, weight in resolved.weights.items()

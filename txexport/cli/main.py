@@ -75,8 +75,9 @@ def main() -> None:
 )
 @click.option(
     *("--for", "client"),
-    type=click.Choice(["web", "openvino", "triton"]),
-    help="Another client's layout: what browsers open, Triton's repository, graphs at the root.",
+    type=click.Choice(["web", "openvino", "triton", "genai"]),
+    help="Another client's layout: what browsers open, graphs at the root, Triton's repository, a decoder"
+    " over onnxruntime-genai's shared buffer.",
 )
 @click.option(
     *("--dtype", "dtypes"),

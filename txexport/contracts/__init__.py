@@ -1,19 +1,32 @@
 """What graphs take and give: names, shapes, files, and who computes what.
 
 A contract is an object: `STATIC` and `DYNAMIC` are ours for models that generate, by the kind of their cache,
-`ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load. Names of inputs
-and outputs are in `names`, those of keys and values in `cache_names`, those of graphs and files in `roles`;
-nobody else spells them.
+`ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load, `SHARED` what
+onnxruntime-genai alone does. Names of inputs and outputs are in `names`, those of keys and values in
+`cache_names`, those of graphs and files in `roles`; nobody else spells them.
 """
 
+from txexport.contracts import roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.dynamic import DYNAMIC
 from txexport.contracts.ecosystem import ECOSYSTEM
 from txexport.contracts.one_pass import ONE_PASS
+from txexport.contracts.shared import SHARED
 from txexport.contracts.static import STATIC
-from txexport.spec import Cache
+from txexport.spec import Cache, ModelSpec
 
-__all__ = ["DYNAMIC", "ECOSYSTEM", "ONE_PASS", "STATIC", "Contract", "Port", "Signature", "of_cache"]
+__all__ = [
+    "DYNAMIC",
+    "ECOSYSTEM",
+    "ONE_PASS",
+    "SHARED",
+    "STATIC",
+    "Contract",
+    "Port",
+    "Signature",
+    "for_others",
+    "of_cache",
+]
 
 
 def of_cache(cache: str | None) -> Contract:
@@ -21,3 +34,9 @@ def of_cache(cache: str | None) -> Contract:
     if cache is None:
         return ONE_PASS
     return {Cache.STATIC: STATIC, Cache.DYNAMIC: DYNAMIC}[Cache(cache)]
+
+
+def for_others(spec: ModelSpec, client: str | None = None) -> dict[str, Contract]:
+    """The graphs for other clients by role, each with its contract; `client` as `of_client` takes it."""
+    result = dict.fromkeys(roles.of_client(ECOSYSTEM.graphs(spec), client), ECOSYSTEM)
+    return {**result, roles.SHARED: SHARED} if client == roles.GENAI else result

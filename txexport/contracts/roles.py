@@ -15,14 +15,16 @@ SIMILARITY = "similarity_model"
 DECODER_WITH_PAST = "decoder_with_past_model"
 DECODER_MERGED = "decoder_model_merged"
 
+SHARED = "model_shared"  # a decoder alone, over buffers that a client shares with it
+
 READERS = frozenset({MODEL, ENCODER, TEXT, VISION})  # which are given what a person has
 
 SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, where hubs' clients look for graphs
 DATA = "_data"  # what a graph's name ends in for the file of its weights
 
-# Clients that graphs may be laid out for, since they need another layout than a hub's
-WEB, TRITON, OPENVINO = CLIENTS = ("web", "triton", "openvino")
+# Clients that graphs may be laid out for, since they need another layout than a hub's, or take one more graph
+WEB, TRITON, OPENVINO, GENAI = CLIENTS = ("web", "triton", "openvino", "genai")
 
 # Other tools take any file with `decoder` or `encoder` in its name for one of their own.
 NATIVE = {

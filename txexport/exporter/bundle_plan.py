@@ -16,7 +16,7 @@ from txgraphs.model import models
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
-from txexport.contracts import ECOSYSTEM, Contract, names, of_cache, roles
+from txexport.contracts import ECOSYSTEM, SHARED, Contract, for_others, names, of_cache, roles
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import DTYPES, FLOAT32_IN_OUT, Dtype, NumberFormat, Use
@@ -99,9 +99,9 @@ class DtypePlan:
                 path = roles.native_path(role, own.cache, dtype.suffix)
                 self.native.append(Planned(path, role, own, dtype.name))
         if self.form.only != "native":
-            for role in roles.of_client(ECOSYSTEM.graphs(self.spec), self.form.client):
+            for role, contract in for_others(self.spec, self.form.client).items():
                 path = roles.hub_path(role, self.form.client, dtype.suffix)
-                self.hub.append(Planned(path, role, ECOSYSTEM, dtype.name))
+                self.hub.append(Planned(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
         formats = formats_of(whole.weights, asked.values(), dtype)
@@ -128,7 +128,7 @@ class DtypePlan:
         if self.form.single_file:
             return False
         alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
-        return self.form.client is not None or graph.role in alone
+        return self.form.client not in (None, roles.GENAI) or graph.role in alone
 
     def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
         """See BundlePlan."""
@@ -149,13 +149,18 @@ class DtypePlan:
 
     def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[Planned, ir.Model]]:
         """The graphs, each over its `stored` parameters."""
-        opset = min(self.form.opset, HUB_OPSET)
 
-        def flat(own: Callable[[str], Mapping[str, Parameter]]) -> dict[str, ir.Model]:
-            graphs = models(self.spec, ECOSYSTEM, own)
+        def flat(
+            own: Callable[[str], Mapping[str, Parameter]],
+            contract: Contract = ECOSYSTEM,
+            opset: int = min(self.form.opset, HUB_OPSET),
+        ) -> dict[str, ir.Model]:
+            graphs = models(self.spec, contract, own)
             return {role: flatten(graph.model(version("txexport"), opset)) for role, graph in graphs.items()}
 
         result = flat(lambda role: stored.get(role, {}))
+        if roles.SHARED in stored:
+            result |= flat(lambda role: stored[role], SHARED, self.form.opset)
         if roles.DECODER_MERGED in stored:
             parts = flat(lambda role: stored[roles.DECODER_MERGED])
             signature = ECOSYSTEM.graphs(self.spec)[roles.DECODER_MERGED]

@@ -24,7 +24,7 @@ from txexport.formats import DEFAULT, DTYPES
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Progress
-from txexport.spec import Cache
+from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
 
@@ -59,11 +59,12 @@ def export(
     `opset` is 17 to 24, below 24 with newer operators spelled out in older ones, and `inline` writes flat
     graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
     weights itself, up to 2 GB, and `client` lays graphs out for one that needs another form: "web" (those
-    that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository); both
-    mean "hub". `dtype` is what numbers are stored as, or several, each with graphs and weights of its own: a
-    name in `formats.DTYPES`, of which the first is what one gets who asks for none. `force` replaces an
-    existing bundle; `progress` is told bytes done and bytes in all. The bundle appears whole or not at all.
-    Raises CheckpointError, UnsupportedError, BundleError, InputError.
+    that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository),
+    "genai" (one more graph, over onnxruntime-genai's shared buffer, of `opset`); both mean "hub". `dtype` is
+    what numbers are stored as, or several, each with graphs and weights of its own: a name in
+    `formats.DTYPES`, of which the first is what one gets who asks for none. `force` replaces an existing
+    bundle; `progress` is told bytes done and bytes in all. The bundle appears whole or not at all. Raises
+    CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -75,6 +76,8 @@ def export(
         raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
     dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
     form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes))
+    if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
+        raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
     plan = BundlePlan(checkpoint, resolved, form)
     if single_file:
         _check_single(plan)
@@ -114,7 +117,7 @@ def _form(task: Task, asked: Form) -> Form:
     if asked.cache == Cache.STATIC and task.caches:
         raise InputError("other clients know no static cache; leave it out")
     cache = _contract(task, asked.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
-    opset = min(asked.opset, HUB_OPSET)
+    opset = asked.opset if asked.client == roles.GENAI else min(asked.opset, HUB_OPSET)
     return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
 
 

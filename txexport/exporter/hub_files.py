@@ -41,7 +41,10 @@ def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
     generation = contents.get(GENERATION, contents[CONFIG])
     match plan.spec:
         case DecoderSpec() as spec:
-            made[GENAI] = _genai(spec, generation, {"type": "decoder", "decoder": {"filename": _file(plan)}})
+            shared = any(one.role == roles.SHARED for one in plan.hub)
+            file = _file(plan, roles.SHARED if shared else roles.MODEL)
+            graphs = {"type": "decoder", "decoder": {"filename": file}}
+            made[GENAI] = _genai(spec, generation, graphs, shared)
         case EncoderDecoderSpec(encoder=encoder) as spec if spec.generates and plan.native:
             if isinstance(encoder.embedding, LogMelSpec) and encoder.embedding.shape[1] == FRAMES:
                 made[GENAI] = _genai(spec, generation, _whisper(spec, plan))
@@ -84,9 +87,15 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
 
 def _genai(
-    spec: DecoderSpec | EncoderDecoderSpec, generation: Mapping[str, Any], graphs: dict[str, Any]
+    spec: DecoderSpec | EncoderDecoderSpec,
+    generation: Mapping[str, Any],
+    graphs: dict[str, Any],
+    shared: bool = False,
 ) -> dict[str, Any]:
-    """The settings of onnxruntime-genai, whose prompts are padded on the right."""
+    """The settings of onnxruntime-genai, whose prompts are padded on the right.
+
+    Over a `shared` buffer it makes room for `max_length` tokens at once, and has no beams.
+    """
     context = spec.decoder.limit or CONTEXT
     model = {"vocab_size": spec.vocab_size, "context_length": context, **graphs}
     for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
@@ -99,7 +108,7 @@ def _genai(
     }
     if "max_length" in search:
         search["max_length"] = min(search["max_length"], context)
-    return {"model": model, "search": {**search, "past_present_share_buffer": False}}
+    return {"model": model, "search": {**search, "past_present_share_buffer": shared}}
 
 
 def _is_id(value: object) -> bool:
@@ -108,7 +117,7 @@ def _is_id(value: object) -> bool:
     return all(type(one) is int and one >= 0 for one in ids)
 
 
-def _file(plan: BundlePlan, role: str = roles.MODEL) -> str:
+def _file(plan: BundlePlan, role: str) -> str:
     return next(one.path for one in plan.hub if one.role == role)
 
 

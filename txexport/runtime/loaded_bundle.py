@@ -73,7 +73,7 @@ class LoadedBundle:
 
     def _stack(self, role: str) -> str:
         """The stack of the spec that reads a graph's token ids."""
-        if role == roles.MODEL:
+        if role in (roles.MODEL, roles.SHARED):
             return next(stack for stack in ("text", "encoder", "decoder") if stack in self.manifest.spec)
         return role.partition("_")[0]
 
@@ -92,7 +92,7 @@ def open_bundle(
         bundle.check(folder, whole)
     manifest = whole.of_dtype(dtype)
     bundle.check_runs(folder, manifest)
-    files = {role: folder / graph.file for role, graph in manifest.graphs.items()}
+    files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
     return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
 
 

@@ -1,7 +1,7 @@
 """What a case came to: its checks, of which a report is made."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class TensorCheck:
 
     `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what
     float32 alone is off by in the reference, None where that was not measured.
-    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens.
+    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens. `graph` is the
+    bundle's file that gave it, None where one of the case's graphs alone ran, or all together did.
     """
 
     output: str
@@ -38,6 +39,7 @@ class TensorCheck:
     tolerance: float
     rounding: float | None = None
     behaviour: Behaviour | None = None
+    graph: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -55,7 +57,8 @@ class CaseReport:
 
     An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
     what ran the graphs, None where nothing did; `graphs` are which of the bundle's: "native", or "hub" for
-    those of other clients. `seconds` is how long it took.
+    those of other clients. `graph` is the file of the graph that raised, where one did. `seconds` is how long
+    it took.
     """
 
     name: str
@@ -65,6 +68,7 @@ class CaseReport:
     skipped: str | None = None
     runtime: str | None = None
     graphs: str = NATIVE
+    graph: str | None = None
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -73,6 +77,16 @@ class CaseReport:
         if self.skipped is not None:
             return True
         return self.exception is None and bool(self.checks) and all(check.ok for check in self.checks)
+
+    def of_graph(self, file: str) -> "CaseReport":
+        """The case as if it had checked but what the graph in `file` gave, alone or with others."""
+        return replace(self, checks=[check for check in self.checks if check.graph in (None, file)])
+
+    def tries(self, file: str) -> bool:
+        """Whether the case ran that graph, one of its kind, or raised: in it, or nobody knows where."""
+        if self.runtime is None or self.skipped is not None:
+            return False
+        return bool(self.of_graph(file).checks) or (not self.checks and self.graph in (None, file))
 
     @property
     def worst(self) -> TensorCheck | None:

@@ -98,4 +98,4 @@ def _check(outcome: Outcome, relative: float, rounding: float | None) -> TensorC
     allowed = bound(relative, rounding, _scalar(outcome))
     check = check_of(outcome.output, outcome.pairs, allowed)
     says = outcome.says or partial(behaviour, outcome.output)
-    return replace(check, rounding=rounding, behaviour=says(outcome.pairs, allowed))
+    return replace(check, rounding=rounding, behaviour=says(outcome.pairs, allowed), graph=outcome.graph)

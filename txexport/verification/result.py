@@ -96,10 +96,8 @@ class Report:
         """What came out for each graph of the bundle, in words, by its file."""
         result = {}
         for file, kind in self.graphs.items():
-            tried = [
-                case for case in self.cases if case.runtime and case.graphs == kind and case.skipped is None
-            ]
-            failed = [case for case in tried if not case.ok]
+            tried = [case for case in self.cases if case.graphs == kind and case.tries(file)]
+            failed = [case for case in tried if not case.of_graph(file).ok]
             if not tried:
                 result[file] = "not tried"
             elif failed:
@@ -258,6 +256,7 @@ class Report:
                     entry["tolerance"],
                     entry["rounding"],
                     None if entry["behaviour"] is None else Behaviour(**entry["behaviour"]),
+                    entry["graph"],
                 )
                 for entry in record["checks"]
             ]

@@ -155,9 +155,11 @@ def attempt(
     """The report of a case that `run` tries. Raises UnsupportedError where memory does not suffice."""
     start = time.perf_counter()
 
-    def report(checks: list[TensorCheck], exception: str | None = None) -> CaseReport:
+    def report(
+        checks: list[TensorCheck], exception: str | None = None, graph: str | None = None
+    ) -> CaseReport:
         seconds = round(time.perf_counter() - start, 3)
-        return CaseReport(name, reference, checks, exception, None, runtime, graphs, seconds)
+        return CaseReport(name, reference, checks, exception, None, runtime, graphs, graph, seconds)
 
     try:
         return report(run())
@@ -168,4 +170,5 @@ def attempt(
     except MemoryError:
         raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # whatever stops a case is a failure of the bundle, and is reported
-        return report([], f"{type(error).__name__}: {error}")
+        graph = next(iter(getattr(error, "__notes__", ())), None)  # of `runner_of`
+        return report([], f"{type(error).__name__}: {error}", graph)

@@ -42,7 +42,11 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
             counts[1] += tie
             tokens.append((np.array([float(equal or tie)]), np.ones(1)))
     total = Behaviour(len(tokens), *counts)
-    return [Outcome("beam scores", scores), Outcome("beam tokens", tokens, lambda *_: total)]
+    graph = runner.generating
+    return [
+        Outcome("beam scores", scores, graph=graph),
+        Outcome("beam tokens", tokens, lambda *_: total, graph),
+    ]
 
 
 class _Search:

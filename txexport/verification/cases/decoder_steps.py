@@ -21,11 +21,11 @@ SPARE = 3  # slots of a static cache beyond those that a case fills
 
 
 class Steps:
-    """A decoder graph run step by step; `present` are its caches after the last one."""
+    """A decoder graph run step by step; `present` are its caches after the last one, which `ran` gave."""
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         self.runner, self.case, self.cross = runner, case, cross
-        self.role = self.stepping(case)
+        self.role = self.ran = self.stepping(case)
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
         self.past = {
@@ -86,6 +86,28 @@ class StaticSteps(Steps):
         return np.arange(self.lengths[row])
 
 
+class SharedSteps(StaticSteps):
+    """The same buffers, told by a mask that grows, padding included."""
+
+    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
+        super().__init__(runner, case, cross)
+        self.mask = np.zeros((len(case.rows), 0), np.int64)
+
+    def stepping(self, case: DecoderCase) -> str:
+        """See Steps."""
+        return roles.SHARED
+
+    def run(self, new: list[list[int]]) -> list[np.ndarray]:
+        """New tokens a row -> their logits a row."""
+        counts = np.array([len(row) for row in new])
+        ids, _ = pad([row or [0] for row in new], 0)
+        real = np.arange(ids.shape[1]) < counts[:, None]
+        self.mask = np.concatenate([self.mask, real.astype(np.int64)], axis=1)
+        logits = self.advance({INPUT_IDS: ids, ATTENTION_MASK: self.mask})
+        self.lengths = self.lengths + counts
+        return [logits[row, :n] for row, n in enumerate(counts)]
+
+
 class DynamicSteps(Steps):
     """Over a cache that grows, padding included."""
 
@@ -143,6 +165,7 @@ class HubSteps(DynamicSteps):
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """See Steps. Raises AssertionError where a later step alters the encoder's keys and values."""
         first = not self.cross
+        self.ran = roles.DECODER if first and not self.merged else self.role
         if self.merged:
             past = {**self.cross, **self.past}
             if first:
@@ -151,7 +174,7 @@ class HubSteps(DynamicSteps):
             branch = {USE_CACHE_BRANCH: np.array([not first])}
             result = self.runner.run(self.role, **feeds, **self.given, **past, **branch)
         elif first:
-            result = self.runner.run(roles.DECODER, **feeds, **self.given)
+            result = self.runner.run(self.ran, **feeds, **self.given)
         else:
             rest = {name: array for name, array in self.given.items() if name in self.ports}
             result = self.runner.run(self.role, **feeds, **rest, **self.cross, **self.past)

@@ -17,10 +17,8 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     LOGITS_PER_IMAGE,
-    LOGITS_PER_TEXT,
     PIXEL_VALUES,
     SEQUENCE_LENGTH,
-    TEXT_EMBEDS,
     TOKEN_TYPE_IDS,
 )
 from txexport.runtime.generation import scheduler
@@ -29,7 +27,7 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
-from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, StaticSteps, Steps
+from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, SharedSteps, StaticSteps, Steps
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
     DecoderCase,
@@ -42,6 +40,7 @@ from txexport.verification.cases.seeded import (
 from txexport.verification.references.originals import Arrays, Reference, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
+RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,13 @@ class Outcome:
     """One output over one case: (found, expected), padding left out.
 
     `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
+    `graph` is the file of the graph that gave it, None where one of its kind alone ran, or all together did.
     """
 
     output: str
     pairs: Pairs
     says: Callable[[Pairs, float], Behaviour] | None = None
+    graph: str | None = None
 
 
 def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
@@ -109,29 +110,36 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
     pixels = {PIXEL_VALUES: case.pixel_values}
     there = runner.manifest.graphs
-    towers: Arrays = {}
-    for role, inputs in ((roles.TEXT, texts), (roles.VISION, pixels)):
-        towers |= runner.run(role, **inputs) if role in there else {}
-    pairs: dict[str, Pairs] = {}
-    if roles.MODEL in there:
-        result = runner.run(roles.MODEL, **texts, **pixels)
-        for name, array in towers.items():
-            pairs[name] = [(array, result[name])]
-    else:
-        result = towers | runner.run(roles.SIMILARITY, **towers)
+    results = {
+        role: runner.run(role, **inputs)
+        for role, inputs in ((roles.TEXT, texts), (roles.VISION, pixels), (roles.MODEL, {**texts, **pixels}))
+        if role in there
+    }
+    if roles.SIMILARITY in there:
+        results[roles.SIMILARITY] = runner.run(
+            roles.SIMILARITY, **results[roles.TEXT], **results[roles.VISION]
+        )
+    pairs: RolePairs = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
         expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
-        own = {
-            TEXT_EMBEDS: result[TEXT_EMBEDS][row : row + 1],
-            IMAGE_EMBEDS: result[IMAGE_EMBEDS],
-            LOGITS_PER_TEXT: result[LOGITS_PER_TEXT][row : row + 1],
-            LOGITS_PER_IMAGE: result[LOGITS_PER_IMAGE][:, row : row + 1].T,  # one vector, of all images
-        }
-        expected[LOGITS_PER_IMAGE] = expected[LOGITS_PER_IMAGE].T
-        for name, array in own.items():
-            pairs.setdefault(name, []).append((array, expected[name]))
-    return [Outcome(name, pairs[name]) for name in pairs]
+        for role, result in results.items():
+            for name, array in result.items():
+                found, truth = _of_text(name, array, row), _of_text(name, expected[name], 0)
+                pairs.setdefault((role, name), []).append((found, truth))
+    return _by_graph(runner, pairs)
+
+
+def _of_text(name: str, array: np.ndarray, row: int) -> np.ndarray:
+    """What an output of texts and images says of the text of a row: vectors, one of them of all images."""
+    if name == LOGITS_PER_IMAGE:
+        return array[:, row : row + 1].T
+    return array if name == IMAGE_EMBEDS else array[row : row + 1]
+
+
+def _by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:
+    """The outputs of each graph."""
+    return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
 
 
 def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
@@ -165,28 +173,29 @@ def _check_declared(runner: GraphRunner, found: Arrays) -> None:
 
 def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the cache in the end, step by step against one pass a row."""
-    pairs: dict[str, Pairs] = {}
+    pairs: RolePairs = {}
     expected = [
         reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
     ]
     cross = _run_source(runner, case.sources, expected, pairs) if case.sources else {}
     for steps in _kinds(runner, case, cross):
-        logits: list[list[np.ndarray]] = [[] for _ in case.rows]
+        taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
-            taken = [len(parts) for parts in logits]
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
-            for parts, result in zip(logits, steps.run(new), strict=True):
-                parts.extend(result)
-        _check_owed([*pairs, *steps.present, LOGITS], expected[0])
+            for logits, truth, done in zip(steps.run(new), expected, taken, strict=True):
+                if len(logits):
+                    part = truth[LOGITS][done : done + len(logits)]
+                    pairs.setdefault((steps.ran, LOGITS), []).append((logits, part))
+            taken += counts
+        _check_owed([*(name for _, name in pairs), *steps.present], expected[0])
         for row, truth in enumerate(expected):
-            pairs.setdefault(LOGITS, []).append((np.stack(logits[row]), truth[LOGITS]))
             for name, cache in steps.present.items() if reference.caches else ():
                 if cache_names.is_cross(name):
                     found = cache[row][:, : truth[name].shape[1]]
                 else:
                     found = cache[row][:, steps.filled(row)]
-                pairs.setdefault(name, []).append((found, truth[name]))
-    return [Outcome(name, pairs[name]) for name in pairs]
+                pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
+    return _by_graph(runner, pairs)
 
 
 def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
@@ -195,11 +204,15 @@ def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray])
     others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
     if others:
         return list(others)
-    return [(StaticSteps if runner.manifest.cache == "static" else DynamicSteps)(runner, case, cross)]
+    static = runner.manifest.cache == "static"
+    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross)]
+    if roles.SHARED in runner.manifest.graphs and not case.left:
+        steps.append(SharedSteps(runner, case, cross))
+    return steps
 
 
 def _run_source(
-    runner: GraphRunner, sources: Sources, expected: list[dict], pairs: dict[str, Pairs]
+    runner: GraphRunner, sources: Sources, expected: list[dict], pairs: RolePairs
 ) -> dict[str, np.ndarray]:
     """Run and pair the encoder; what it leaves for the decoder."""
     port, rest = runner.manifest.graphs[roles.ENCODER].inputs[0].name, {}
@@ -215,7 +228,7 @@ def _run_source(
             truth = expected[row][name]
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
             length = len(source) if rest else len(truth)
-            pairs.setdefault(name, []).append((per_row[row, :length], truth))
+            pairs.setdefault((roles.ENCODER, name), []).append((per_row[row, :length], truth))
     cross = {cache_names.to_past(name): array for name, array in result.items() if name != LAST_HIDDEN_STATE}
     if not cross:  # the decoder makes them
         cross = {ENCODER_HIDDEN_STATES: result[LAST_HIDDEN_STATE]}
@@ -243,7 +256,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
-    return [Outcome("tokens", pairs, _choices)]
+    return [Outcome("tokens", pairs, _choices, runner.generating)]
 
 
 def plain_config(runner: GraphRunner, **options: Any) -> GenerationConfig:

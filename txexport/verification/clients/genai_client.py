@@ -11,9 +11,11 @@ PACKAGES = ["onnxruntime-genai"]
 
 
 @cache
-def load(bundle: Path) -> Any:
-    """The model."""
-    return genai.Model(str(bundle))
+def load(bundle: Path, overlay: str = "{}") -> Any:
+    """The model, with settings of `overlay`, as JSON, in the place of those in genai_config.json."""
+    config = genai.Config(str(bundle))
+    config.overlay(overlay)
+    return genai.Model(config)
 
 
 def search(model: Any, rows: int, settings: dict[str, Any]) -> Any:
@@ -31,13 +33,36 @@ def sequences(generator: Any, rows: int) -> dict[str, Any]:
 
 
 def generate(
-    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any], overlay: str = "{}"
 ) -> dict[str, Any]:
     """`sequences` of prompts `input_ids` (B,S), of which shorter ones are padded on the right."""
     rows = len(arrays["input_ids"])
-    generator = search(load(bundle), rows, settings)
+    generator = search(load(bundle, overlay), rows, settings)
     generator.append_tokens(arrays["input_ids"].astype(np.int32))
     return sequences(generator, rows)
+
+
+def chunked(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """`sequences` of a prompt in chunks, each (1,S)."""
+    generator = search(load(bundle), 1, settings)
+    for ids in arrays.values():
+        generator.append_tokens(ids.astype(np.int32))
+    return sequences(generator, 1)
+
+
+def taken_back(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any], new: int, kept: int
+) -> dict[str, Any]:
+    """`sequences` of `input_ids` (1,S) and `new` tokens, of which `kept` stay and `rest` (1,S) follows."""
+    generator = search(load(bundle), 1, settings)
+    generator.append_tokens(arrays["input_ids"].astype(np.int32))
+    for _ in range(new):
+        generator.generate_next_token()
+    generator.rewind_to(kept)
+    generator.append_tokens(arrays["rest"].astype(np.int32))
+    return sequences(generator, 1)
 
 
 def transcribe(
