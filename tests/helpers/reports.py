@@ -24,7 +24,7 @@ def hostile() -> Report:
     ]
     sizes = {HOSTILE: (9, None)}
     facts = {"numpy": "2"}, cases, {HOSTILE: HOSTILE}, {HOSTILE: "0"}
-    return Report(HOSTILE, HOSTILE, HOSTILE, HOSTILE, *facts, reach=sizes)
+    return Report(HOSTILE, HOSTILE, HOSTILE, HOSTILE, *facts, reach=sizes, graphs={HOSTILE: "native"})
 
 
 def valid(value, schema: dict, at: str = "report") -> None:

@@ -201,8 +201,54 @@ def test_graphs_for_other_clients_are_told_apart(bad, tmp_path):
     console = Console(width=400, file=io.StringIO())
     console.print(table.render(bad))
     lines = console.file.getvalue().splitlines()
-    assert {f"{file}: {words}" for file, words in bad.of_graphs().items()} <= {line.strip() for line in lines}
     assert sum("transformers (hub)" in line for line in lines) == told.count("transformers (hub)")
+
+
+def test_every_graph_has_a_line(good, bad, tmp_path):
+    for report in (good, bad):
+        console = Console(width=400, file=io.StringIO())
+        console.print(table.render(report))
+        lines = [line.strip() for line in console.file.getvalue().splitlines()]
+        page = written(report, tmp_path / "report.html")
+        text = written(report, tmp_path / "report.md").splitlines()
+        graphs = report.of_graphs()
+        assert len(graphs) == 2
+        for file, words in graphs.items():
+            assert f"{file}: {words}" in lines
+            assert f"<td><code>{file}</code></td><td>{words}</td>" in page
+            assert f"| `{file}` | `{words}` |" in text
+    assert all(words.endswith(" cases failed") for words in bad.of_graphs().values())
+
+
+def test_a_graph_is_judged_by_what_it_gave():
+    """One of several that a case runs; where it raised, that is known as well, or all are blamed."""
+    right, wrong = (
+        TensorCheck("y", 1, 0.0, 1e-5, graph="a.onnx"),
+        TensorCheck("y", 1, 1.0, 1e-5, graph="b.onnx"),
+    )
+    whole = TensorCheck("tokens", 1, 0.0, 1e-5)
+    cases = [
+        CaseReport("both", "twin", [right, wrong], runtime="onnxruntime", graphs=HUB),
+        CaseReport("together", "twin", [whole], runtime="onnxruntime", graphs=HUB),
+        CaseReport("raised", "twin", [], "oh", runtime="onnxruntime", graphs=HUB, graph="c.onnx"),
+        CaseReport("skipped", "twin", skipped="why", runtime="onnxruntime", graphs=HUB),
+        CaseReport("ours", "twin", [whole], runtime="onnxruntime"),
+        CaseReport("every weight", "checkpoint", [whole]),
+    ]
+    graphs = {"n.onnx": NATIVE, **dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), HUB)}
+    report = Report("b", "bert", "t", "onnxruntime cpu", {}, cases, graphs=graphs)
+    assert report.of_graphs() == {
+        "n.onnx": "equal, 1 cases",
+        "a.onnx": "equal, 2 cases",
+        "b.onnx": "1 of 2 cases failed",
+        "c.onnx": "1 of 2 cases failed",
+    }
+    unknown = replace(report, cases=[replace(cases[2], graph=None)]).of_graphs()
+    assert unknown == {
+        "n.onnx": "not tried",
+        **dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), "1 of 1 cases failed"),
+    }
+    assert Report.from_dict(report.to_dict()) == report
 
 
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".html"])

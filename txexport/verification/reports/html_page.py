@@ -66,6 +66,9 @@ def _section(place: int, report: Report) -> Iterator[str]:
     if report.failed:
         commands = "\n".join(filter(None, map(report.repeat, report.failed)))
         yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>" if commands else ""
+    if report.graphs:
+        rows = [[f"<code>{text(file)}</code>", text(words)] for file, words in report.of_graphs().items()]
+        yield f"<h3>Graphs</h3>{_table([], rows)}"
     if report.runtimes[1:]:
         yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
     for runtime in report.runtimes:

@@ -22,6 +22,10 @@ def _section(report: Report) -> Iterator[str]:
     choices = "; ".join(f"{name}: {total.summary}" for name, total in report.behaviours().items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
     yield f"\n{about}.{f' {_code(choices)}' if choices else ''}"
+    if report.graphs:
+        yield "\n| graph | |\n|---|---|"
+    for file, words in report.of_graphs().items():
+        yield f"| {_cell(file)} | {_cell(words)} |"
     yield from _outputs(report)
     yield from _failed(report)
     if report.layers is not None:
