@@ -33,8 +33,9 @@ def token_positions(padding: int) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def token_positions(input_ids):
-        real = op.Cast(op.Not(op.Equal(input_ids, op.Constant(value_int=padding))), to=7)  # (B, S)
-        places = op.CumSum(real, op.Constant(value_int=1)) * real  # (B, S)
+        zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+        real = op.Where(op.Equal(input_ids, op.Constant(value_int=padding)), zero, one)  # (B, S)
+        places = op.CumSum(real, one) * real  # (B, S)
         return places
 
     return token_positions

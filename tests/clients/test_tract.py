@@ -1,0 +1,81 @@
+"""tract runs a bundle's graphs as they are, once shapes are told: outputs are those of transformers."""
+
+import numpy as np
+import pytest
+from helpers.client_rows import (
+    DECODERS,
+    ENCODER_HEADS,
+    SEQ2SEQ,
+    WHISPER,
+    assert_outputs,
+    forward_inputs,
+    ids_of,
+    rows_of,
+)
+from helpers.rows import ANSWER, CLASSIFY, FEATURES, FILL, GENERATE, LABEL, MATCH, TAG, TRANSLATE
+
+from txexport import bundle
+from txexport.contracts import cache_names, roles
+from txexport.verification.clients.process import Call, Process
+
+CLIENT = "tract"
+HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER)
+ENCODERS = [*rows_of(ENCODER_HEADS, HEADS), *rows_of(("vit",), (LABEL,)), *rows_of(("clip",), (MATCH,))]
+
+
+def run(process: Process, folder, task: str, role: str, inputs: dict) -> dict[str, np.ndarray]:
+    """The outputs of a graph by name."""
+    graph = bundle.read(folder).hub[role]
+    feeds = {port.name: inputs[port.name] for port in graph.inputs}
+    [answer] = process.ask(folder, task, [Call("forward", feeds, {"file": graph.file})])
+    return {port.name: answer[str(i)] for i, port in enumerate(graph.outputs)}
+
+
+@pytest.mark.parametrize("row", ENCODERS, ids=lambda row: row.id)
+def test_outputs_equal_transformers(row, exported, process, record):
+    record(row, "outputs, of shapes that are told")
+    files, inputs = exported(row), forward_inputs(row)
+    assert_outputs(row, files.checkpoint, inputs, run(process, files.bundle, row.task, roles.MODEL, inputs))
+
+
+@pytest.mark.parametrize("row", rows_of(DECODERS, (GENERATE,)), ids=lambda row: row.id)
+def test_steps_over_a_past_equal_transformers(row, exported, process, record):
+    """A prompt over a past of no tokens, and what follows over what that gave."""
+    record(row, "outputs, of shapes that are told")
+    files, first = exported(row), 4
+    ids = ids_of((2, 7))
+    mask, positions = np.ones_like(ids), np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+    past = {
+        port.name: np.zeros((len(ids), port.shape[1], 0, port.shape[3]), np.float32)
+        for port in bundle.read(files.bundle).hub[roles.MODEL].inputs
+        if cache_names.is_past(port.name)
+    }
+    logits = []
+    for start, end in ((0, first), (first, ids.shape[1])):
+        step = {
+            "input_ids": ids[:, start:end],
+            "attention_mask": mask[:, :end],
+            "position_ids": positions[:, start:end],
+        }
+        outputs = run(process, files.bundle, row.task, roles.MODEL, {**step, **past})
+        logits.append(outputs["logits"])
+        past = {name: outputs[cache_names.to_present(name)] for name in past}
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    assert_outputs(row, files.checkpoint, inputs, {"logits": np.concatenate(logits, axis=1)})
+
+
+@pytest.mark.parametrize("row", [*rows_of(SEQ2SEQ, (TRANSLATE,)), WHISPER], ids=lambda row: row.id)
+def test_encoder_and_both_decoders_equal_transformers(row, exported, process, record):
+    record(row, "outputs, of shapes that are told")
+    files, inputs = exported(row), forward_inputs(row)
+    ids, first = inputs["decoder_input_ids"], 3
+    encoded = run(process, files.bundle, row.task, roles.ENCODER, inputs)
+    given = {"encoder_hidden_states": encoded["last_hidden_state"]}
+    if "attention_mask" in inputs:
+        given["encoder_attention_mask"] = inputs["attention_mask"]
+    start = run(process, files.bundle, row.task, roles.DECODER, {**given, "input_ids": ids[:, :first]})
+    past = {cache_names.to_past(name): array for name, array in start.items() if name != "logits"}
+    step = {**given, **past, "input_ids": ids[:, first:]}
+    later = run(process, files.bundle, row.task, roles.DECODER_WITH_PAST, step)
+    logits = np.concatenate([start["logits"], later["logits"]], axis=1)
+    assert_outputs(row, files.checkpoint, inputs, {"logits": logits})
