@@ -104,11 +104,11 @@ class DtypePlan:
                 self.hub.append(Planned(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
-        formats = formats_of(whole.weights, asked.values(), dtype)
+        self.weights, self.formats = whole.weights, formats_of(whole.weights, asked.values(), dtype)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
             own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
-            self.data[path] = WeightFile(path, checkpoint, own_weights, formats)
+            self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats)
 
     @property
     def graphs(self) -> list[Planned]:

@@ -14,6 +14,7 @@ from txexport.formats.number_format import (
     Use,
     Value,
     Values,
+    kept,
     nbytes,
     part_name,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Use",
     "Value",
     "Values",
+    "kept",
     "nbytes",
     "part_name",
 ]

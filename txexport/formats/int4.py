@@ -22,7 +22,7 @@ class Int4:
     """A matrix (out,in) in blocks of `block` inputs, a power of two from 16 to 256; it lies (in,out)."""
 
     relative = 1e-5
-    private = True
+    private, lossless = True, False
 
     def __init__(self, block: int):
         self.block, self.name = block, f"int4 in blocks of {block}"

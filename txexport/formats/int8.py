@@ -22,7 +22,7 @@ class Int8Rows:
 
     name = "int8"
     relative = 1e-5
-    private = False
+    private, lossless = False, False
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""

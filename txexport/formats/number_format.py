@@ -62,13 +62,15 @@ class NumberFormat(Protocol):
     """How parameters are stored and multiplied. One object is one format, `name` what a person calls it.
 
     `relative` is what rounding may leave of an output, in its own size, where products are computed so.
-    A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not.
+    A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not; a
+    `lossless` one keeps every number.
     Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
     """
 
     name: str
     relative: float
     private: bool
+    lossless: bool
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """What is stored of a parameter of `shape`, in order; "" goes by the parameter's own name."""
@@ -122,6 +124,19 @@ def unpacked(bytes_: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """What `packed` was given, of that shape."""
     flat = np.stack([bytes_ & 15, bytes_ >> 4], axis=-1).reshape(-1)
     return flat[: prod(shape)].reshape(shape)
+
+
+def kept(number_format: NumberFormat, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """What a format keeps of float32 rows of a parameter of `shape`: the numbers that graphs compute with."""
+    blocks: dict[str, list[np.ndarray]] = {}
+    for part, block in number_format.encode(rows, shape):
+        blocks.setdefault(part, []).append(block)
+    own = number_format.parts(shape)
+    parts = {
+        name: np.concatenate([block.reshape(-1) for block in some]).reshape(own[name].stored_shape)
+        for name, some in blocks.items()
+    }
+    return number_format.decode(parts, shape)
 
 
 def nbytes(number_format: NumberFormat, shape: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from txexport.formats import DEFAULT
 from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import largest_error
 
@@ -17,6 +18,16 @@ BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
 CLIENT = "client "  # before the name of other software, in a runtime's place
 EVERY = "all cases"  # in place of a case's name, where none could be tried
+
+
+def of_dtype(kind: str, dtype: str) -> str:
+    """What graphs of a kind are called that are of a dtype: "hub int8"; of float32, the kind."""
+    return kind if dtype == DEFAULT else f"{kind} {dtype}"
+
+
+def aside(graphs: str) -> str:
+    """What is told of graphs beside what they were held against: "hub, int8"; nothing of our own."""
+    return ", ".join(word for word in graphs.split() if word != NATIVE)
 
 
 class SkipError(Exception):
@@ -57,8 +68,8 @@ class CaseReport:
 
     An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
     what ran the graphs, None where nothing did; `graphs` are which of the bundle's: "native", or "hub" for
-    those of other clients. `graph` is the file of the graph that raised, where one did. `seconds` is how long
-    it took.
+    those of other clients, with the dtype where that is not float32, as "native int8". `graph` is the file of
+    the graph that raised, where one did. `seconds` is how long it took.
     """
 
     name: str

@@ -15,11 +15,11 @@ from txexport.verification.checks import (
     CONTENTS,
     COPIED_FILES,
     EVERY,
-    HUB,
     IDENTITY,
     RUNTIME,
     CaseReport,
     TensorCheck,
+    aside,
 )
 from txexport.verification.layers.result import LayerReport
 
@@ -83,7 +83,8 @@ class Report:
 
     def judged(self, case: CaseReport) -> str:
         """What a case was held against, and which graphs, where they are not our runtime's."""
-        return f"{case.reference} (hub)" if case.graphs == HUB else case.reference
+        which = aside(case.graphs)
+        return f"{case.reference} ({which})" if which else case.reference
 
     def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
         """The cases by name and what was held against what, and then by runtime: rows, and columns."""

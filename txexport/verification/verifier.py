@@ -18,6 +18,8 @@ from txexport.errors import (
     InputError,
     crashes,
 )
+from txexport.exporter.bundle_plan import BundlePlan
+from txexport.formats import DEFAULT, DTYPES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
@@ -31,8 +33,11 @@ from txexport.verification.checks import (
     RUNTIME,
     CaseReport,
     TensorCheck,
+    of_dtype,
 )
+from txexport.verification.losses import budgets_of
 from txexport.verification.proof import record
+from txexport.verification.references.kept import Kept
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import Report
 from txexport.verification.runtimes import Runtime
@@ -58,6 +63,7 @@ def verify(
     third: bool = False,
     allow_edited: bool = False,
     client: str | None = None,
+    budget: Mapping[str, float] | None = None,
     progress: CaseProgress | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
@@ -76,6 +82,9 @@ def verify(
     "torch.onnx" too: the twin as PyTorch's own exporter writes it, or in the report why it cannot.
     `client` is other software, one of `clients.judged.NAMES`, that computes quick cases in one pass each from
     the graphs for other clients: a column of the report beside the runtimes.
+    Graphs of a dtype that keeps not every number are compared without rounding activations, with originals of
+    the numbers that it keeps, as float32 is; then, as they are, with the originals themselves: `budget` is
+    what may be lost, by a name in `losses.BUDGETS`, as a share.
     `allow_edited` has a graph that is not the exported one judged by cases alone, which the report's scope
     says; else it is a failure. `progress` is told each case's name before it runs. A case that raises is a
     failure in the report; what keeps the comparison from being tried at all raises OSError for a file that
@@ -90,9 +99,11 @@ def verify(
     resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
     views = _views(manifest)
+    lossy = {name: DTYPES[view.dtype] for name, view in views.items() if not DTYPES[view.dtype].exact}
+    budgets = {name: budgets_of(dtype.name, budget or {}) for name, dtype in lossy.items()}
     chosen = runtimes.choose(runtime, folder, views, device)
     if layers:
-        _check_layers(kinds, chosen.get(NATIVE, {}))
+        _check_layers(kinds, chosen.get(NATIVE), manifest)
     from txexport.verification.cases.plan import reach  # which needs PyTorch
     from txexport.verification.clients import judged
 
@@ -102,17 +113,27 @@ def verify(
     originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
+    plan = BundlePlan(checkpoint, resolved, manifest.form)
+    own = {DEFAULT: tried} | {
+        dtype: originals_of(
+            {name: kinds[name] for name in tried}, Kept(checkpoint, plan.dtypes[dtype]), resolved
+        )
+        for dtype in {dtype.name for dtype in lossy.values()}
+        if tried
+    }
     run = {
         graphs: VerifyRun(
             folder,
             view,
             graphs,
             resolved.spec,
-            tried if graphs == NATIVE else _judges(tried),
+            (dict if graphs.startswith(NATIVE) else _judges)(own.get(view.dtype, {})),
             planned[graphs],
             bound,
             progress,
             layers and graphs == NATIVE,
+            _judges(tried) if graphs in lossy else {},
+            budgets.get(graphs, {}),
         )
         for graphs, view in views.items()
     }
@@ -167,21 +188,30 @@ def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpo
     return checkpoint
 
 
-def _check_layers(kinds: dict, chosen: Iterable[Runtime]) -> None:
+def _check_layers(kinds: dict, chosen: Iterable[Runtime] | None, manifest: bundle.Manifest) -> None:
     """Raise InputError where there is nothing to compare layers with, or nothing that runs them."""
+    if chosen is None and DEFAULT not in manifest.form.dtypes:
+        raise InputError(
+            f"layers are compared in {DEFAULT}, and the bundle has {', '.join(manifest.formats)}"
+        )
     if "twin" not in kinds:
         raise InputError(
             f"layers are held against the twin, not {', '.join(kinds)}; leave out the reference, or name that"
         )
-    if RUNTIME not in (runtime.name for runtime in chosen):
+    if RUNTIME not in (runtime.name for runtime in chosen or ()):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 
 
 def _views(manifest: bundle.Manifest) -> dict[str, bundle.Manifest]:
-    """The bundle as if it held but the graphs of each kind that it has."""
-    if not (manifest.native and manifest.hub):
-        return {NATIVE if manifest.native else HUB: manifest}
-    return {NATIVE: manifest, HUB: manifest.for_others}
+    """The bundle as if it held but the graphs of each kind and dtype that it has."""
+    views = {}
+    for dtype in manifest.form.dtypes:
+        alone = manifest.of_dtype(dtype)
+        if alone.native:
+            views[of_dtype(NATIVE, dtype)] = alone
+        if alone.hub:
+            views[of_dtype(HUB, dtype)] = alone.for_others if alone.native else alone
+    return views
 
 
 def _judges(originals: "dict[str, Reference]") -> "dict[str, Reference]":
@@ -204,7 +234,8 @@ def _planned(
     for graphs, view in views.items():
         planned[graphs] = plan(spec, static=view.cache == "static")
         written[graphs] = plan_texts(BundleFiles(folder), view, spec, texts)
-        if graphs == HUB and (NATIVE in views or roles.ENCODER in view.graphs):
+        beside = any(name.startswith(NATIVE) for name in views)
+        if graphs.startswith(HUB) and (beside or roles.ENCODER in view.graphs):
             planned[graphs], written[graphs] = computed(planned[graphs]), computed(written[graphs])
     every = {graphs: [*planned[graphs], *written[graphs]] for graphs in views}
     names = select([case for cases in every.values() for case in cases], cases)

@@ -12,10 +12,13 @@ import onnx
 from txexport import bundle
 from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import EVERY, NATIVE, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.losses import LOST, lost
 from txexport.verification.runtimes import Runtime
+from txexport.verification.unrounded import unrounded
 
 if TYPE_CHECKING:
     from txexport.verification.cases.experts import ExpertsTaken
@@ -31,7 +34,9 @@ CaseProgress = Callable[[str], None]  # the name of a case before it runs
 class VerifyRun:
     """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it.
 
-    `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport.
+    `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport. Those of a
+    number format that keeps not every number are tried without rounding, beside originals of the numbers that
+    it keeps; `float32` are those of the numbers that it had, and `budgets` what may be lost of them.
     """
 
     folder: Path
@@ -43,6 +48,8 @@ class VerifyRun:
     bound: float
     progress: CaseProgress | None
     layers: bool
+    float32: "dict[str, Reference]" = field(default_factory=dict)
+    budgets: dict[str, float] = field(default_factory=dict)
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     probe: "Probe | None" = None
     taken: "ExpertsTaken | None" = None
@@ -75,15 +82,49 @@ class VerifyRun:
                     yield self._report(EVERY, name, runtime, skipped=why)
                 continue
             try:
-                with runtime.open(self.files, device) as (where, sessions):
-                    self.devices[runtime.name] = where
-                    loaded = LoadedBundle(self.folder, self.manifest, where, sessions)
-                    yield from self.on(runtime, loaded)
+                yield from self._exact(runtime, device) if self.budgets else self._as_it_is(runtime, device)
+                if self.budgets:
+                    yield from self._lost(runtime, device)
             except BundleError as error:
                 if not tolerant:
                     raise
                 for name in self.originals:
                     yield self._report(EVERY, name, runtime, exception=str(error))
+
+    def _as_it_is(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
+        """The cases on a runtime."""
+        with runtime.open(self.files, device) as opened:
+            yield from self.on(runtime, self._loaded(runtime, *opened))
+
+    def _exact(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
+        """The cases on a runtime that rounds no activations, where it can be told so."""
+        if runtime.open_exact is None:
+            for name in self.originals:
+                yield self._report(EVERY, name, runtime, skipped="it cannot be told to round nothing")
+            return
+        with (
+            unrounded(self.folder, self.files, self.manifest.data) as files,
+            runtime.open_exact(files, device) as opened,
+        ):
+            yield from self.on(runtime, self._loaded(runtime, *opened))
+
+    def _lost(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
+        """What the graphs as they are lose of the originals in float32."""
+        from txexport.verification.cases.graph_runner import runner_of
+        from txexport.verification.cases.plan import QUICK, computed
+
+        tried = [case for case in computed(self.planned) if case.run is not None and case.name in QUICK]
+        if not tried:
+            return
+        with runtime.open(self.files, device) as opened:
+            runner = runner_of(self._loaded(runtime, *opened))
+            for name, original in self.float32.items():
+                run = partial(lost, runner, tried, original, self.budgets)
+                yield attempt(LOST, name, run, runtime.name, self.graphs)
+
+    def _loaded(self, runtime: Runtime, where: str, sessions: dict[str, Session]) -> LoadedBundle:
+        self.devices[runtime.name] = where
+        return LoadedBundle(self.folder, self.manifest, where, sessions)
 
     def _tried(self, runtime: Runtime, loaded: LoadedBundle) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""

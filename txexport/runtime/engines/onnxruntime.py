@@ -63,8 +63,12 @@ def _port(argument: ort.NodeArg) -> Port:
     return Port(argument.name, kind, ["" if dim is None else dim for dim in argument.shape])
 
 
-def open_session(path: Path, device: str, threads: int | None, *, optimize: bool = True) -> Session:
+def open_session(
+    path: Path, device: str, threads: int | None, *, optimize: bool = True, exact: bool = False
+) -> Session:
     """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
+
+    An `exact` one multiplies in float32 with the numbers that integers stand for, and rounds nothing else.
 
     Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
     """
@@ -74,6 +78,8 @@ def open_session(path: Path, device: str, threads: int | None, *, optimize: bool
         if not 0 <= threads <= THREADS:
             raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
         options.intra_op_num_threads = int(threads)
+    if exact:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
@@ -132,7 +138,12 @@ def _known(device: str) -> str:
 
 
 def open_sessions(
-    files: Mapping[str, Path], device: str | None, threads: int | None, *, optimize: bool = True
+    files: Mapping[str, Path],
+    device: str | None,
+    threads: int | None,
+    *,
+    optimize: bool = True,
+    exact: bool = False,
 ) -> tuple[str, dict[str, Session]]:
     """The device, and a session a file by role, as `open_session` makes them.
 
@@ -143,7 +154,8 @@ def open_sessions(
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
-            role: open_session(path, device, threads, optimize=optimize) for role, path in files.items()
+            role: open_session(path, device, threads, optimize=optimize, exact=exact)
+            for role, path in files.items()
         }
 
     if name in ("cuda", "tensorrt") or (name is None and cuda_present()):

@@ -281,7 +281,8 @@ def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     """
     from transformers.pytorch_utils import Conv1D
 
-    del config.quantization_config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
     with torch.device("meta"):
         empty = transformers_loading.model_of_config(auto, config)
     turned = [f".{name}.weight" for name, module in empty.named_modules() if isinstance(module, Conv1D)]

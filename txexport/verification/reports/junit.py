@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from txexport.printable import clean
-from txexport.verification.checks import HUB, RUNTIME, CaseReport
+from txexport.verification.checks import NATIVE, RUNTIME, CaseReport
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome
 from txexport.verification.result import Report
 
@@ -50,8 +50,7 @@ def _testcase(report: Report, case: CaseReport) -> Element:
     parts = ["txexport", report.model_type, report.task, case.reference]
     if case.runtime not in (None, RUNTIME):
         parts.append(str(case.runtime))
-    if case.graphs == HUB:
-        parts.append(HUB)
+    parts += [word for word in case.graphs.split() if word != NATIVE]
     name = ".".join(parts)
     values = {"classname": clean(name), "name": clean(case.name), "time": f"{case.seconds:.3f}"}
     element = Element("testcase", values)

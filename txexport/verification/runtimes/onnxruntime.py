@@ -13,13 +13,17 @@ Opened = tuple[str, dict[str, Session]]
 
 
 @contextmanager
-def _open(optimize: bool, files: Files, device: str | None) -> Iterator[Opened]:
-    yield open_sessions(files, device, None, optimize=optimize)
+def _open(optimize: bool, exact: bool, files: Files, device: str | None) -> Iterator[Opened]:
+    yield open_sessions(files, device, None, optimize=optimize, exact=exact)
 
 
-def _opener(optimize: bool) -> Callable[[Files, str | None], AbstractContextManager[Opened]]:
-    return partial(_open, optimize)
+def _opener(
+    optimize: bool, exact: bool = False
+) -> Callable[[Files, str | None], AbstractContextManager[Opened]]:
+    return partial(_open, optimize, exact)
 
 
-OPTIMIZED = Runtime(RUNTIME, _opener(True), devices=True)
-UNOPTIMIZED = Runtime("onnxruntime-unoptimized", _opener(False), devices=True)
+OPTIMIZED = Runtime(RUNTIME, _opener(True), devices=True, open_exact=_opener(True, exact=True))
+UNOPTIMIZED = Runtime(
+    "onnxruntime-unoptimized", _opener(False), devices=True, open_exact=_opener(False, exact=True)
+)

@@ -18,6 +18,7 @@ from txexport.spec import ModelSpec
 
 Files = Mapping[str, Path]  # graphs by role
 Arrays = Mapping[str, np.ndarray]
+Open = Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
 Compute = Callable[[Arrays], Arrays]
 
 
@@ -33,16 +34,18 @@ class Runtime:
     raises BundleError for a graph that cannot be loaded. Of the others each says why not, or None: `missing`
     where the runtime is not installed, `refuses` of a bundle that it cannot take in this form, `skips` of a
     case that would take it too long. `versions` are those of what was installed for it, `devices`
-    whether it has others than the CPU.
+    whether it has others than the CPU. `open_exact` opens graphs of integers so that it multiplies with the
+    numbers that these stand for, and rounds nothing else; None where it cannot be told to.
     """
 
     name: str
-    open: Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
+    open: Open
     devices: bool = False
     versions: Callable[[], dict[str, str]] = dict
     missing: Callable[[], str | None] = _nothing
     refuses: Callable[[Path, Manifest], str | None] = _nothing
     skips: Callable[[ModelSpec, Any], str | None] = _nothing
+    open_exact: Open | None = None
 
 
 def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:

@@ -1,0 +1,40 @@
+"""A checkpoint with the numbers that a number format keeps of it, for originals to compute with."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.weight_map import Weight
+from txexport.exporter.bundle_plan import DtypePlan
+from txexport.formats import kept
+
+
+class Kept(Checkpoint):
+    """Every tensor with the numbers that graphs of a dtype compute with, float32."""
+
+    def __init__(self, whole: Checkpoint, plan: DtypePlan):
+        vars(self).update(vars(whole))
+        self._whole, self._plan = whole, plan
+        self._fills: dict[str, list[tuple[str, Weight]]] = defaultdict(list)
+        for name, weight in plan.weights.items():
+            if not plan.formats[name].lossless:
+                for tensor in weight.tensors:
+                    self._fills[tensor].append((name, weight))
+
+    @property
+    def quantised(self) -> bool:
+        """That originals must take the numbers from here."""
+        return True
+
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """See Checkpoint: the whole tensor at once where it is stored otherwise."""
+        if name not in self._fills:
+            yield from self._whole.rows(name)
+            return
+        tensor = np.array(self._whole.read(name))
+        for parameter, weight in self._fills[name]:
+            numbers = weight.take.cut(tensor)
+            weight.take.paste(tensor, kept(self._plan.formats[parameter], [numbers], numbers.shape))
+        yield tensor
