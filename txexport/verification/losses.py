@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from txexport.verification.references.originals import Reference
 
 LOST = "lost by the number format"  # the case's name
-DIRECTION = "direction"  # 1 - cosine of vectors, or of scores less their mean, on average
+DIRECTION = "direction"  # 1 - cosine of vectors, on average
+PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
 CHOICE = "choice"  # of the best score: the share of rows that choose another
 RANKS = "ranks"  # of the ten best: the share that another is in the place of
 ANY = 1.0  # what is told, and judged by nobody who does not ask
 
 # By dtype, on random inputs; of a model whose answers matter, one gives one's own, and real texts.
 BUDGETS = {
-    "int8": {DIRECTION: 0.02, CHOICE: ANY, RANKS: ANY},
-    "int4": {DIRECTION: 0.15, CHOICE: ANY, RANKS: ANY},
-    "int4-128": {DIRECTION: 0.2, CHOICE: ANY, RANKS: ANY},
+    "int8": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
+    "int4": {DIRECTION: 0.15, PROBABILITY: 0.3, CHOICE: ANY, RANKS: ANY},
+    "int4-128": {DIRECTION: 0.2, PROBABILITY: 0.4, CHOICE: ANY, RANKS: ANY},
 }
 
 
@@ -75,19 +76,27 @@ def _measured(found: np.ndarray, expected: np.ndarray, scores: bool) -> dict[str
     rows, truth = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (found, expected))
     finite = np.isfinite(rows).all(axis=1)
     rows, truth = (np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=-1e9) for array in (rows, truth))
-    result = {DIRECTION: _apart(rows, truth, centred=scores)}
-    if scores:
+    if not scores:
+        result = {DIRECTION: _apart(rows, truth)}
+    else:
         count = min(RANKED, truth.shape[1])
         ours, theirs = (np.argsort(-array, axis=1, kind="stable")[:, :count] for array in (rows, truth))
         shared = (ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean(axis=1)
-        result |= {CHOICE: (ours[:, 0] != theirs[:, 0]).astype(float), RANKS: 1 - shared}
+        moved = np.abs(_probabilities(rows) - _probabilities(truth)).sum(axis=1) / 2
+        other = (ours[:, 0] != theirs[:, 0]).astype(float)
+        result = {PROBABILITY: moved, CHOICE: other, RANKS: 1 - shared}
     return {name: np.where(finite, share, 1.0) for name, share in result.items()}
 
 
-def _apart(rows: np.ndarray, truth: np.ndarray, centred: bool) -> np.ndarray:
-    """1 - cosine of rows (R,W), each less its mean where `centred`; 0 where both have no direction."""
-    if centred:
-        rows, truth = (array - array.mean(axis=1, keepdims=True) for array in (rows, truth))
+def _probabilities(scores: np.ndarray) -> np.ndarray:
+    """Scores (R,V) as probabilities."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _apart(rows: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """1 - cosine of rows (R,W); 0 where both have no direction."""
     sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(truth, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         cosines = np.where(sizes > 0, (rows * truth).sum(axis=1) / sizes, (rows == truth).all(axis=1))

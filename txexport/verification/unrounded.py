@@ -4,24 +4,25 @@ Rounding makes large errors of small ones, so that two right runtimes differ by 
 graph computes with the numbers that are stored, and is held to what float32 can promise.
 """
 
-import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
+from onnx.external_data_helper import ExternalDataInfo
+
+from txexport.inspection.graph_stats import initializers
 
 
 @contextmanager
-def unrounded(folder: Path, files: Mapping[str, Path], data: Iterable[str]) -> Iterator[dict[str, Path]]:
-    """The graphs of a bundle's folder by role, without rounding, beside the files of weights, meanwhile."""
+def unrounded(folder: Path, files: Mapping[str, Path]) -> Iterator[dict[str, Path]]:
+    """The graphs of a bundle's folder by role, without rounding, beside copies of their weights, meanwhile.
+
+    ONNX Runtime takes no links to weights.
+    """
     with tempfile.TemporaryDirectory(prefix="txexport-") as made:
-        for name in data:
-            place = Path(made) / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _lay(folder / name, place)
         result = {}
         for role, file in files.items():
             model = onnx.load(file, load_external_data=False)
@@ -30,15 +31,16 @@ def unrounded(folder: Path, files: Mapping[str, Path], data: Iterable[str]) -> I
             result[role] = Path(made) / file.relative_to(folder)
             result[role].parent.mkdir(parents=True, exist_ok=True)
             onnx.save(model, result[role])
+            for name in _places(model):
+                if not (result[role].parent / name).exists():
+                    shutil.copyfile(file.parent / name, result[role].parent / name)
         yield result
 
 
-def _lay(file: Path, place: Path) -> None:
-    """The same file in another place: a second name of it where the system allows that, and else a copy."""
-    try:
-        os.link(file, place)
-    except OSError:
-        shutil.copyfile(file, place)
+def _places(model: onnx.ModelProto) -> set[str]:
+    """The files of weights that a graph points to, beside its own."""
+    held = (one for one in initializers(model.graph) if one.data_location == onnx.TensorProto.EXTERNAL)
+    return {ExternalDataInfo(one).location for one in held}
 
 
 def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:

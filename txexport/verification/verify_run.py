@@ -103,7 +103,7 @@ class VerifyRun:
                 yield self._report(EVERY, name, runtime, skipped="it cannot be told to round nothing")
             return
         with (
-            unrounded(self.folder, self.files, self.manifest.data) as files,
+            unrounded(self.folder, self.files) as files,
             runtime.open_exact(files, device) as opened,
         ):
             yield from self.on(runtime, self._loaded(runtime, *opened))
