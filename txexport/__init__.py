@@ -1,9 +1,9 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
-`export` writes a bundle, `verify` proves it, `load` gives it as a Model that runs, `inspect` counts what a
-checkpoint or a bundle holds and costs, `compare` holds any two models against each other. None of them is
-imported before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX
-Runtime.
+`export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
+Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
+models against each other. None of them is imported before it is used, so that `import txexport` brings in
+neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from txexport.errors import TxexportError
 
 if TYPE_CHECKING:
-    from txexport.exporter import export
+    from txexport.exporter import export, quantize
     from txexport.inspection import inspect
     from txexport.runtime import Model, load
     from txexport.verification import compare, verify
 
-__all__ = ["Model", "TxexportError", "compare", "export", "inspect", "load", "verify"]
+__all__ = ["Model", "TxexportError", "compare", "export", "inspect", "load", "quantize", "verify"]
 
 _HOMES = {
     "Model": "txexport.runtime",
@@ -25,6 +25,7 @@ _HOMES = {
     "export": "txexport.exporter",
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",
+    "quantize": "txexport.exporter",
     "verify": "txexport.verification",
 }
 

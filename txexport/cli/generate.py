@@ -59,6 +59,7 @@ def generate(
     batch_tokens: int | None,
     device: str | None,
     threads: int | None,
+    dtype: str | None,
     **chosen: Any,
 ) -> None:
     """Continue PROMPTS; an encoder-decoder answers them.
@@ -69,7 +70,7 @@ def generate(
 
     given = {name: value for name, value in chosen.items() if value is not None} | others
     prompts = options.lines(texts, file)
-    model = load(out, device=device, threads=threads)
+    model = load(out, device=device, threads=threads, dtype=dtype)
     with warnings.catch_warnings(action="ignore"):  # the search will tell them
         sequences = model.generation_config.updated(**given).num_return_sequences
     if len(prompts) == 1 and not as_json and sequences == 1:

@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from txexport.cli import options
 from txexport.cli.compare import compare
+from txexport.cli.export import export, quantize
 from txexport.cli.generate import generate, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
@@ -60,62 +62,6 @@ def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
 @click.version_option(package_name="txexport")
 def main() -> None:
     """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
-
-
-@main.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
-@click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
-@click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
-@click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
-@click.option("--only", type=click.Choice(["native", "hub"]), help="Our runtime's graphs alone, or others'.")
-@click.option(
-    "--single-file", is_flag=True, help="Weights within each graph, up to 2 GB; others' graphs alone."
-)
-@click.option(
-    *("--for", "client"),
-    type=click.Choice(["web", "openvino", "triton", "genai"]),
-    help="Another client's layout: what browsers open, graphs at the root, Triton's repository, a decoder"
-    " over onnxruntime-genai's shared buffer.",
-)
-@click.option(
-    *("--dtype", "dtypes"),
-    default="float32",
-    show_default=True,
-    help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
-    "ask for none.",
-)
-@click.option("--force", is_flag=True, help="Replace an existing bundle.")
-def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
-    """Write the checkpoint folder SOURCE as the bundle folder OUT."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-    from txexport.bundle import reads_tokens
-    from txexport.exporter import export as run
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
-    columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
-    with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
-        weights = bar.add_task("", total=None)
-        manifest = run(
-            source,
-            out,
-            **options,
-            dtype=dtypes.split(","),
-            progress=lambda done, total: bar.update(weights, completed=done, total=total),
-        )
-    cache = f", {manifest.cache} cache" if manifest.cache else ""
-    kinds = manifest.formats.values()
-    files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())
-    others = ", ".join(graph.file for graphs in kinds for graph in graphs.hub.values())
-    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}")))
-    if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
-        message = (
-            "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
-        )
-        click.echo(f"warning: {message}", err=True)
-    click.echo(f"{out}: {manifest.model_type}, {manifest.task}{cache}: {graphs}")
 
 
 @main.command()
@@ -169,6 +115,12 @@ def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
     is_flag=True,
     help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
 )
+@click.option(
+    *("--budget", "budgets"),
+    multiple=True,
+    metavar="NAME=SHARE",
+    help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks.",
+)
 @reported
 def verify(
     out: Path,
@@ -183,6 +135,7 @@ def verify(
     third: bool,
     allow_edited: bool,
     client: str | None,
+    budgets: tuple[str, ...],
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
@@ -220,6 +173,7 @@ def verify(
             third=third,
             allow_edited=allow_edited,
             client=client,
+            budget=options.shares(budgets),
             progress=show,
         )
     return report
@@ -270,5 +224,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in (compare, generate, transcribe, *COMMANDS):
+for command in (export, quantize, compare, generate, transcribe, *COMMANDS):
     main.add_command(command)

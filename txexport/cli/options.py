@@ -31,7 +31,8 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 
 
 def device(command: Callable) -> Callable:
-    """--device and --threads."""
+    """--device, --threads and --dtype."""
+    command = click.option("--dtype", help="Of those that it was exported in (default: the first).")(command)
     command = click.option(
         "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
     )(command)
@@ -40,7 +41,7 @@ def device(command: Callable) -> Callable:
 
 
 def answers(command: Callable) -> Callable:
-    """--json, --device and --threads."""
+    """--json, --device, --threads and --dtype."""
     return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(device(command))
 
 
@@ -115,14 +116,34 @@ def pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
     return [(first, second) for first, second in parts]
 
 
+def shares(given: Sequence[str]) -> dict[str, float]:
+    """NAME=SHARE, each. Raises UsageError for another form."""
+    result = {}
+    for one in given:
+        name, _, share = one.partition("=")
+        try:
+            result[name] = float(share)
+        except ValueError:
+            raise click.UsageError(f"--budget {one!r}, expected NAME=SHARE, as direction=0.01") from None
+    return result
+
+
 def run(
-    out: Path, method: str, /, *inputs: Any, device: str | None, threads: int | None, **options: Any
+    out: Path,
+    method: str,
+    /,
+    *inputs: Any,
+    device: str | None,
+    threads: int | None,
+    dtype: str | None,
+    **options: Any,
 ) -> list[Any]:
     """What `method` of the bundle's Model gives for `inputs` and those `options` that were chosen."""
     from txexport.runtime import load
 
     chosen = {name: value for name, value in options.items() if value is not None}
-    return with_progress(getattr(load(out, device=device, threads=threads), method), *inputs, **chosen)
+    model = load(out, device=device, threads=threads, dtype=dtype)
+    return with_progress(getattr(model, method), *inputs, **chosen)
 
 
 def with_progress(method: Callable, /, *inputs: Any, **options: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from txexport.verification.checks import (
     aside,
 )
 from txexport.verification.layers.result import LayerReport
+from txexport.verification.losses import DIRECTION, LOST, PROBABILITY
 
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
@@ -160,7 +161,7 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        whole = (IDENTITY, COPIED_FILES)  # which compare no numbers
+        whole = (IDENTITY, COPIED_FILES, LOST)  # which compare no numbers, or none that should be equal
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
@@ -173,7 +174,23 @@ class Report:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
         asides = [self.reached] if self.reach else []
+        asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         return [*asides, "yet components are beyond their budget alone"] if beyond else asides
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """What each number format loses at most of an output, by dtype, in words."""
+        worst: dict[str, TensorCheck] = {}
+        for case in self.cases:
+            for check in case.checks if case.name == LOST else ():
+                dtype, measure = case.graphs.split()[-1], check.output.rpartition(" ")[2]
+                judged = measure in (DIRECTION, PROBABILITY)
+                if judged and (dtype not in worst or check.error > worst[dtype].error):
+                    worst[dtype] = check
+        return {
+            dtype: f"up to {check.error:.2%} of {check.output.rpartition(' ')[2]}"
+            for dtype, check in worst.items()
+        }
 
     @property
     def reached(self) -> str:

@@ -1,0 +1,86 @@
+"""Commands that write a bundle."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from txexport.cli import options
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
+@click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
+@click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
+@click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
+@click.option("--only", type=click.Choice(["native", "hub"]), help="Our runtime's graphs alone, or others'.")
+@click.option(
+    "--single-file", is_flag=True, help="Weights within each graph, up to 2 GB; others' graphs alone."
+)
+@click.option(
+    *("--for", "client"),
+    type=click.Choice(["web", "openvino", "triton", "genai"]),
+    help="Another client's layout: what browsers open, graphs at the root, Triton's repository, a decoder"
+    " over onnxruntime-genai's shared buffer.",
+)
+@click.option(
+    *("--dtype", "dtypes"),
+    default="float32",
+    show_default=True,
+    help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
+    "ask for none.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
+    """Write the checkpoint folder SOURCE as the bundle folder OUT."""
+    from txexport.bundle import reads_tokens
+    from txexport.exporter import export as run
+
+    manifest = _written(run, source, out, **options, dtype=dtypes.split(","))
+    if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
+        message = (
+            "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
+        )
+        click.echo(f"warning: {message}", err=True)
+    click.echo(_told(out, manifest))
+
+
+@click.command()
+@options.bundle
+@click.option("--dtype", required=True, help="The one to add: int8, int4, int4-128, float32.")
+@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
+def quantize(out: Path, dtype: str, source: Path | None) -> None:
+    """Add a number format to BUNDLE."""
+    from txexport.exporter import quantize as run
+
+    click.echo(_told(out, _written(run, out, dtype, source=source)))
+
+
+def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:
+    """What `run` gives, with a bar of the weights that it writes, on a terminal."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
+    columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
+    with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
+        weights = bar.add_task("", total=None)
+        return run(
+            *given,
+            **chosen,
+            progress=lambda done, total: bar.update(weights, completed=done, total=total),
+        )
+
+
+def _told(out: Path, manifest: Any) -> str:
+    """What was written, in a line."""
+    cache = f", {manifest.cache} cache" if manifest.cache else ""
+    kinds = manifest.formats.values()
+    files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())
+    others = ", ".join(graph.file for graphs in kinds for graph in graphs.hub.values())
+    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}")))
+    return f"{out}: {manifest.model_type}, {manifest.task}{cache}: {graphs}"

@@ -1,0 +1,49 @@
+"""A bundle in one more number format."""
+
+from pathlib import Path
+
+from txexport import bundle
+from txexport.arguments import checked
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import CheckpointError, InputError, crashes
+from txexport.exporter.exporter import export
+from txexport.manifest import Manifest
+from txexport.progress import Progress
+
+
+@checked
+@crashes()
+def quantize(
+    out: str | Path,
+    dtype: str,
+    *,
+    source: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Add a dtype to the bundle `out`, as it would be had it been exported with that one too.
+
+    `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
+    that were exported. The bundle is replaced when the new one is whole, and is to be verified again. Raises
+    InputError for a dtype that it has, and else as `export` does.
+    """
+    manifest = bundle.read(out)
+    if dtype in manifest.formats:
+        raise InputError(f"{out} has {dtype} already")
+    checkpoint = Checkpoint(manifest.source.path if source is None else source)
+    if checkpoint.hashes() != manifest.source.sha256:
+        raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; give the checkpoint")
+    form = manifest.form
+    return export(
+        checkpoint.folder,
+        out,
+        task=manifest.task,
+        cache=form.cache,
+        opset=form.opset,
+        inline=form.inline,
+        only=form.only,
+        single_file=form.single_file,
+        client=form.client,
+        dtype=[*form.dtypes, dtype],
+        force=True,
+        progress=progress,
+    )
