@@ -32,7 +32,8 @@ PADDING, END = (tiny_checkpoint.IDS[name] for name in ("pad_token_id", "eos_toke
 PROMPT = max(LENGTHS)
 
 
-LAYOUTS = {None: "", "genai": " over a shared buffer (--for genai)"}
+LAYOUTS = [None, "genai"]
+SHARED = "over a shared buffer (--for genai) outputs, greedy, chunks, rewind"
 # What its documentation has in place of files that differ in settings: the graph whose cache grows.
 GROWING = json.dumps(
     {
@@ -69,7 +70,7 @@ def settings_of(beams: int, length: int) -> dict[str, Any]:
 @pytest.mark.parametrize("client", LAYOUTS)
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_outputs_equal_transformers(row, client, exported, process, record):
-    record(row, f"outputs{LAYOUTS[client]}")
+    record(row, SHARED if client else "outputs")
     files, ids = exported(row, client), ids_of((len(LENGTHS), PROMPT))
     [answer] = process.ask(files.bundle, row.task, [Call("logits", {"input_ids": ids})])
     expected = forward_outputs(row, files.checkpoint, {"input_ids": ids})["logits"]
@@ -80,7 +81,7 @@ def test_outputs_equal_transformers(row, client, exported, process, record):
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, process, record):
     """A batch of unequal lengths, each of which transformers continues alone; beams share no buffer."""
-    record(row, f"greedy{LAYOUTS[client]}, 3 beams")
+    record(row, SHARED if client else "greedy, 3 beams")
     files, ids, beams = exported(row, client), prompts(), (1, 3)
     calls = [
         Call("generate", {"input_ids": ids}, {"settings": settings_of(each, PROMPT + NEW_TOKENS), **over})
@@ -99,7 +100,7 @@ def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, proces
 @pytest.mark.parametrize("client", LAYOUTS)
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_a_prompt_in_chunks_goes_on_as_a_whole_one(row, client, exported, process, record):
-    record(row, f"chunks{LAYOUTS[client]}")
+    record(row, SHARED if client else "chunks")
     files, ids = exported(row, client), ids_of((1, 12))
     settings = settings_of(1, ids.shape[1] + NEW_TOKENS)
     chunks = {"first": ids[:, :4], "second": ids[:, 4:5], "third": ids[:, 5:]}
@@ -110,7 +111,7 @@ def test_a_prompt_in_chunks_goes_on_as_a_whole_one(row, client, exported, proces
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_what_is_taken_back_is_forgotten(row, exported, process, record):
     """Which it does over a shared buffer alone: its slots are written again."""
-    record(row, f"rewind{LAYOUTS['genai']}")
+    record(row, SHARED)
     files, new, kept = exported(row, "genai"), 3, 6
     ids, rest = ids_of((1, PROMPT)), ids_of((1, 5), seed=1)
     settings = settings_of(1, kept + rest.shape[1] + NEW_TOKENS)

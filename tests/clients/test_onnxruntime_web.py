@@ -1,15 +1,14 @@
 """onnxruntime-web opens a bundle's graph and its weights as bytes, with no library over it."""
 
 import json
+from functools import partial
 
-import numpy as np
 import pytest
-import torch
-from helpers.client_rows import TOLERANCE, assert_outputs, forward_inputs, ids_of, original, rows_of
+from helpers.client_rows import assert_outputs, assert_steps, forward_inputs, rows_of
 from helpers.rows import FEATURES, GENERATE, LABEL
 
 from txexport import bundle
-from txexport.contracts import cache_names, roles
+from txexport.contracts import roles
 from txexport.verification.clients import onnxruntime_web as web
 from txexport.verification.runtimes import npm
 
@@ -35,31 +34,6 @@ def test_outputs_equal_transformers(row, exported):
 
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_steps_over_a_past_equal_transformers(row, exported):
-    """A prompt over a past of no tokens, and one token more over what that gave; a row has padding."""
-    files, ids = exported(row), ids_of((2, 8))
+    files = exported(row)
     graph = bundle.read(files.bundle).hub[roles.MODEL]
-    mask, before = np.ones(ids.shape, np.int64), ids.shape[1] - 1
-    mask[1, :3] = 0
-    positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
-    past = {
-        port.name: np.zeros((len(ids), port.shape[1], 0, port.shape[3]), np.float32)
-        for port in graph.inputs
-        if cache_names.is_past(port.name)
-    }
-    logits = []
-    for start, end in ((0, before), (before, before + 1)):
-        step = {
-            "input_ids": ids[:, start:end],
-            "attention_mask": mask[:, :end],
-            "position_ids": positions[:, start:end],
-        }
-        outputs = web.run(files.bundle / graph.file, {**step, **past})
-        logits.append(outputs["logits"])
-        past = {name: outputs[cache_names.to_present(name)] for name in past}
-    with torch.no_grad():
-        tensors = (torch.from_numpy(array) for array in (ids, mask, positions))
-        expected = original(row, files.checkpoint)(
-            **dict(zip(("input_ids", "attention_mask", "position_ids"), tensors, strict=True))
-        ).logits.numpy()
-    found = np.concatenate(logits, axis=1)
-    np.testing.assert_allclose(found[mask == 1], expected[mask == 1], rtol=0, atol=TOLERANCE)
+    assert_steps(row, files.checkpoint, graph, partial(web.run, files.bundle / graph.file))

@@ -1,5 +1,7 @@
 """tract runs a bundle's graphs as they are, once shapes are told: outputs are those of transformers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.client_rows import (
@@ -8,8 +10,8 @@ from helpers.client_rows import (
     SEQ2SEQ,
     WHISPER,
     assert_outputs,
+    assert_steps,
     forward_inputs,
-    ids_of,
     rows_of,
 )
 from helpers.rows import ANSWER, CLASSIFY, FEATURES, FILL, GENERATE, LABEL, MATCH, TAG, TRANSLATE
@@ -40,28 +42,10 @@ def test_outputs_equal_transformers(row, exported, process, record):
 
 @pytest.mark.parametrize("row", rows_of(DECODERS, (GENERATE,)), ids=lambda row: row.id)
 def test_steps_over_a_past_equal_transformers(row, exported, process, record):
-    """A prompt over a past of no tokens, and what follows over what that gave."""
     record(row, "outputs, of shapes that are told")
-    files, first = exported(row), 4
-    ids = ids_of((2, 7))
-    mask, positions = np.ones_like(ids), np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
-    past = {
-        port.name: np.zeros((len(ids), port.shape[1], 0, port.shape[3]), np.float32)
-        for port in bundle.read(files.bundle).hub[roles.MODEL].inputs
-        if cache_names.is_past(port.name)
-    }
-    logits = []
-    for start, end in ((0, first), (first, ids.shape[1])):
-        step = {
-            "input_ids": ids[:, start:end],
-            "attention_mask": mask[:, :end],
-            "position_ids": positions[:, start:end],
-        }
-        outputs = run(process, files.bundle, row.task, roles.MODEL, {**step, **past})
-        logits.append(outputs["logits"])
-        past = {name: outputs[cache_names.to_present(name)] for name in past}
-    inputs = {"input_ids": ids, "attention_mask": mask}
-    assert_outputs(row, files.checkpoint, inputs, {"logits": np.concatenate(logits, axis=1)})
+    files = exported(row)
+    graph = bundle.read(files.bundle).hub[roles.MODEL]
+    assert_steps(row, files.checkpoint, graph, partial(run, process, files.bundle, row.task, roles.MODEL))
 
 
 @pytest.mark.parametrize("row", [*rows_of(SEQ2SEQ, (TRANSLATE,)), WHISPER], ids=lambda row: row.id)

@@ -1,7 +1,7 @@
 """What is tried on other software: rows of rows.py, their inputs, and what transformers makes of them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from helpers.rows import (
     TRANSLATE,
     Row,
 )
+from txexport.contracts import cache_names
+from txexport.manifest import GraphFile
 
 TOLERANCE = 1e-4
 NEW_TOKENS = 10
@@ -147,6 +149,31 @@ def assert_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray], an
     assert expected
     for name, array in expected.items():
         assert distance(row, inputs, array, answer[name]) <= TOLERANCE, name
+
+
+def assert_steps(
+    row: Row, checkpoint: Path, graph: GraphFile, run: Callable[[dict[str, np.ndarray]], Any]
+) -> None:
+    """Whether a decoder's logits are those of transformers: of a prompt over no past, and of what follows.
+
+    `run` gives the graph's outputs by name; a row is padded on the left.
+    """
+    ids, mask, first = ids_of((2, 8)), np.ones((2, 8), np.int64), 6
+    mask[1, :3] = 0
+    positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+    past = {
+        port.name: np.zeros((len(ids), int(port.shape[1]), 0, int(port.shape[3])), np.float32)
+        for port in graph.inputs
+        if cache_names.is_past(port.name)
+    }
+    logits = []
+    for start, end in ((0, first), (first, ids.shape[1])):
+        new = {"input_ids": ids[:, start:end], "position_ids": positions[:, start:end]}
+        outputs = run({**new, "attention_mask": mask[:, :end], **past})
+        logits.append(outputs["logits"])
+        past = {name: outputs[cache_names.to_present(name)] for name in past}
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+    assert_outputs(row, checkpoint, inputs, {"logits": np.concatenate(logits, axis=1)})
 
 
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:

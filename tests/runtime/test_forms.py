@@ -17,6 +17,7 @@ FORMS = {
     "web": {"client": "web"},
     "openvino": {"client": "openvino"},
     "triton": {"client": "triton"},
+    "genai": {"client": "genai"},
 }
 
 
