@@ -250,6 +250,8 @@ def test_a_graph_is_judged_by_what_it_gave():
         **dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), "1 of 1 cases failed"),
     }
     assert Report.from_dict(report.to_dict()) == report
+    page = reports.html_page.render(report)
+    assert [page.count(f"<td>y<small>{name}.onnx</small></td>") for name in "abc"] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".html"])

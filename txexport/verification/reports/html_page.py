@@ -116,14 +116,17 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
     else:
         heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
         failed_first = sorted(case.checks, key=lambda check: check.ok)
-        inside = _table(heads, (_check(check, rounded) for check in failed_first), "checks")
+        several = len({check.graph for check in case.checks}) > 1
+        inside = _table(heads, (_check(check, rounded, several) for check in failed_first), "checks")
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
 
 
-def _check(check: TensorCheck, rounded: bool) -> list[str]:
+def _check(check: TensorCheck, rounded: bool, several: bool) -> list[str]:
+    """A line of a case, which names the graph where it ran `several`."""
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
     choices = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
-    cells = [text(check.output) + choices, f"{check.elements:,}", error, number(check.tolerance)]
+    graph = f"<small>{text(check.graph)}</small>" if several and check.graph is not None else ""
+    cells = [text(check.output) + graph + choices, f"{check.elements:,}", error, number(check.tolerance)]
     if rounded:
         cells.append("" if check.rounding is None else number(check.rounding))
     return cells
