@@ -224,6 +224,75 @@ def float8(rows: int = 0, columns: int = 0, scale: str = "weight_scale_inv", sha
     return pack
 
 
+def llm_int8(random: Random, outputs: int, inputs: int) -> Packed:
+    """bitsandbytes of 8 bits: int8, and the largest number of each output."""
+    q = random.integers(-127, 128, (outputs, inputs))
+    largest = random.uniform(0.05, 0.3, outputs).astype(np.float32)
+    numbers = np.empty((outputs, inputs), np.float32)
+    for n in range(outputs):
+        for k in range(inputs):
+            numbers[n, k] = product(q[n, k], 0, largest[n] / np.float32(127))
+    tensors = {"weight": torch.from_numpy(q.astype(np.int8)), "SCB": torch.from_numpy(largest)}
+    return tensors | {"weight_format": torch.tensor(0, dtype=torch.uint8)}, numbers
+
+
+NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941),
+    *(0.7229568362236023, 1.0),
+)
+POSITIVE = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+FP4 = (*POSITIVE, *(-level for level in POSITIVE))
+
+
+def four_bits(kind: str = "nf4", block: int = 64, nested: bool = False) -> Packer:
+    """bitsandbytes of 4 bits: codes in pairs, the first one high, over the rows one after another."""
+
+    def pack(random: Random, outputs: int, inputs: int) -> Packed:
+        levels = np.array({"nf4": NF4, "fp4": FP4}[kind], np.float32)
+        codes = [int(code) for code in random.integers(0, 16, outputs * inputs)]
+        count = -(-len(codes) // block)
+        state = {"quant_type": kind, "blocksize": block, "dtype": "bfloat16", "shape": [outputs, inputs]}
+        largest = random.uniform(0.05, 0.3, count).astype(np.float32)
+        tensors = {"weight.absmax": torch.from_numpy(largest)}
+        if nested:
+            table = np.sort(random.uniform(-1, 1, 256)).astype(np.float32)
+            outer = random.uniform(0.01, 0.05, -(-count // 256)).astype(np.float32)
+            coded, offset = random.integers(0, 256, count), np.float32(0.15)
+            largest = np.array([table[c] * outer[i // 256] + offset for i, c in enumerate(coded)], np.float32)
+            state |= {"nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": float(offset)}
+            tensors = {
+                "weight.absmax": torch.from_numpy(coded.astype(np.uint8)),
+                "weight.nested_absmax": torch.from_numpy(outer),
+                "weight.nested_quant_map": torch.from_numpy(table),
+            }
+        numbers = np.empty(len(codes), np.float32)
+        for i, code in enumerate(codes):
+            numbers[i] = levels[code] * largest[i // block]
+        even = [*codes, 0] if len(codes) % 2 else codes
+        octets = [[high << 4 | low] for high, low in zip(even[::2], even[1::2], strict=True)]
+        described = list(json.dumps(state).encode())
+        tensors |= {
+            "weight": torch.tensor(octets, dtype=torch.uint8),
+            "weight.quant_map": torch.from_numpy(levels),
+            f"weight.quant_state.bitsandbytes__{kind}": torch.tensor(described, dtype=torch.uint8),
+        }
+        return tensors, numbers.reshape(outputs, inputs)
+
+    return pack
+
+
+def torchao(random: Random, outputs: int, inputs: int) -> Packed:
+    """torchao's int8 of weights."""
+    tensors, numbers = int_quantized(random, outputs, inputs)
+    return {
+        "_weight_qdata": tensors["weight"],
+        "_weight_scale": tensors["weight_scale"].float(),
+        "_weight_zero_point": torch.zeros(outputs, 1, dtype=torch.int8),
+    }, numbers
+
+
 def quantised(
     source: Path, folder: Path, packer: Packer, settings: dict, modules: str = LLAMA, seed: int = 0
 ) -> dict[str, np.ndarray]:

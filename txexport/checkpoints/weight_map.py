@@ -148,10 +148,14 @@ class Weight:
             yield block
 
     def blocks(self, checkpoint: Checkpoint) -> Blocks | None:
-        """The parameter as integers and scales, of which `rows` are the products; None where it has none."""
+        """The parameter as integers and scales, of which `rows` are the products; None where it has none.
+
+        Raises CheckpointError for scales that are not finite.
+        """
         blocks = checkpoint.blocks(self.tensors[0]) if self.tensors else None
         if blocks is None or not self.take.along_outputs:
             return None
+        check_finite(blocks.scales, f"what scales tensor '{self.tensors[0]}'")
         if self.take.plain:
             return blocks
         return blocks.outputs(self.take.cut(np.arange(blocks.shape[0])))

@@ -9,11 +9,14 @@ from helpers.quantising import (
     awq,
     edit,
     float8,
+    four_bits,
     gptq,
     int_quantized,
+    llm_int8,
     pack_quantized,
     quantised,
     tiny_llama,
+    torchao,
 )
 
 import txexport
@@ -42,6 +45,12 @@ CASES = {
     ),
     "int-quantized": (int_quantized, compressed("int-quantized", num_bits=8, strategy="channel")),
     "fp8": (float8(32, 16), FP8),
+    "llm.int8": (llm_int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
+    "nf4": (four_bits(nested=True), {"quant_method": "bitsandbytes", "load_in_4bit": True}),
+    "torchao": (
+        torchao,
+        {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}},
+    ),
 }
 
 

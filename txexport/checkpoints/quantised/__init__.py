@@ -8,7 +8,7 @@ a module's bits and groups, its shapes say too.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txexport.checkpoints.quantised import awq, compressed_tensors, fp8, gptq
+from txexport.checkpoints.quantised import awq, bitsandbytes, compressed_tensors, fp8, gptq, torchao
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.quantised.module import Module, by_module
 from txexport.checkpoints.quantised.settings import Settings
@@ -20,7 +20,9 @@ READERS: dict[str, Callable[[Settings], Reader]] = {
     "gptq": gptq.reader,
     "awq": awq.reader,
     "compressed-tensors": compressed_tensors.reader,
+    "bitsandbytes": bitsandbytes.reader,
     "fp8": fp8.reader,
+    "torchao": torchao.reader,
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.checkpoints.quantised.groups import block_of
 from txexport.checkpoints.quantised.matrix import Matrix
-from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part, nbytes_of
 from txexport.checkpoints.quantised.packing import unpacked
 from txexport.checkpoints.quantised.settings import Settings
 from txexport.errors import CheckpointError, UnsupportedError
@@ -55,7 +55,7 @@ class Reader:
         zeros.expect((count, words.shape[1]))
         if inputs % count:
             raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
-        nbytes = sum(part.stored.nbytes for part in (words, zeros, scales))
+        nbytes = nbytes_of(words, zeros, scales)
         return Matrix(
             f"awq int{BITS}", (outputs, inputs), nbytes, lambda: self._blocks(inputs, words, zeros, scales)
         )

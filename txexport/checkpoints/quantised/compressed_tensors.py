@@ -10,14 +10,15 @@ has is for expressions to say: bits come of the shapes, and what activations do 
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from txexport.checkpoints.quantised import scaled_float8
 from txexport.checkpoints.quantised.float8 import LEVELS
-from txexport.checkpoints.quantised.groups import block_of, ordered
+from txexport.checkpoints.quantised.integers import blocks, scales_of
 from txexport.checkpoints.quantised.matrix import Matrix
-from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.module import Module, Part, nbytes_of
 from txexport.checkpoints.quantised.packing import unpacked
 from txexport.checkpoints.quantised.settings import Settings
 from txexport.errors import CheckpointError, UnsupportedError
@@ -34,7 +35,7 @@ def reader(settings: Settings) -> "Reader":
     )
     settings.table("sparsity_config").expect(format=("dense",))
     if settings.table("transform_config").table("config_groups").values:
-        raise UnsupportedError(f"config.json: {settings.path}.transform_config is not supported")
+        raise UnsupportedError(f"{settings.path}.transform_config is not supported")
     groups = settings.tables("config_groups")
     for group in groups:
         group.expect(format=FORMATS, output_activations=())
@@ -47,7 +48,7 @@ class Reader:
     def __init__(self, settings: Settings, groups: list[Settings]):
         weights = [group.table("weights") for group in groups if group.values.get("weights")]
         if not weights:
-            raise CheckpointError(f"config.json: {settings.path}.config_groups names no weights")
+            raise CheckpointError(f"{settings.path}.config_groups names no weights")
         for one in weights:
             one.expect(
                 num_bits=tuple(range(1, 9)),
@@ -82,7 +83,7 @@ class Reader:
         [bits] = fits
         if bits not in PACKED_BITS:
             raise UnsupportedError(f"tensor '{words.name}' is packed in {bits} bits; expected {PACKED_BITS}")
-        scales, count = self._scales(module, outputs)
+        scales, count = scales_of(module, "weight_scale", outputs)
         zeros = self._zeros(module, ("I32",), (math.ceil(outputs * bits / 32), count))
         groups = module.maybe("weight_g_idx", ("I32",), 1)
         if groups is not None:
@@ -90,36 +91,29 @@ class Reader:
 
         def load() -> Blocks:
             integers = unpacked(words.array(), bits)[:, :inputs]
+            order = (
+                groups if groups is not None and (groups.array() != -1).all() else None
+            )  # -1 where none is
             if zeros is None:
                 integers = (integers - np.uint8(1 << bits - 1)).view(np.int8)
-                return self._blocks(integers, bits, scales, None, groups)
-            zero = np.ascontiguousarray(unpacked(zeros.array().T, bits)[:, :outputs].T)
-            return self._blocks(np.ascontiguousarray(integers), bits, scales, zero, groups)
+                return blocks(integers, bits, scales, None, self.sizes, order)
+            zero = unpacked(zeros.array().T, bits)[:, :outputs].T
+            return blocks(np.ascontiguousarray(integers), bits, scales, zero, self.sizes, order)
 
-        parts = [part for part in (words, shape, scales, zeros, groups) if part is not None]
+        parts = [words, shape, scales, zeros, groups]
         return self._matrix(f"compressed-tensors int{bits}", (outputs, inputs), parts, load)
 
     def _int8(self, module: Module) -> Matrix:
         weight = module.take("weight", ("I8",), 2)
         outputs, inputs = weight.shape
-        scales, count = self._scales(module, outputs)
+        scales, count = scales_of(module, "weight_scale", outputs)
         zeros = self._zeros(module, ("I8",), (outputs, count), (outputs,), (1,), ())
 
         def load() -> Blocks:
-            zero = (
-                None if zeros is None else np.broadcast_to(zeros.array().reshape(-1, count), (outputs, count))
-            )
-            return self._blocks(weight.array(), 8, scales, zero, None)
+            zero = None if zeros is None else zeros.array()
+            return blocks(weight.array(), 8, scales, zero, self.sizes)
 
-        parts = [part for part in (weight, scales, zeros) if part is not None]
-        return self._matrix("compressed-tensors int8", (outputs, inputs), parts, load)
-
-    def _scales(self, module: Module, outputs: int) -> tuple[Part, int]:
-        """One for all, for each output, or for each output's groups; and how many groups there are."""
-        scales = module.take("weight_scale", ANY_FLOAT)
-        count = scales.shape[1] if len(scales.shape) == 2 else 1
-        scales.expect((outputs, count), (outputs,), (1,), ())
-        return scales, count
+        return self._matrix("compressed-tensors int8", (outputs, inputs), [weight, scales, zeros], load)
 
     def _zeros(self, module: Module, dtypes: tuple[str, ...], *shapes: tuple[int, ...]) -> Part | None:
         """Zero points, which must be there where all matrices are asymmetric."""
@@ -129,27 +123,15 @@ class Reader:
             zeros.expect(*shapes)
         return zeros
 
-    def _blocks(
-        self, integers: np.ndarray, bits: int, scales: Part, zero: np.ndarray | None, groups: Part | None
-    ) -> Blocks:
-        outputs, inputs = integers.shape
-        count = scales.shape[1] if len(scales.shape) == 2 else 1
-        block, order = block_of(inputs, scales, count, self.sizes), None
-        if groups is not None and (groups.array() != -1).all():  # -1 where there is no order
-            block, order = ordered(groups, count)
-            integers = integers if order is None else np.ascontiguousarray(integers[:, order])
-        of_blocks = np.broadcast_to(scales.scales().reshape(-1, count), (outputs, count))
-        if zero is not None and not zero.any() and integers.dtype == np.int8:
-            zero = None
-        return Blocks(integers, bits, np.ascontiguousarray(of_blocks), block, zeros=zero, order=order)
-
-    def _matrix(self, dtype: str, shape: tuple[int, int], parts: list[Part], load) -> Matrix:
+    def _matrix(
+        self, dtype: str, shape: tuple[int, int], parts: list[Part | None], load: Callable[[], Blocks]
+    ) -> Matrix:
         if len(set(self.rounding)) != 1:
             raise UnsupportedError(
                 "config.json: quantization_config.config_groups round the activations of some modules only, "
                 "which is not supported"
             )
-        return Matrix(dtype, shape, sum(part.stored.nbytes for part in parts), load, self.rounding[0])
+        return Matrix(dtype, shape, nbytes_of(*parts), load, self.rounding[0])
 
 
 def _rounds(activations: Settings) -> bool:
@@ -161,9 +143,7 @@ def _rounds(activations: Settings) -> bool:
         return False
     activations.expect(dynamic=(True,), type=("int", "float"), num_bits=(8,), symmetric=(True,))
     if not activations.flag("dynamic", False):
-        raise UnsupportedError(
-            f"config.json: {activations.path}.dynamic False is not supported; expected True"
-        )
+        raise UnsupportedError(f"{activations.path}.dynamic False is not supported; expected True")
     if activations.text("type", "int") == "float":
         activations.expect(strategy=("token", "group"))
         return False

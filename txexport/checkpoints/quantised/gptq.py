@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.checkpoints.quantised.groups import block_of, ordered
 from txexport.checkpoints.quantised.matrix import Matrix
-from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part, nbytes_of
 from txexport.checkpoints.quantised.packing import unpacked
 from txexport.checkpoints.quantised.settings import Settings
 from txexport.errors import CheckpointError, UnsupportedError
@@ -68,11 +68,10 @@ class Reader:
         scales.expect((zeros.shape[0], outputs))
         if groups is not None:
             groups.expect((inputs,))
-        parts = [words, zeros, scales, *([groups] if groups else [])]
         return Matrix(
             f"gptq int{bits}",
             (outputs, inputs),
-            sum(part.stored.nbytes for part in parts),
+            nbytes_of(words, zeros, scales, groups),
             lambda: self._blocks(bits, words, zeros, scales, groups),
         )
 

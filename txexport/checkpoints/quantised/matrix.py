@@ -53,7 +53,9 @@ class Matrix:
         matrix = self.load()
         step = max(1, CHUNK // (4 * self.shape[1]))
         for first in range(0, self.shape[0], step):
-            yield matrix.outputs(slice(first, first + step)).numbers()
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever uses them sees what is not finite
+                numbers = matrix.outputs(slice(first, first + step)).numbers()
+            yield numbers
 
     def blocks(self) -> Blocks | None:
         """Its own integers and scales; None where only codes of floats are kept."""

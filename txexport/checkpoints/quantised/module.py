@@ -1,6 +1,7 @@
 """The tensors of one module, as a Linear, by what follows its name."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,6 +64,12 @@ class Part:
                 f"tensor '{self.name}' is {self.shape}, expected {' or '.join(map(str, shapes))}"
             )
 
+    def of(self, number: int) -> "Part":
+        """What is at `number` of the first axis."""
+        each = self.stored.nbytes // self.shape[0]
+        place = self.stored.offset + number * each
+        return Part(self.name, replace(self.stored, shape=self.shape[1:], offset=place, nbytes=each))
+
     def array(self) -> np.ndarray:
         """Its numbers: floats as float32, integers and codes as they are."""
         return self.stored.array(self.name)
@@ -73,6 +80,11 @@ class Part:
         if not np.isfinite(scales).all():
             raise CheckpointError(f"tensor '{self.name}' holds a scale that is not finite")
         return scales
+
+
+def nbytes_of(*parts: Part | None) -> int:
+    """What parts take together, those that there are."""
+    return sum(part.stored.nbytes for part in parts if part is not None)
 
 
 def by_module(tensors: Mapping[str, Stored]) -> list[Module]:

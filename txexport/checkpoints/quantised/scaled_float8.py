@@ -6,7 +6,7 @@ import numpy as np
 
 from txexport.checkpoints.quantised.float8 import E8M0, LEVELS
 from txexport.checkpoints.quantised.matrix import Codes, Matrix
-from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part
+from txexport.checkpoints.quantised.module import ANY_FLOAT, Module, Part, nbytes_of
 from txexport.errors import CheckpointError
 
 SCALES = (*ANY_FLOAT, "F8_E8M0")
@@ -31,8 +31,7 @@ def matrix(module: Module, scale: str, rectangles: Sequence[tuple[int, int]]) ->
         spread = np.repeat(numbers, rows, axis=0)[:outputs]
         return Codes(codes.array(), LEVELS[codes.stored.dtype], spread, columns)
 
-    nbytes = codes.stored.nbytes + scales.stored.nbytes
-    return Matrix(codes.stored.dtype, (outputs, inputs), nbytes, load)
+    return Matrix(codes.stored.dtype, (outputs, inputs), nbytes_of(codes, scales), load)
 
 
 def _numbers(scales: Part) -> np.ndarray:

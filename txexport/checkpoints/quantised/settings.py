@@ -1,4 +1,4 @@
-"""The values of config.json's `quantization_config`, typed; errors name the value."""
+"""Values of JSON, typed, as those of config.json's `quantization_config`; errors name the value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,23 @@ from typing import Any
 
 from txexport.errors import CheckpointError, UnsupportedError, shown
 
+LARGEST = 3.4e38  # of a float32
+
 
 @dataclass(frozen=True)
 class Settings:
-    """An object of config.json, which messages call `path`."""
+    """An object, which messages call `path`."""
 
     values: Mapping[str, Any]
-    path: str = "quantization_config"
+    path: str
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Settings":
         """Those of a config.json that has them."""
-        return cls(config).table("quantization_config", "")
+        values = config["quantization_config"]
+        if not isinstance(values, dict):
+            raise CheckpointError(f"config.json: quantization_config is {shown(values)}, expected dict")
+        return cls(values, "config.json: quantization_config")
 
     def method(self) -> str:
         """The format's name; bitsandbytes once wrote none."""
@@ -29,7 +34,7 @@ class Settings:
         """A whole number of at most 32 bits."""
         value = self._get(key, int, default)
         if abs(value) > 2**31:
-            raise CheckpointError(f"config.json: {self.path}.{key} is {shown(value)}, expected at most 2**31")
+            raise CheckpointError(f"{self.path}.{key} is {shown(value)}, expected at most 2**31")
         return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
@@ -40,9 +45,9 @@ class Settings:
         """A string, in lower case."""
         return self._get(key, str, default).lower()
 
-    def table(self, key: str, path: str | None = None) -> "Settings":
+    def table(self, key: str) -> "Settings":
         """An object within; empty where it is missing."""
-        return Settings(self._get(key, dict, {}), key if path == "" else f"{self.path}.{key}")
+        return Settings(self._get(key, dict, {}), f"{self.path}.{key}")
 
     def tables(self, key: str) -> list["Settings"]:
         """The objects within one, whatever their names."""
@@ -55,8 +60,15 @@ class Settings:
         if not size:
             return []
         if len(size) != 2 or not all(type(one) is int and 0 < one <= 2**31 for one in size):
-            raise CheckpointError(f"config.json: {self.path}.{key} is {shown(size)}, expected two sizes")
+            raise CheckpointError(f"{self.path}.{key} is {shown(size)}, expected two sizes")
         return [(size[0], size[1])]
+
+    def number(self, key: str) -> float:
+        """A number that float32 holds."""
+        value = self._get(key, (int, float), None)
+        if not abs(value) <= LARGEST:  # NaN included
+            raise CheckpointError(f"{self.path}.{key} is {shown(value)}, expected a number of float32")
+        return float(value)
 
     def expect(self, **allowed: tuple) -> None:
         """Raise UnsupportedError for a key whose value is given and is none of those allowed.
@@ -69,18 +81,15 @@ class Settings:
             if value is None or any(type(plain) is type(one) and plain == one for one in values):
                 continue
             instead = " or ".join(map(repr, values)) or "none"
-            raise UnsupportedError(
-                f"config.json: {self.path}.{key} {shown(value)} is not supported; expected {instead}"
-            )
+            raise UnsupportedError(f"{self.path}.{key} {shown(value)} is not supported; expected {instead}")
 
-    def _get(self, key: str, kind: type, default: Any) -> Any:
+    def _get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
         value = self.values.get(key)
         if value is None:
             value = default
         if value is None:
-            raise CheckpointError(f"config.json: {self.path}.{key} is missing")
+            raise CheckpointError(f"{self.path}.{key} is missing")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise CheckpointError(
-                f"config.json: {self.path}.{key} is {shown(value)}, expected {kind.__name__}"
-            )
+            wanted = kind.__name__ if isinstance(kind, type) else "number"
+            raise CheckpointError(f"{self.path}.{key} is {shown(value)}, expected {wanted}")
         return value
