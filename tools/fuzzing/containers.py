@@ -18,7 +18,7 @@ FLOATS = (
     0x7F7FFFFF,
     0x00000001,
 )  # NaN, infinities, the largest, the least
-TYPES = ("F64", "F32", "F16", "BF16", "I64", "I8", "U8", "BOOL", "F8_E4M3", "F4", "")
+TYPES = ("F64", "F32", "F16", "BF16", "I64", "I8", "U8", "BOOL", "F8_E4M3", "I32", "F4", "")
 
 
 def safetensors(random: Random, data: bytes) -> Changed:

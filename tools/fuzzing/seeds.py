@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import tiny_checkpoint
+import tiny_quantised
 import tiny_tokenizers
 import torch
 import transformers
@@ -66,7 +67,7 @@ VISION = ("vit", "deit", "dinov2", "clip")
 
 
 def write(folder: Path) -> None:
-    """All of them below `folder`: families/, checkpoints/, bundles/ and files/."""
+    """All of them below `folder`: families/, checkpoints/, quantised/, bundles/ and files/."""
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     for model_type in tiny_checkpoint.FAMILIES:
@@ -86,6 +87,9 @@ def write(folder: Path) -> None:
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     for path in checkpoints.iterdir():
         export(path, folder / "bundles" / path.name)
+    source = tiny_quantised.tiny_llama(folder / "float", num_hidden_layers=1)
+    for name, (packer, settings) in tiny_quantised.FORMATS.items():
+        tiny_quantised.quantised(source, folder / "quantised" / name, packer, settings)
     _files(folder / "files")
 
 

@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import onnx
 import tiny_checkpoint
+import tiny_quantised
 from sentencepiece import sentencepiece_model_pb2
 
 import txexport
@@ -56,6 +58,24 @@ def shards(case: Case) -> None:
         files = sorted(folder.glob("*.safetensors"))
         case.change(case.random.choice(files), containers.safetensors)
     case.try_checkpoint(folder)
+
+
+def quantised(case: Case) -> None:
+    """What config.json says of a quantised checkpoint's tensors, or the tensors."""
+    folder = case.copy(f"quantised/{case.random.choice(list(tiny_quantised.FORMATS))}")
+    if case.random.random() < 0.4:
+        case.change(folder / "config.json", _quantisation)
+    else:
+        case.change(folder / "model.safetensors", containers.safetensors)
+    case.attempt(txexport.inspect, folder)
+    case.try_checkpoint(folder)
+
+
+def _quantisation(random: Random, data: bytes) -> tuple[bytes, str]:
+    """config.json of which quantization_config is another."""
+    values, key = json.loads(data), "quantization_config"
+    values[key], note = json_values.change_value(random, values[key])
+    return json_values.dumps(values).encode(), f"{key}: {note}"
 
 
 def tokenizer(case: Case) -> None:
@@ -220,6 +240,7 @@ TARGETS = {
     "config": Target(config, 6),
     "safetensors": Target(safetensors, 2),
     "shards": Target(shards),
+    "quantised": Target(quantised, 3),
     "tokenizer": Target(tokenizer, 3),
     "vocabulary": Target(vocabulary, 2),
     "generation-config": Target(generation_config, 2),

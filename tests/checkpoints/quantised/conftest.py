@@ -1,7 +1,7 @@
 """The float checkpoint that the quantised ones are made of."""
 
 import pytest
-from helpers.quantising import quantised, tiny_llama
+from tiny_quantised import quantised, tiny_llama
 
 
 @pytest.fixture(scope="session")

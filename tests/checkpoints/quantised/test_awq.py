@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import awq, edit, settle
+from tiny_quantised import awq, edit, settle
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import edit, four_bits, llm_int8, quantised, settle, tiny_llama
+from tiny_quantised import edit, four_bits, llm_int8, quantised, settle, tiny_llama
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError

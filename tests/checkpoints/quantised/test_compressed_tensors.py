@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import (
+from tiny_quantised import (
     edit,
     float8,
     int_quantized,
@@ -150,7 +150,7 @@ def changed(*path, value) -> dict:
 GROUP = ("config_groups", "group_0")
 REFUSED = {
     "format": changed("format", value="nvfp4-pack-quantized"),
-    "quantization_status": changed("quantization_status", value="frozen"),
+    "quantization_status": changed("quantization_status", value="calibration"),
     "kv_cache_scheme": changed("kv_cache_scheme", value=TOKENS),
     "sparsity_config.format": changed("sparsity_config", "format", value="sparse-24-bitmask"),
     "transform_config": changed("transform_config", "config_groups", value={"u": {"type": "hadamard"}}),

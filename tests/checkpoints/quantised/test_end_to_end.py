@@ -3,63 +3,25 @@
 import numpy as np
 import pytest
 import tiny_checkpoint
-from helpers.quantising import (
-    LLAMA,
-    SIZES,
-    awq,
-    edit,
-    float8,
-    four_bits,
-    gptq,
-    int_quantized,
-    llm_int8,
-    pack_quantized,
-    quantised,
-    tiny_llama,
-    torchao,
-)
+import torch
+from tiny_quantised import FORMATS, GPTQ, LLAMA, SIZES, edit, gptq, quantised, tiny_llama
+from txmodels.training import checkpoints
 
 import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.verification import verify
 
-GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
-AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
-FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 16]}
 
-
-def compressed(form: str, **weights) -> dict:
-    """compressed-tensors' settings, with activations rounded to int8 where weights are."""
-    tokens = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
-    group = {"weights": weights, "input_activations": tokens if form == "int-quantized" else None}
-    return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
-
-
-CASES = {
-    "gptq": (gptq(act_order=True, bias=True), GPTQ | {"desc_act": True}),
-    "awq": (awq(), AWQ),
-    "pack-quantized": (
-        pack_quantized(symmetric=False),
-        compressed("pack-quantized", num_bits=4, symmetric=False, group_size=32, strategy="group"),
-    ),
-    "int-quantized": (int_quantized, compressed("int-quantized", num_bits=8, strategy="channel")),
-    "fp8": (float8(32, 16), FP8),
-    "llm.int8": (llm_int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
-    "nf4": (four_bits(nested=True), {"quant_method": "bitsandbytes", "load_in_4bit": True}),
-    "torchao": (
-        torchao,
-        {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}},
-    ),
-}
-
-
-@pytest.mark.parametrize("method", CASES)
+@pytest.mark.parametrize("method", FORMATS)
 def test_llama(method, tmp_path):
     """The older GPTQ's biases of zeros, which the architecture has none of, are no obstacle."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
-    packer, settings = CASES[method]
+    packer, settings = FORMATS[method]
     quantised(source, tmp_path / "quantised", packer, settings)
+    checkpoint = Checkpoint(tmp_path / "quantised")
+    rounding = {name for name, one in families.resolve(checkpoint).weights.items() if one.rounds(checkpoint)}
+    assert len(rounding) == (7 if method in ("int-quantized", "llm.int8") else 0)
     txexport.export(tmp_path / "quantised", tmp_path / "out")
     report = verify(tmp_path / "out", cases="quick")
     assert report.ok, report
@@ -72,6 +34,10 @@ OTHERS = {
         r"attn\.c_attn|c_proj|c_fc",
     ),
     "phi3": (SIZES | {"num_hidden_layers": 1}, r"qkv_proj|o_proj|gate_up_proj|down_proj"),
+    "gpt_neox": (
+        {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": 1},
+        r"query_key_value|dense|dense_h_to_4h|dense_4h_to_h",
+    ),
     "bert": (
         {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": 1},
         r"query|key|value|dense",
@@ -102,10 +68,22 @@ def test_fused_transposed_and_encoders(model_type, tmp_path):
             assert np.array_equal(blocks.numbers(), rows), parameter
         else:
             assert blocks is None
-    assert packed == {"gpt2": 6, "phi3": 7, "bert": 7}[model_type]
+    assert packed == {"gpt2": 6, "phi3": 7, "gpt_neox": 6, "bert": 7}[model_type]
     txexport.export(tmp_path / "quantised", tmp_path / "out")
     report = verify(tmp_path / "out", cases="quick")
     assert report.ok, report
+
+
+def test_training_saves_nothing_like_it(tmp_path):
+    """Its tensors are packed; of what was trained, nobody has asked for that."""
+    source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
+    quantised(source, tmp_path / "quantised", *FORMATS["awq"])
+    model = checkpoints.load(tmp_path / "quantised")
+    with pytest.raises(txexport.TxexportError, match="is quantised; give `like` as the float checkpoint"):
+        checkpoints.save(model, tmp_path / "trained", like=tmp_path / "quantised")
+    checkpoints.save(model, tmp_path / "trained", like=source)
+    saved, packed = Checkpoint(tmp_path / "trained"), Checkpoint(tmp_path / "quantised")
+    assert all(np.array_equal(saved.read(name), packed.read(name)) for name in packed.tensors)
 
 
 def test_a_bias_of_numbers_is_not_dropped(tmp_path):
@@ -114,3 +92,37 @@ def test_a_bias_of_numbers_is_not_dropped(tmp_path):
     edit(tmp_path / "quantised", lambda tensors: tensors["model.layers.0.mlp.up_proj.bias"].fill_(1))
     with pytest.raises(txexport.TxexportError, match=r"unused: model\.layers.0\.mlp\.up_proj\.bias"):
         txexport.export(tmp_path / "quantised", tmp_path / "out")
+
+
+# How transformers loads each as floats by itself, the library that it needs, and by how much what it computes
+# with is rounded: compressed-tensors multiplies in the scales' own bfloat16, bitsandbytes with 1 / 127.
+ITSELF = {
+    "fp8": ("FineGrainedFP8Config", {"dequantize": True, "weight_block_size": (32, 16)}, "accelerate", 0),
+    "pack-quantized": ("CompressedTensorsConfig", {"run_compressed": False}, "compressed_tensors", 2**-8),
+    "int-quantized": ("CompressedTensorsConfig", {"run_compressed": False}, "compressed_tensors", 2**-8),
+    "llm.int8": ("", {}, "bitsandbytes", 2**-22),
+    "nf4": ("", {}, "bitsandbytes", 0),
+}
+
+
+@pytest.mark.parametrize("method", ITSELF)
+@pytest.mark.filterwarnings("ignore")
+def test_transformers_reads_the_same_by_itself(method, tmp_path):
+    """Of matrices whose rows are whole blocks: of others, bitsandbytes 0.50's kernel for AVX-512 takes wrong
+    scales, of what it quantised itself too."""
+    kind, options, library, relative = ITSELF[method]
+    pytest.importorskip(library)
+    import transformers
+
+    source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
+    packer, settings = FORMATS[method]
+    folder = tmp_path / "quantised"
+    modules = LLAMA.replace("|down", "") if method == "nf4" else LLAMA
+    expected = quantised(source, folder, packer, settings, modules)
+    how = {"quantization_config": getattr(transformers, kind)(**options)} if kind else {}
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **how)
+    if library == "bitsandbytes":
+        model = model.dequantize()
+    state = model.state_dict()
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(state[name].float().numpy(), numbers, rtol=relative, atol=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import e4m3, edit, float8
+from tiny_quantised import e4m3, edit, float8
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.quantised.float8 import E4M3, E5M2, E8M0

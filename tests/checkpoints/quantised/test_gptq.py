@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import edit, gptq, quantised, settle, tiny_llama
+from tiny_quantised import edit, gptq, quantised, settle, tiny_llama
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
@@ -62,6 +62,13 @@ def test_numbers_are_the_formats_own(gptq_of, variant):
     assert low <= blocks.integers.min() < blocks.integers.max() < high
 
 
+def test_an_order_of_zeros_is_none(gptq_of):
+    """Which older writers left where inputs have no order (AutoGPTQ's kernels ignore it)."""
+    folder, expected = gptq_of()
+    edit(folder, lambda tensors: tensors[f"{Q}.g_idx"].zero_())
+    assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), expected[f"{Q}.weight"])
+
+
 def test_zero_of_16_stays_one(gptq_of):
     """Version 1 stores the zero less 1, so that 15 is 16, which 4 bits do not hold; adding to whole words
     would carry into the neighbour."""
@@ -109,6 +116,8 @@ UNREAD = {
     "checkpoint_format": "marlin",
     "format": "bitblas",
     "is_marlin_format": True,
+    "bits": 5,
+    "dynamic": {"+:lm_head": {"sym": False}},
     "pack_dtype": "int16",
     "rotation": "hadamard",
     "adapter": {"path": "x"},
@@ -120,7 +129,7 @@ def test_other_layouts_are_refused_by_name(gptq_of, key):
     settings = {"checkpoint_format": "gptq_p"} if key == "gptq_p" else {key: UNREAD[key]}
     folder, _ = gptq_of({}, settings)
     with pytest.raises(
-        UnsupportedError, match=f"quantization_config.{next(iter(settings))} .* not supported"
+        UnsupportedError, match=f"quantization_config.{next(iter(settings))}.* is not supported"
     ):
         Checkpoint(folder)
 

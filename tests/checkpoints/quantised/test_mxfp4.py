@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import edit
 from safetensors.torch import save_file
+from tiny_quantised import edit
 
 from txexport.checkpoints.checkpoint import read_header
 from txexport.checkpoints.quantised import mxfp4

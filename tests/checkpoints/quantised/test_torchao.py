@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from helpers.quantising import edit, torchao
+from tiny_quantised import edit, torchao
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError

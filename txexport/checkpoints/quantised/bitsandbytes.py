@@ -4,8 +4,8 @@ Of 8 bits: `weight` int8 (out,in), `SCB` (out); number = SCB / 127 * integer. Th
 columns of activations above `llm_int8_threshold` in 16 bits, and rounds the others to int8: `rounds` keeps
 the rounding, and not the threshold.
 
-Of 4 bits: `weight` uint8, the first of two codes in the high half, row after row; `weight.quant_map` (16) says
-what a code is, `weight.absmax` what each block of numbers is multiplied with. Where that is of 8 bits itself,
+Of 4 bits: `weight` uint8, the first of two codes in the high half, row after row; `weight.quant_map` (16) is
+what codes are, `weight.absmax` what each block of numbers is multiplied with. Where that is of 8 bits itself,
 it is nested_quant_map[absmax] * nested_absmax of its own block + nested_offset. The rest is JSON in
 `weight.quant_state.bitsandbytes__nf4` or `__fp4`.
 """

@@ -31,7 +31,7 @@ PACKED_BITS = (2, 4, 8)  # those that no version cut between words
 def reader(settings: Settings) -> "Reader":
     """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
     settings.expect(
-        format=(*FORMATS, "mixed-precision"), quantization_status=("compressed",), kv_cache_scheme=()
+        format=(*FORMATS, "mixed-precision"), quantization_status=("compressed", "frozen"), kv_cache_scheme=()
     )
     settings.table("sparsity_config").expect(format=("dense",))
     if settings.table("transform_config").table("config_groups").values:

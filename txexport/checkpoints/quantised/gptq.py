@@ -40,15 +40,14 @@ class Reader:
     """
 
     def __init__(self, settings: Settings):
-        self.offset = (
-            0 if settings.text("checkpoint_format", settings.text("format", "gptq")) == "gptq_v2" else 1
-        )
+        form = settings.text("checkpoint_format", settings.text("format", FORMATS[0]))
+        self.offset = int(form == FORMATS[0])
         self.group_size = settings.integer("group_size", -1)
-        overrides = [one for one in settings.tables("dynamic") if one.values]
-        self.bits = {one.integer("bits", settings.integer("bits")) for one in (settings, *overrides)}
         self.symmetric = settings.flag("sym", False)
-        for one in overrides:
-            one.expect(sym=(self.symmetric,))
+        described = [settings, *settings.tables("dynamic")]
+        for one in described:
+            one.expect(bits=BITS, sym=(self.symmetric,))
+        self.bits = {one.integer("bits", settings.integer("bits")) for one in described}
 
     def __call__(self, module: Module) -> Matrix | None:
         """The matrix of a module; None where it is not packed."""
@@ -59,7 +58,7 @@ class Reader:
         outputs = words.shape[1]
         bits, rest = divmod(zeros.shape[1] * 32, outputs)
         inputs = words.shape[0] * 32 // max(bits, 1)
-        if rest or bits not in BITS or bits not in self.bits or words.shape[0] * 32 % bits:
+        if rest or bits not in self.bits or words.shape[0] * 32 % bits:
             expected = ", ".join(map(str, sorted(self.bits)))
             raise CheckpointError(
                 f"tensors '{words.name}' {words.shape} and '{zeros.name}' {zeros.shape} are not packed in "
@@ -78,12 +77,12 @@ class Reader:
     def _blocks(self, bits: int, words: Part, zeros: Part, scales: Part, groups: Part | None) -> Blocks:
         integers = unpacked(words.array().T, bits)
         count = scales.shape[0]
-        if groups is None:
+        if groups is None or not groups.array().any():  # older writers left zeros where there is no order
             block, order = block_of(integers.shape[1], scales, count, [self.group_size]), None
         else:
             block, order = ordered(groups, count)
         if order is not None:
-            integers = np.ascontiguousarray(integers[:, order])
+            integers = integers.take(order, axis=1)
         of_blocks = np.ascontiguousarray(scales.scales().T)
         zero = np.ascontiguousarray(unpacked(zeros.array(), bits).T)
         if self.symmetric:

@@ -34,7 +34,7 @@ def blocks(
     block, order = block_of(inputs, scales, count, sizes), None
     if groups is not None:
         block, order = ordered(groups, count)
-        integers = integers if order is None else np.ascontiguousarray(integers[:, order])
+        integers = integers if order is None else integers.take(order, axis=1)
     if zeros is not None:
         zeros = _of_outputs(zeros, count, outputs) if zeros.any() or integers.dtype == np.uint8 else None
     of_blocks = _of_outputs(scales.scales(), count, outputs)

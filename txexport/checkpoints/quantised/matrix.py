@@ -28,7 +28,7 @@ class Codes:
 
     def numbers(self) -> np.ndarray:
         """What they stand for: float32 (out,in), each product rounded once."""
-        numbers = self.levels[self.codes]
+        numbers = self.levels.take(self.codes)
         numbers *= np.repeat(self.scales, self.block, axis=1)[:, : numbers.shape[1]]
         return numbers
 

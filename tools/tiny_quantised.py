@@ -253,7 +253,7 @@ def four_bits(kind: str = "nf4", block: int = 64, nested: bool = False) -> Packe
         levels = np.array({"nf4": NF4, "fp4": FP4}[kind], np.float32)
         codes = [int(code) for code in random.integers(0, 16, outputs * inputs)]
         count = -(-len(codes) // block)
-        state = {"quant_type": kind, "blocksize": block, "dtype": "bfloat16", "shape": [outputs, inputs]}
+        state = {"quant_type": kind, "blocksize": block, "dtype": "float32", "shape": [outputs, inputs]}
         largest = random.uniform(0.05, 0.3, count).astype(np.float32)
         tensors = {"weight.absmax": torch.from_numpy(largest)}
         if nested:
@@ -318,6 +318,37 @@ def tiny_llama(folder: Path, **config) -> Path:
     """A float llama whose matrices have sizes that every format packs."""
     tiny_checkpoint.save(folder, "llama", **SIZES | config)
     return folder
+
+
+def compressed(form: str, **weights) -> dict:
+    """compressed-tensors' settings, with activations rounded to int8 where all is."""
+    tokens = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
+    activations = tokens if form == "int-quantized" else None
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": activations}
+    settings = {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
+    return settings | {"quantization_status": "compressed", "ignore": ["lm_head"]}
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
+FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 16]}
+TORCHAO = {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}
+
+# Of each format a packer, and what config.json says of it.
+FORMATS: dict[str, tuple[Packer, dict]] = {
+    "gptq": (gptq(act_order=True, bias=True), GPTQ | {"desc_act": True}),
+    "gptq-asymmetric": (gptq(bits=3, symmetric=False), GPTQ | {"bits": 3, "sym": False}),
+    "awq": (awq(), AWQ),
+    "pack-quantized": (
+        pack_quantized(symmetric=False),
+        compressed("pack-quantized", num_bits=4, symmetric=False, group_size=32, strategy="group"),
+    ),
+    "int-quantized": (int_quantized, compressed("int-quantized", num_bits=8, strategy="channel")),
+    "llm.int8": (llm_int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
+    "nf4": (four_bits(nested=True), {"quant_method": "bitsandbytes", "load_in_4bit": True}),
+    "fp8": (float8(32, 16), FP8),
+    "torchao": (torchao, TORCHAO),
+}
 
 
 def edit(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
