@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with config.json and safetensors, one file or shards, read lazily.
+"""A checkpoint: a folder with config.json and safetensors, one file or shards, or a GGUF file, read lazily.
 
 The safetensors layout is read here and not by its library because the exporter needs what that does not
 give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from txexport.checkpoints import quantised
+from txexport.checkpoints.gguf import model as gguf
+from txexport.checkpoints.gguf.tensors import GgufTensor
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.stored import CHUNK, FLOATS, SIZES, Stored, reading, widened
 from txexport.errors import CheckpointError, UnsupportedError
@@ -29,19 +31,30 @@ LONGEST_SHAPE = 8
 class Checkpoint:
     """A checkpoint folder, opened: its config and an index of its tensors, none of them read yet.
 
-    Where it is quantised, the tensors are those that the packed ones stand for. Raises CheckpointError when
-    config.json or the weights are missing or damaged, or a companion is a link that leads out of the folder,
-    and UnsupportedError when it is quantised in a way that is not read.
+    A GGUF file is one too, and so is a folder that holds one and no safetensors: `folder` is then the file.
+    `config_file` is where config.json's values are. Where it is quantised, the tensors are those that the
+    packed ones stand for. Raises CheckpointError when config.json or the weights are missing or damaged, or a
+    companion is a link that leads out of the folder, and UnsupportedError when it is quantised in a way that
+    is not read, or a GGUF file that holds what is not known.
     """
 
-    def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
+    def __init__(self, source: str | Path):
+        self.folder = self.config_file = Path(source)
+        self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
+        self.gguf = gguf.opened(self.folder)
+        if self.gguf is not None:
+            self.folder = self.config_file = self.gguf.file
+            self.config, self.files = self.gguf.config, [self.gguf.file]
+            self.tensors |= self.gguf.tensors
+            return
         if not self.folder.is_dir():
             raise CheckpointError(
-                f"{folder} is not a folder; expected a downloaded checkpoint with config.json and safetensors"
+                f"{source} is not a folder; expected a downloaded checkpoint with config.json and "
+                "safetensors, or a GGUF file"
             )
         self.companions()  # a link out of the folder is refused before anything is read
-        self.config = read_json(self.folder / "config.json")
+        self.config_file = self.folder / "config.json"
+        self.config = read_json(self.config_file)
         self.files = self._weight_files()
         stored: dict[str, Stored] = {}
         for file in self.files:
@@ -52,7 +65,7 @@ class Checkpoint:
             stored |= header
         if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")
-        self.tensors: dict[str, Stored | Matrix] = quantised.logical(self.config, stored)
+        self.tensors |= quantised.logical(self.config, stored)
 
     def _weight_files(self) -> list[Path]:
         if (self.folder / SINGLE).is_file():  # read in place of shards, as transformers does
@@ -89,7 +102,7 @@ class Checkpoint:
         Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
         """
         stored = self.tensors[name]
-        if isinstance(stored, Matrix):
+        if not isinstance(stored, Stored):
             yield from stored.rows()
             return
         if stored.dtype not in FLOATS:
@@ -114,7 +127,7 @@ class Checkpoint:
     @property
     def quantised(self) -> bool:
         """Whether any tensor stands for packed ones."""
-        return any(isinstance(tensor, Matrix) for tensor in self.tensors.values())
+        return any(not isinstance(tensor, Stored) for tensor in self.tensors.values())
 
     def blocks(self, name: str) -> Blocks | None:
         """The integers and scales (out,in) that a quantised checkpoint keeps of a tensor, which `rows` gives
@@ -123,20 +136,24 @@ class Checkpoint:
         Raises CheckpointError where they cannot be read or contradict each other.
         """
         stored = self.tensors[name]
-        return stored.blocks() if isinstance(stored, Matrix) else None
+        return None if isinstance(stored, Stored) else stored.blocks()
 
     def rounds(self, name: str) -> bool:
         """Whether the checkpoint means what is multiplied with a matrix to be rounded; see Matrix.rounds."""
         stored = self.tensors[name]
-        return isinstance(stored, Matrix) and stored.rounds
+        return not isinstance(stored, Stored) and stored.rounds
 
-    def companions(self) -> dict[str, Path]:
+    def companions(self) -> dict[str, Path | bytes]:
         """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name.
+
+        Those of a GGUF file are made of its metadata.
 
         They are copied, and bundles are published: one that is a link to a file elsewhere raises
         CheckpointError. Weights may be such links, since what is no safetensors file is never copied.
         """
-        result = {}
+        if self.gguf is not None:
+            return dict(self.gguf.companions())
+        result: dict[str, Path] = {}
         with reading(self.folder):
             paths = sorted(self.folder.iterdir())
         for path in paths:
@@ -148,12 +165,12 @@ class Checkpoint:
         for name, path in result.items():
             if links_out(path, self.folder):
                 raise CheckpointError(f"{self.folder / name} is a link out of the checkpoint; copy it there")
-        return result
+        return dict(result)
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of config.json and every weights file, by name. Raises CheckpointError."""
+        """SHA-256 of every weights file, and of config.json where there is one. Raises CheckpointError."""
         result = {}
-        for file in [self.folder / "config.json", *self.files]:
+        for file in dict.fromkeys([self.config_file, *self.files]):
             with reading(file):
                 result[file.name] = sha256(file)
         return result

@@ -4,6 +4,7 @@ Some checkpoints carry Python code that makes them what they are, and transforme
 run it. Whoever exports, proves or runs a checkpoint here is never asked: the answer is no.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +34,10 @@ def model_of_config(auto: str, config: Any) -> Any:
     import transformers
 
     return getattr(transformers, auto).from_config(config, trust_remote_code=False)
+
+
+def config_of(values: Mapping[str, Any]) -> Any:
+    """A config of transformers with the values of a config.json."""
+    import transformers
+
+    return transformers.AutoConfig.for_model(**values)

@@ -14,6 +14,7 @@ import numpy as np
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.stored import Stored
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 from txexport.spec.parameters import Shapes
@@ -220,7 +221,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             used.add(spare)
             present = present or [spare]
         used |= set(present)
-        if any(isinstance(checkpoint.tensors[name], Matrix) for name in present):
+        if any(not isinstance(checkpoint.tensors[name], Stored) for name in present):
             take = replace(take, transpose=False)  # packed matrices are (out,in), whatever was packed
         if not present and take.computed is None:
             missing.append(sources[0])

@@ -26,11 +26,11 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     own = checkpoint.companions()
     made = hub_files(own, plan)
     yield from (own | made).items()
-    if TOKENIZER in own:
-        _check_ids(own[TOKENIZER])
-    if "modules.json" in own:
-        _check_modules(own["modules.json"])
-    if plan.reads_tokens and TOKENIZER not in own:
+    if isinstance(tokenizer := own.get(TOKENIZER), Path):
+        _check_ids(tokenizer)
+    if isinstance(modules := own.get("modules.json"), Path):
+        _check_modules(modules)
+    if plan.reads_tokens and TOKENIZER not in own and checkpoint.folder.is_dir():
         converted = tokenizer_json(checkpoint.folder)
         if converted is not None:
             yield TOKENIZER, converted.encode()

@@ -32,7 +32,7 @@ CONTEXT = 32768
 FRAMES = 3000
 
 
-def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
+def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, bytes]:
     """The made files by name; `own` are the checkpoint's. Raises CheckpointError for one that is damaged."""
     if not plan.hub or CONFIG not in own:
         return {}
@@ -63,9 +63,11 @@ def hub_files(own: Mapping[str, Path], plan: BundlePlan) -> dict[str, bytes]:
     return texts
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(content: Path | bytes) -> dict[str, Any]:
+    if isinstance(content, bytes):  # made here
+        return json.loads(content)
     try:
-        return read_json(path)
+        return read_json(content)
     except BundleError as error:
         raise CheckpointError(str(error)) from None
 

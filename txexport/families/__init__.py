@@ -70,7 +70,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit.
     """
     room = Room.of(checkpoint)
-    config = Config(checkpoint.config, checkpoint.folder / "config.json", room)
+    config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type = config.text("model_type")
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +14,7 @@ from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.quantised.matrix import Matrix
-from txexport.checkpoints.stored import FLOATS
+from txexport.checkpoints.stored import FLOATS, Stored
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
@@ -212,7 +210,7 @@ class Transformers:
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = TASKS[resolved.task].judge(resolved.model_type)
-        config = _plain_config(checkpoint.folder)
+        config = _plain_config(checkpoint)
         if checkpoint.quantised:
             model = _dequantised(name, config, checkpoint)
         else:
@@ -288,9 +286,10 @@ def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     turned = [f".{name}.weight" for name, module in empty.named_modules() if isinstance(module, Conv1D)]
     state = {}
     for name, tensor in checkpoint.tensors.items():
-        if isinstance(tensor, Matrix) or tensor.dtype in FLOATS:
+        packed = not isinstance(tensor, Stored)
+        if packed or tensor.dtype in FLOATS:
             numbers = torch.from_numpy(checkpoint.read(name))
-            is_turned = isinstance(tensor, Matrix) and any(one.endswith(f".{name}") for one in turned)
+            is_turned = packed and any(one.endswith(f".{name}") for one in turned)
             state[name] = numbers.T.contiguous() if is_turned else numbers
     kind = type(empty).__name__
     return transformers_loading.model_from_pretrained(
@@ -298,9 +297,13 @@ def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     )
 
 
-def _plain_config(folder: Path) -> Any:
+def _plain_config(checkpoint: Checkpoint) -> Any:
     """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention."""
-    config = transformers_loading.from_pretrained("AutoConfig", folder, attn_implementation=None)
+    if checkpoint.gguf is None:
+        options = {"attn_implementation": None}
+        config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
+    else:
+        config = transformers_loading.config_of(checkpoint.config)
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
         if getattr(one, "chunk_size_feed_forward", 0):

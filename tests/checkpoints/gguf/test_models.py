@@ -1,0 +1,304 @@
+"""A GGUF file means what the checkpoint it was made of means: one spec, the same numbers."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+import torch
+from helpers import gguf_files
+from helpers.gguf_files import every, floats, write
+
+import txexport
+from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.gguf import tensors as gguf_tensors
+from txexport.errors import CheckpointError, TxexportError, UnsupportedError
+from txexport.families import Resolved
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_factor": 1.0}
+LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+LINEAR = {"rope_type": "linear", "rope_theta": 500.0, "factor": 3.0}
+YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 10}
+LONG = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16}
+LONG |= {"short_factor": [1.0, 1.1, 1.3, 1.5], "long_factor": [1.0, 2.0, 3.0, 4.0]}
+GROUPED = {"new_decoder_architecture": True, "num_kv_heads": 3, "num_attention_heads": 6}
+
+ROWS = {
+    "llama": ("llama", {}),
+    "llama, tied, heads wider": ("llama", {"tie_word_embeddings": True, "head_dim": 10}),
+    "llama, biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "llama 3": ("llama", {"head_dim": 12, "rope_parameters": LLAMA3}),
+    "llama, linear": ("llama", {"rope_parameters": LINEAR, "rms_norm_eps": 1e-5}),
+    "qwen2": ("qwen2", {}),
+    "qwen2, yarn": ("qwen2", {"rope_parameters": YARN, "tie_word_embeddings": True}),
+    "qwen3": ("qwen3", {}),
+    "phi3": ("phi3", {"sliding_window": 7}),
+    "phi3, long": ("phi3", {"original_max_position_embeddings": 16, "rope_parameters": LONG}),
+    "gemma2": ("gemma2", {"query_pre_attn_scalar": 10}),
+    "gpt2": ("gpt2", {}),
+    "starcoder2": ("starcoder2", {"sliding_window": None}),
+    "phi2": ("phi", {}),
+    "gptneox": ("gpt_neox", {}),
+    "gptneox, in sequence": ("gpt_neox", {"use_parallel_residual": False, "tie_word_embeddings": False}),
+    "falcon": ("falcon", {}),
+    "falcon, grouped": ("falcon", GROUPED),
+    "bloom": ("bloom", {}),
+    "mpt": ("mpt", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    """A function from a row to its checkpoint folder and its GGUF file."""
+    made: dict[str, tuple[Path, Path]] = {}
+
+    def get(row: str) -> tuple[Path, Path]:
+        if row not in made:
+            model_type, config = ROWS[row]
+            folder = tmp_path_factory.mktemp("gguf")
+            tiny_checkpoint.save(folder / "original", model_type, **config)
+            made[row] = folder / "original", gguf_files.convert(folder / "original", folder / "model.gguf")
+        return made[row]
+
+    return get
+
+
+def numbers(resolved: Resolved, checkpoint: Checkpoint) -> dict[str, np.ndarray]:
+    """Every parameter."""
+    return {name: np.concatenate(list(weight.rows(checkpoint))) for name, weight in resolved.weights.items()}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_file_of_floats_is_the_checkpoint(row, folder_of):
+    original, file = map(Checkpoint, folder_of(row))
+    ours, theirs = families.resolve(file), families.resolve(original)
+    assert ours.spec == theirs.spec
+    assert ours.task == theirs.task == "text-generation"
+    expected = numbers(theirs, original)
+    for name, array in numbers(ours, file).items():
+        assert np.array_equal(array, expected[name]), name
+
+
+MUTATIONS = {
+    "queries and keys stay turned": ("llama", "HEADS_TURNED", {}),
+    "queries alone are turned back": ("llama", "HEADS_TURNED", {"llama": ("attn_q",)}),
+    "norms keep the one": ("gemma2", "NORMS_PLUS_ONE", set()),
+    "parts stay apart": ("gptneox", "PARTS_APART", set()),
+    "grouped parts stay apart": ("falcon, grouped", "PARTS_APART", {"bloom", "gptneox"}),
+}
+
+
+@pytest.mark.parametrize("what", MUTATIONS)
+def test_without_a_rule_the_numbers_are_others(what, folder_of, monkeypatch):
+    row, name, value = MUTATIONS[what]
+    monkeypatch.setattr(gguf_tensors, name, value)
+    original, file = map(Checkpoint, folder_of(row))
+    expected = numbers(families.resolve(original), original)
+    differing = [
+        name
+        for name, array in numbers(families.resolve(file), file).items()
+        if not np.array_equal(array, expected[name])
+    ]
+    assert differing
+
+
+def test_packed_rows_are_put_in_order_as_the_numbers_are(tmp_path):
+    """Queries of packed blocks: a permutation of rows, whose blocks are along the other axis."""
+    tiny_checkpoint.save(tmp_path / "original", "llama", hidden_size=64, num_attention_heads=4)
+    metadata, tensors = gguf_files.contents(tmp_path / "original", every(8))
+    checkpoint = Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
+    name, (shape, (_, data)) = "model.layers.0.self_attn.q_proj.weight", tensors["blk.0.attn_q.weight"]
+    stored = np.frombuffer(data, np.uint8).reshape(-1, 34)
+    scales = np.ascontiguousarray(stored[:, :2]).view("<f2").astype(np.float32)
+    packed = (scales * stored[:, 2:].view(np.int8)).reshape(shape)
+    expected = packed.reshape(4, 8, 2, 64).swapaxes(1, 2).reshape(shape)
+    assert np.array_equal(checkpoint.read(name), expected)
+    blocks = checkpoint.blocks(name)
+    assert blocks is not None
+    assert np.array_equal(blocks.numbers(), expected)
+    assert checkpoint.blocks("model.norm.weight") is None
+
+
+def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    tiny_checkpoint.save(tmp_path / "original", "qwen2", hidden_size=64, num_attention_heads=4)
+    file = gguf_files.convert(tmp_path / "original", tmp_path / "a.gguf", every(8), pre="qwen2")
+    whole = Checkpoint(file).read("model.embed_tokens.weight")
+    monkeypatch.setattr(gguf_tensors, "CHUNK", 4 * 64 * 10)
+    blocks = list(Checkpoint(file).rows("model.embed_tokens.weight"))
+    assert [len(block) for block in blocks] == [10] * 31 + [1]
+    assert np.array_equal(np.concatenate(blocks), whole)
+
+
+def test_a_window_makes_a_llama_a_mistral(tmp_path):
+    tiny_checkpoint.save(tmp_path / "original", "mistral", sliding_window=5)
+    metadata, tensors = gguf_files.contents(tmp_path / "original")
+    file = write(tmp_path / "a.gguf", metadata | {"llama.attention.sliding_window": 5}, tensors)
+    original = Checkpoint(tmp_path / "original")
+    assert families.resolve(Checkpoint(file)).spec == families.resolve(original).spec
+
+
+def test_factors_that_are_not_llama_3s_divide_the_frequencies(folder_of, tmp_path):
+    """Nothing says of what scheme they are; what they do is said all the same."""
+    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    factors = np.array([1, 1.25, 3, 5], np.float32)
+    tensors["rope_freqs.weight"] = (4,), floats("", factors)
+    resolved = families.resolve(Checkpoint(write(tmp_path / "a.gguf", metadata, tensors)))
+    plain = families.resolve(Checkpoint(folder_of("llama")[1]))
+    ours, theirs = (one.spec.stacks["decoder"].blocks[0].dense.rotary for one in (resolved, plain))
+    assert np.allclose(np.array(theirs.frequencies) / factors, ours.frequencies, rtol=1e-7)
+    assert ours.scale == 1
+
+
+REFUSED = {
+    "architecture": (
+        {"general.architecture": "rwkv7"},
+        "architecture 'rwkv7' is not supported; expected one",
+    ),
+    "value": ({"llama.attention.scale": 0.5}, "'llama.attention.scale' is 0.5, and not known here"),
+    "experts": ({"llama.expert_count": 8}, "a llama with experts is not supported"),
+    "parts": ({"split.count": 3}, "is one of 3 parts; put them together"),
+    "rope": ({"llama.rope.scaling.type": "dynamic"}, "rope scaling 'dynamic' is not supported"),
+    "values": (
+        {"llama.attention.key_length": 8, "llama.attention.value_length": 4},
+        "keys and values of other",
+    ),
+    "by layer": ({"llama.attention.head_count_kv": [2, 3]}, "has one value a layer"),
+    "type": ({"llama.block_count": "two"}, "'llama.block_count' is 'two', expected another type"),
+    "no heads": ({"llama.attention.head_count": 0}, "head_count is 0, expected 1 or more"),
+    "heads": ({"llama.attention.head_count_kv": 5}, "cannot be cut into 10 parts"),
+    "layers": ({"llama.block_count": 3}, "missing: layers.2.self_attn.q_proj.weight"),
+    "huge": ({"llama.block_count": 2**31 - 1}, "there are tensors for at most 256"),
+    "theta": ({"llama.rope.freq_base": float("nan")}, "expected a finite number"),
+    "partial": ({"llama.rope.dimension_count": 4}, "partial_rotary_factor"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_metadata_that_is_not_known_is_refused_by_name(what, folder_of, tmp_path):
+    changes, words = REFUSED[what]
+    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    file = write(tmp_path / "a.gguf", metadata | changes, tensors)
+    with pytest.raises(TxexportError, match=re.escape(words)) as caught:
+        families.resolve(Checkpoint(file))
+    assert "a.gguf" in str(caught.value)
+
+
+REQUIRED = ("block_count", "context_length", "embedding_length", "attention.head_count")
+
+
+@pytest.mark.parametrize("key", [*REQUIRED, "attention.layer_norm_rms_epsilon"])
+def test_a_missing_value_is_named(key, folder_of, tmp_path):
+    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    del metadata[f"llama.{key}"]
+    with pytest.raises(CheckpointError, match=f"has no 'llama.{key}' in its metadata"):
+        Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blk.0.ffn_gate_inp.weight",
+        "blk.0.attn_norm",
+        "token_embd.0.weight",
+        "blk.x.attn_q.weight",
+        "norm.weight",
+    ],
+)
+def test_a_tensor_that_is_not_known_is_refused_by_name(name, folder_of, tmp_path):
+    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    tensors[name] = (2,), floats("", np.zeros(2, np.float32))
+    with pytest.raises(UnsupportedError, match=f"tensor '{name}' is not known in architecture 'llama'"):
+        Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
+
+
+JUDGED = {
+    "llama": ("LlamaForCausalLM", 12),
+    "qwen2": ("Qwen2ForCausalLM", 13),
+    "qwen3": ("Qwen3ForCausalLM", 11),
+    "phi3": ("Phi3ForCausalLM", 14),
+    "gemma2": ("Gemma2ForCausalLM", 10),
+    "gpt2": ("GPT2LMHeadModel", 8),
+    "starcoder2": ("Starcoder2ForCausalLM", 3),
+    "falcon": ("FalconForCausalLM", 2),
+    "bloom": ("BloomForCausalLM", 20),
+}
+WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize("row", JUDGED)
+def test_packed_tensors_are_those_that_transformers_reads(row, tmp_path):
+    """Its own reader, with the names and the loops of the gguf package."""
+    pytest.importorskip("gguf", reason="the gguf package is not installed")
+    import transformers
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    (name, kind), (model_type, config) = JUDGED[row], ROWS[row]
+    wide = {"n_embd": 64, "n_head": 4, "n_inner": 256} if model_type == "gpt2" else WIDE
+    wide = {"hidden_size": 64, "num_attention_heads": 4} if model_type in ("falcon", "bloom") else wide
+    tiny_checkpoint.save(tmp_path / "original", model_type, **config | wide)
+    file = gguf_files.convert(tmp_path / "original", tmp_path / "model.gguf", every(kind))
+    values = load_gguf_checkpoint(str(file))["config"]
+    with torch.device("meta"):
+        empty = getattr(transformers, name)(transformers.AutoConfig.for_model(**values))
+    expected = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=empty)["tensors"]
+    checkpoint = Checkpoint(file)
+    assert checkpoint.tensors.keys() == expected.keys()
+    for tensor in checkpoint.tensors:
+        read, theirs = checkpoint.read(tensor), expected[tensor].numpy()
+        turned = model_type == "gpt2" and re.search(r"c_(attn|proj|fc)\.weight", tensor)
+        assert np.array_equal(read.T if turned else read, theirs), tensor
+    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "bos_token_id", "eos_token_id"):
+        if key in values and key in checkpoint.config:
+            assert values[key] == checkpoint.config[key], key
+
+
+@pytest.mark.parametrize("row", ["llama", "gpt2", "gemma2"])
+def test_names_are_those_of_the_gguf_package(row, folder_of):
+    """What the writer here calls tensors, which the reader is tested with."""
+    gguf = pytest.importorskip("gguf", reason="the gguf package is not installed")
+    original, file = folder_of(row)
+    architecture = next(a for a, name in gguf.MODEL_ARCH_NAMES.items() if name == row)
+    known = gguf.get_tensor_name_map(architecture, 3)
+    read = {tensor.name for tensor in gguf.GGUFReader(file).tensors}
+    assert read == {
+        f"{known.get_name(name.rsplit('.', 1)[0])}.{name.rsplit('.', 1)[1]}"
+        for name in Checkpoint(original).tensors
+    }
+
+
+PACKS = {
+    "llama": (12, WIDE | {"num_hidden_layers": 1}),
+    "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96}),
+}
+
+
+@pytest.mark.parametrize("row", PACKS)
+def test_a_packed_file_becomes_a_bundle_that_is_proved(row, tmp_path):
+    """From a folder of one file, by both references, and by the file's hash alone."""
+    kind, config = PACKS[row]
+    tiny_checkpoint.save(tmp_path / "original", row, **config)
+    (tmp_path / "source").mkdir()
+    file = gguf_files.convert(tmp_path / "original", tmp_path / "source/model.gguf", every(kind))
+    manifest = txexport.export(tmp_path / "source", tmp_path / "out")
+    assert manifest.source.path == str(file)
+    assert list(manifest.source.sha256) == ["model.gguf"]
+    report = txexport.verify(tmp_path / "out", cases="quick")
+    assert report.verdict == "equal"
+    assert {"twin", "transformers"} <= set(report.references)
+    assert not [case for case in report.cases if case.skipped]
+    assert json.loads((tmp_path / "out/config.json").read_text())["model_type"] == row
+    assert txexport.load(tmp_path / "out").generate("the cat", max_new_tokens=3)
+    weights = txexport.inspect(file).weights.checkpoint
+    assert weights is not None
+    assert weights.keys() == {"F32", {12: "Q4_K", 8: "Q8_0"}[kind]}
+    moved = shutil.copy(file, tmp_path / "model.gguf")
+    data = bytearray(file.read_bytes())
+    data[-40] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"is not what was exported: model.gguf differs"):
+        txexport.verify(tmp_path / "out", cases="quick", reference="twin")
+    assert txexport.verify(tmp_path / "out", cases="quick", source=moved, reference="twin").verdict == "equal"

@@ -1,0 +1,88 @@
+"""A GGUF file as a checkpoint: config.json, tensors by transformers' names, and the files beside them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.checkpoints.gguf import config, container, tensors, tokenizer
+from txexport.checkpoints.gguf.metadata import Metadata
+from txexport.checkpoints.gguf.rope import FACTORS
+from txexport.checkpoints.gguf.tensors import GgufTensor
+from txexport.errors import CheckpointError, UnsupportedError, is_failure
+
+SUFFIX = ".gguf"
+PARTS = "split.count"
+
+
+def opened(source: Path) -> "GgufModel | None":
+    """The model of a GGUF file, or of a folder's only one where that has no safetensors; else None.
+
+    Raises CheckpointError for a damaged file, and where a folder holds several.
+    """
+    if source.is_file():
+        return GgufModel(source)
+    if not source.is_dir() or any(source.glob("*.safetensors*")):
+        return None
+    files = sorted(source.glob(f"*{SUFFIX}"))
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:3])
+        raise CheckpointError(f"{source} holds {len(files)} GGUF files ({names}); give the path of one")
+    return GgufModel(files[0]) if files else None
+
+
+class GgufModel:
+    """A GGUF file, opened: `config` is what config.json would hold, `tensors` are none of them read yet.
+
+    Raises CheckpointError for a damaged file, UnsupportedError for what is not known in it.
+    """
+
+    def __init__(self, file: Path):
+        self.file = file
+        held = container.read(file)
+        if not held.tensors:
+            raise CheckpointError(f"{file} holds no tensors")
+        if (parts := held.metadata.get(PARTS, 1)) != 1:
+            raise UnsupportedError(
+                f"{file} is one of {parts} parts; put them together with gguf-split --merge"
+            )
+        self.metadata = Metadata(held.metadata, file)
+        factors = {name: _read(file, held.tensors[name]) for name in FACTORS if name in held.tensors}
+        described = config.File(self.metadata, held.tensors, factors)
+        self.config = config.config(described)
+        heads = self.metadata.integer("attention.head_count")
+        keys = self.config.get("num_key_value_heads", self.config.get("num_kv_heads", heads))
+        self.tensors = tensors.tensors(file, held.tensors, self.metadata.architecture, heads, keys)
+
+    def companions(self) -> dict[str, bytes]:
+        """The files that lie beside a checkpoint's weights, made of the metadata.
+
+        Raises UnsupportedError for a tokenizer that is not known, CheckpointError for one that is damaged.
+        """
+        vocabulary = tokenizer.Vocabulary.of(self.metadata)
+        made = {
+            "config.json": _json(self.config),
+            "generation_config.json": _json(tokenizer.generation(self.metadata, vocabulary)),
+        }
+        if vocabulary is None:
+            return made
+        length = self.metadata.integer("context_length")
+        made["tokenizer_config.json"] = _json(tokenizer.settings(vocabulary, length))
+        try:
+            made["tokenizer.json"] = tokenizer.tokenizer(vocabulary).to_str().encode()
+        except (CheckpointError, UnsupportedError):
+            raise
+        except BaseException as error:  # of tokenizers, whose panics are no Exception
+            if not is_failure(error):
+                raise
+            raise CheckpointError(f"{self.file}: no tokenizer can be made of its metadata: {error}") from None
+        return made
+
+
+def _read(file: Path, packed: container.Packed) -> np.ndarray:
+    return np.concatenate([block.reshape(-1) for block in GgufTensor(file, packed).rows()])
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2) + "\n").encode()

@@ -1,0 +1,171 @@
+"""tokenizer.json, tokenizer_config.json and generation_config.json of a GGUF file's vocabulary."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
+
+from txexport.checkpoints.gguf import splits
+from txexport.checkpoints.gguf.metadata import Metadata
+from txexport.checkpoints.gguf.vocabulary import BYTE, CONTROL, UNKNOWN, USER_DEFINED, Vocabulary, strings
+from txexport.errors import CheckpointError, UnsupportedError, shown
+
+SPACE = "\u2581"
+LONGEST_TOKEN = 256  # of what merges are made of; the longest published has 128
+GEMMA = ("gemma", "gemma2")
+
+# What ends an answer in a file that has a chat template, whether it says so or not; as in llama.cpp.
+ENDS = (
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+)
+SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+
+
+def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
+    """The tokenizer. Raises UnsupportedError for a kind that is not known, CheckpointError."""
+    metadata = vocabulary.metadata
+    kind = metadata.values["tokenizer.ggml.model"]
+    beginning = kind == "llama" or metadata.values.get("tokenizer.ggml.pre") in splits.BEGINNING
+    if kind == "gpt2":
+        result = _byte_level(vocabulary)
+    elif kind == "llama":
+        result = _sentencepiece(vocabulary)
+    else:
+        raise UnsupportedError(
+            f"{metadata.file}: tokenizer {shown(kind)} is not supported; expected gpt2 or llama"
+        )
+    typed = list(zip(vocabulary.tokens, vocabulary.types, strict=True))
+    result.add_special_tokens([_added(token) for token, of in typed if of == CONTROL and token])
+    own = {token for token, of in typed if of == USER_DEFINED and result.token_to_id(token) is not None}
+    result.add_tokens([_added(token) for token, _ in typed if token in own])
+    if result.get_vocab_size() > len(vocabulary.tokens):
+        raise CheckpointError(f"{metadata.file}: tokens were added to a vocabulary that should have had them")
+    if (processor := _processor(vocabulary, beginning)) is not None:
+        result.post_processor = processor
+    return result
+
+
+def _added(token: str) -> AddedToken:
+    return AddedToken(token, normalized=False)
+
+
+def settings(vocabulary: Vocabulary, length: int) -> dict[str, Any]:
+    """What tokenizer_config.json would hold."""
+    result: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length}
+    result["clean_up_tokenization_spaces"] = False
+    for ours, theirs in SPECIAL.items():
+        if (token := vocabulary.spelt(theirs)) is not None:
+            result[ours] = token
+    if vocabulary.template is not None:
+        result["chat_template"] = vocabulary.template
+    return result
+
+
+def generation(metadata: Metadata, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    """What generation_config.json would hold: the ids that begin, fill and end texts."""
+    ends = [metadata.token(name) for name in ("eos", "eot", "eom")]
+    if vocabulary is not None and vocabulary.template is not None:
+        typed = zip(vocabulary.tokens, vocabulary.types, strict=True)
+        ends += [number for number, (token, of) in enumerate(typed) if of == CONTROL and token in ENDS]
+    known = list(dict.fromkeys(end for end in ends if end is not None))
+    values = {
+        "bos_token_id": metadata.token("bos"),
+        "eos_token_id": known if len(known) > 1 else next(iter(known), None),
+        "pad_token_id": metadata.token("padding"),
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _byte_level(vocabulary: Vocabulary) -> Tokenizer:
+    """Byte-level BPE (Radford et al. 2019, 2.2), cut as the file's `pre` says."""
+    file, values = vocabulary.metadata.file, vocabulary.metadata.values
+    ids, merges = vocabulary.ids, _merges(vocabulary)
+    pre = values.get("tokenizer.ggml.pre", splits.GPT2 if vocabulary.metadata.architecture == "gpt2" else "")
+    if pre not in splits.NAMES:
+        known = ", ".join(splits.NAMES)
+        raise UnsupportedError(
+            f"{file}: pre-tokenizer {shown(pre)} is not supported; expected one of {known}"
+        )
+    for left, right in merges:
+        if not {left, right, left + right} <= ids.keys():
+            pair = shown(f"{left} {right}")
+            raise CheckpointError(
+                f"{file}: its vocabulary lacks a part of the merge {pair}, or what it makes"
+            )
+    result = Tokenizer(models.BPE(ids, merges, ignore_merges=pre in splits.KEEP_WORDS))
+    if pre in splits.COMPOSED:
+        result.normalizer = normalizers.NFC()
+    result.pre_tokenizer = splits.pre_tokenizer(pre)
+    result.decoder = decoders.ByteLevel()
+    return result
+
+
+def _merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    pairs = [tuple(merge.split(" ")) for merge in strings(vocabulary.metadata, "merges")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise CheckpointError(f"{vocabulary.metadata.file}: 'tokenizer.ggml.merges' are not pairs of tokens")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
+    """SentencePiece's BPE (Kudo & Richardson 2018): what scores higher is merged first, bytes else."""
+    metadata = vocabulary.metadata
+    if (
+        metadata.architecture in GEMMA
+    ):  # which spell spaces as spaces; texts have them marked when they are merged
+        tokens = [SPACE * len(token) if token.strip(" ") == "" else token for token in vocabulary.tokens]
+        vocabulary = Vocabulary(metadata, tokens, vocabulary.types, vocabulary.scores)
+    ids, unknown = vocabulary.ids, vocabulary.spelt("unknown")
+    byte_fallback = BYTE in vocabulary.types
+    if byte_fallback and not all(f"<0x{byte:02X}>" in ids for byte in range(256)):
+        raise CheckpointError(f"{metadata.file} has tokens of bytes, but not of all 256")
+    model = models.BPE(
+        ids, _derived(vocabulary, ids), unk_token=unknown, fuse_unk=True, byte_fallback=byte_fallback
+    )
+    result = Tokenizer(model)
+    marked = normalizers.Replace(" ", SPACE)
+    ends = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    prefix = metadata.values.get("tokenizer.ggml.add_space_prefix", True)
+    if prefix:
+        result.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), marked])
+        ends.append(decoders.Strip(" ", 1, 0))
+    else:
+        result.normalizer = marked
+    result.decoder = decoders.Sequence(ends)
+    return result
+
+
+def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Every way to make a token of two others, in the order in which SentencePiece would merge them.
+
+    Gemma's scores do not follow its merges, its ids do.
+    """
+    found = []
+    for token, number in ids.items():
+        if len(token) > LONGEST_TOKEN or vocabulary.types[number] in (CONTROL, BYTE, UNKNOWN):
+            continue
+        rank = -number if vocabulary.metadata.architecture in GEMMA else vocabulary.scores[number]
+        for cut in range(1, len(token)):
+            left, right = token[:cut], token[cut:]
+            if left in ids and right in ids:
+                found.append((rank, cut, left, right))
+    found.sort(key=lambda one: (one[0], one[1]), reverse=True)
+    return [(left, right) for _, _, left, right in found]
+
+
+def _processor(vocabulary: Vocabulary, beginning: bool) -> processors.TemplateProcessing | None:
+    """What adds the tokens that begin and end a text; None where there are none."""
+    first = [vocabulary.spelt("bos")] if vocabulary.adds("bos", beginning) else []
+    last = [vocabulary.spelt("eos")] if vocabulary.adds("eos", False) else []
+    special = [(token, vocabulary.tokens.index(token)) for token in first + last if token is not None]
+    if not special:
+        return None
+    ours, theirs = ([*first, text, *last] for text in ("$A:0", "$B:1"))
+    parts = [f"{token}:1" if token in first + last else token for token in theirs]
+    return processors.TemplateProcessing(ours, [*ours, *parts], special)
