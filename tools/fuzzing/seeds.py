@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import tiny_checkpoint
+import tiny_gguf
 import tiny_quantised
 import tiny_tokenizers
 import torch
@@ -62,6 +63,12 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
         "clip",
         {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}},
     ),
+}
+# GGUF files: the type that their matrices are packed in, and the checkpoint's sizes.
+GGUF: dict[str, tuple[int, dict]] = {
+    "llama": (2, {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1}),
+    "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96, "n_layer": 1}),
+    "gemma2": (12, {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}),
 }
 VISION = ("vit", "deit", "dinov2", "clip")
 
@@ -177,8 +184,12 @@ def _words(folder: Path) -> None:
 
 
 def _files(folder: Path) -> None:
-    """A sound, an image in each format, inputs of a graph."""
+    """A sound, an image in each format, inputs of a graph, GGUF files."""
     folder.mkdir()
+    for model_type, (kind, config) in GGUF.items():
+        tiny_checkpoint.save(folder / model_type, model_type, **config)
+        packed = tiny_gguf.every(kind)
+        tiny_gguf.convert(folder / model_type, folder / f"{model_type}.gguf", packed)
     samples = (20_000 * np.sin(np.arange(4000) / 7)).astype("<i2").tobytes()
     header = struct.pack(
         "<4sI4s4sIHHIIHH", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 1, 1, 16000, 32000, 2, 16

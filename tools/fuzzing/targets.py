@@ -17,9 +17,9 @@ import tiny_quantised
 from sentencepiece import sentencepiece_model_pb2
 
 import txexport
-from fuzzing import arguments, commands, containers, http, json_values, protobuf, raw_bytes, templates
+from fuzzing import arguments, commands, containers, gguf, http, json_values, protobuf, raw_bytes, templates
 from fuzzing.case import TEXTS, Case, ask
-from fuzzing.seeds import IMAGE_FORMATS
+from fuzzing.seeds import GGUF, IMAGE_FORMATS
 from txexport.checkpoints.checkpoint import sha256
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
@@ -76,6 +76,14 @@ def _quantisation(random: Random, data: bytes) -> tuple[bytes, str]:
     values, key = json.loads(data), "quantization_config"
     values[key], note = json_values.change_value(random, values[key])
     return json_values.dumps(values).encode(), f"{key}: {note}"
+
+
+def gguf_file(case: Case) -> None:
+    """A GGUF file: its header, and what a config, tensors and a tokenizer are made of."""
+    file = case.copy(f"files/{case.random.choice(list(GGUF))}.gguf")
+    case.change(file, gguf.change)
+    case.attempt(txexport.inspect, file)
+    case.try_checkpoint(file)
 
 
 def tokenizer(case: Case) -> None:
@@ -241,6 +249,7 @@ TARGETS = {
     "safetensors": Target(safetensors, 2),
     "shards": Target(shards),
     "quantised": Target(quantised, 3),
+    "gguf": Target(gguf_file, 3),
     "tokenizer": Target(tokenizer, 3),
     "vocabulary": Target(vocabulary, 2),
     "generation-config": Target(generation_config, 2),

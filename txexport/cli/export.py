@@ -37,7 +37,7 @@ from txexport.cli import options
 )
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
-    """Write the checkpoint folder SOURCE as the bundle folder OUT."""
+    """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 import tiny_checkpoint
-from helpers import gguf_files
-from helpers.gguf_files import ARRAY, STRING, U32, floats, text, typed
+import tiny_gguf
+from tiny_gguf import ARRAY, STRING, U32, floats, text, typed
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.gguf import container
@@ -37,7 +37,7 @@ def table(*entries: bytes, data: int = 256) -> bytes:
 
 def test_metadata_and_tensors_are_read(tmp_path):
     values = {"a": 3, "b": True, "c": 1e-6, "d": "\u65e5", "e": ["x", ""], "f": [1, -2], "g": [0.5, 2.0]}
-    read = container.read(gguf_files.write(tmp_path / "a.gguf", values, TENSORS))
+    read = container.read(tiny_gguf.write(tmp_path / "a.gguf", values, TENSORS))
     numbers = {key: read.metadata[key].tolist() for key in "fg"}
     assert dict(read.metadata) | numbers == values
     assert [(name, one.shape) for name, one in read.tensors.items()] == [("a", (2, 3)), ("b", (3,))]
@@ -59,7 +59,7 @@ def test_every_scalar_type_is_read(tmp_path):
 
 
 def test_version_2_is_read_and_others_are_named(tmp_path):
-    assert container.read(gguf_files.write(tmp_path / "a", {}, TENSORS, version=2)).tensors.keys() == {
+    assert container.read(tiny_gguf.write(tmp_path / "a", {}, TENSORS, version=2)).tensors.keys() == {
         "a",
         "b",
     }
@@ -129,7 +129,7 @@ def seed(tmp_path_factory) -> bytes:
     """A whole small model."""
     folder = tmp_path_factory.mktemp("seed")
     tiny_checkpoint.save(folder / "llama", "llama", num_hidden_layers=1)
-    return gguf_files.convert(folder / "llama", folder / "a.gguf", pre="llama-bpe").read_bytes()
+    return tiny_gguf.convert(folder / "llama", folder / "a.gguf", pre="llama-bpe").read_bytes()
 
 
 def test_changed_bytes_are_refused_or_read(seed, tmp_path):

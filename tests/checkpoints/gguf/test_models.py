@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_checkpoint
+import tiny_gguf
 import torch
-from helpers import gguf_files
-from helpers.gguf_files import every, floats, write
+from tiny_gguf import every, floats, write
 
 import txexport
 from txexport import families
@@ -61,7 +61,7 @@ def folder_of(tmp_path_factory):
             model_type, config = ROWS[row]
             folder = tmp_path_factory.mktemp("gguf")
             tiny_checkpoint.save(folder / "original", model_type, **config)
-            made[row] = folder / "original", gguf_files.convert(folder / "original", folder / "model.gguf")
+            made[row] = folder / "original", tiny_gguf.convert(folder / "original", folder / "model.gguf")
         return made[row]
 
     return get
@@ -109,7 +109,7 @@ def test_without_a_rule_the_numbers_are_others(what, folder_of, monkeypatch):
 def test_packed_rows_are_put_in_order_as_the_numbers_are(tmp_path):
     """Queries of packed blocks: a permutation of rows, whose blocks are along the other axis."""
     tiny_checkpoint.save(tmp_path / "original", "llama", hidden_size=64, num_attention_heads=4)
-    metadata, tensors = gguf_files.contents(tmp_path / "original", every(8))
+    metadata, tensors = tiny_gguf.contents(tmp_path / "original", every(8))
     checkpoint = Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
     name, (shape, (_, data)) = "model.layers.0.self_attn.q_proj.weight", tensors["blk.0.attn_q.weight"]
     stored = np.frombuffer(data, np.uint8).reshape(-1, 34)
@@ -125,7 +125,7 @@ def test_packed_rows_are_put_in_order_as_the_numbers_are(tmp_path):
 
 def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     tiny_checkpoint.save(tmp_path / "original", "qwen2", hidden_size=64, num_attention_heads=4)
-    file = gguf_files.convert(tmp_path / "original", tmp_path / "a.gguf", every(8), pre="qwen2")
+    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "a.gguf", every(8), pre="qwen2")
     whole = Checkpoint(file).read("model.embed_tokens.weight")
     monkeypatch.setattr(gguf_tensors, "CHUNK", 4 * 64 * 10)
     blocks = list(Checkpoint(file).rows("model.embed_tokens.weight"))
@@ -135,7 +135,7 @@ def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
 
 def test_a_window_makes_a_llama_a_mistral(tmp_path):
     tiny_checkpoint.save(tmp_path / "original", "mistral", sliding_window=5)
-    metadata, tensors = gguf_files.contents(tmp_path / "original")
+    metadata, tensors = tiny_gguf.contents(tmp_path / "original")
     file = write(tmp_path / "a.gguf", metadata | {"llama.attention.sliding_window": 5}, tensors)
     original = Checkpoint(tmp_path / "original")
     assert families.resolve(Checkpoint(file)).spec == families.resolve(original).spec
@@ -143,7 +143,7 @@ def test_a_window_makes_a_llama_a_mistral(tmp_path):
 
 def test_factors_that_are_not_llama_3s_divide_the_frequencies(folder_of, tmp_path):
     """Nothing says of what scheme they are; what they do is said all the same."""
-    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    metadata, tensors = tiny_gguf.contents(folder_of("llama")[0])
     factors = np.array([1, 1.25, 3, 5], np.float32)
     tensors["rope_freqs.weight"] = (4,), floats("", factors)
     resolved = families.resolve(Checkpoint(write(tmp_path / "a.gguf", metadata, tensors)))
@@ -180,7 +180,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_metadata_that_is_not_known_is_refused_by_name(what, folder_of, tmp_path):
     changes, words = REFUSED[what]
-    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    metadata, tensors = tiny_gguf.contents(folder_of("llama")[0])
     file = write(tmp_path / "a.gguf", metadata | changes, tensors)
     with pytest.raises(TxexportError, match=re.escape(words)) as caught:
         families.resolve(Checkpoint(file))
@@ -192,7 +192,7 @@ REQUIRED = ("block_count", "context_length", "embedding_length", "attention.head
 
 @pytest.mark.parametrize("key", [*REQUIRED, "attention.layer_norm_rms_epsilon"])
 def test_a_missing_value_is_named(key, folder_of, tmp_path):
-    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    metadata, tensors = tiny_gguf.contents(folder_of("llama")[0])
     del metadata[f"llama.{key}"]
     with pytest.raises(CheckpointError, match=f"has no 'llama.{key}' in its metadata"):
         Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
@@ -209,7 +209,7 @@ def test_a_missing_value_is_named(key, folder_of, tmp_path):
     ],
 )
 def test_a_tensor_that_is_not_known_is_refused_by_name(name, folder_of, tmp_path):
-    metadata, tensors = gguf_files.contents(folder_of("llama")[0])
+    metadata, tensors = tiny_gguf.contents(folder_of("llama")[0])
     tensors[name] = (2,), floats("", np.zeros(2, np.float32))
     with pytest.raises(UnsupportedError, match=f"tensor '{name}' is not known in architecture 'llama'"):
         Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
@@ -240,7 +240,7 @@ def test_packed_tensors_are_those_that_transformers_reads(row, tmp_path):
     wide = {"n_embd": 64, "n_head": 4, "n_inner": 256} if model_type == "gpt2" else WIDE
     wide = {"hidden_size": 64, "num_attention_heads": 4} if model_type in ("falcon", "bloom") else wide
     tiny_checkpoint.save(tmp_path / "original", model_type, **config | wide)
-    file = gguf_files.convert(tmp_path / "original", tmp_path / "model.gguf", every(kind))
+    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "model.gguf", every(kind))
     values = load_gguf_checkpoint(str(file))["config"]
     with torch.device("meta"):
         empty = getattr(transformers, name)(transformers.AutoConfig.for_model(**values))
@@ -282,7 +282,7 @@ def test_a_packed_file_becomes_a_bundle_that_is_proved(row, tmp_path):
     kind, config = PACKS[row]
     tiny_checkpoint.save(tmp_path / "original", row, **config)
     (tmp_path / "source").mkdir()
-    file = gguf_files.convert(tmp_path / "original", tmp_path / "source/model.gguf", every(kind))
+    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "source/model.gguf", every(kind))
     manifest = txexport.export(tmp_path / "source", tmp_path / "out")
     assert manifest.source.path == str(file)
     assert list(manifest.source.sha256) == ["model.gguf"]

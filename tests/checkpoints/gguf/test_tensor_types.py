@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.gguf_files import LAYOUTS, noise, q4_0, q8_0
+from tiny_gguf import LAYOUTS, noise, q4_0, q8_0
 
 from txexport.checkpoints.gguf.tensor_types import IQ4_LEVELS, TYPES
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_checkpoint
-from helpers import gguf_files
-from helpers.gguf_files import write
+import tiny_gguf
 from helpers.project import ROOT
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from tiny_gguf import write
 from tokenizers import Tokenizer
 
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -50,14 +50,14 @@ def json_of(file: Path, name: str) -> dict:
 
 def with_values(folder: Path, path: Path, **values: object) -> Path:
     """A file whose `tokenizer.ggml` values are changed; None leaves one out."""
-    metadata, tensors = gguf_files.contents(folder)
+    metadata, tensors = tiny_gguf.contents(folder)
     metadata |= {f"tokenizer.ggml.{key}": value for key, value in values.items()}
     return write(path / "a.gguf", {k: v for k, v in metadata.items() if v is not None}, tensors)
 
 
 def test_a_byte_level_tokenizer_is_the_original(folder, tmp_path):
     """Also its special tokens in a text, and back from ids to text."""
-    ours = tokenizer_of(gguf_files.convert(folder, tmp_path / "a.gguf"))
+    ours = tokenizer_of(tiny_gguf.convert(folder, tmp_path / "a.gguf"))
     theirs = Tokenizer.from_file(str(folder / "tokenizer.json"))
     for one in TEXTS:
         ids = theirs.encode(one).ids
@@ -105,7 +105,7 @@ def test_byte_level_tokenizers_are_those_of_transformers(pre, model_type, tmp_pa
     """Its own reader of the metadata, which needs no other package."""
     mapping = pytest.importorskip("transformers.integrations.gguf.gguf_tokenizer_mapping")
     tiny_checkpoint.save(tmp_path / "original", model_type)
-    file = gguf_files.convert(tmp_path / "original", tmp_path / "a.gguf", pre=pre)
+    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "a.gguf", pre=pre)
     architecture, values, _ = mapping.get_gguf_tokenizer(str(file))
     theirs, _ = mapping.convert_gguf_tokenizer(architecture, values)
     ours = tokenizer_of(file)
@@ -136,7 +136,7 @@ def pieces(request, tmp_path_factory) -> tuple[str, SentencePieceProcessor]:
 
 def spelt(processor: SentencePieceProcessor, folder: Path, path: Path, model_type: str) -> Path:
     """The file of a checkpoint and a SentencePiece model, as llama.cpp's converters write it."""
-    metadata, tensors = gguf_files.contents(folder)
+    metadata, tensors = tiny_gguf.contents(folder)
     count = processor.get_piece_size()
     kinds = [
         3 if processor.is_control(i) else 2 if processor.is_unknown(i) else 6 if processor.is_byte(i) else 1
@@ -188,7 +188,7 @@ def test_scores_order_the_merges(pieces, tmp_path):
 
 
 def test_settings_say_what_ends_a_text_and_how_to_chat(folder, tmp_path):
-    metadata, tensors = gguf_files.contents(folder)
+    metadata, tensors = tiny_gguf.contents(folder)
     tokens = metadata["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list)
     tokens[4] = "<|im_end|>"
@@ -206,7 +206,7 @@ def test_settings_say_what_ends_a_text_and_how_to_chat(folder, tmp_path):
 
 
 def test_a_file_without_a_tokenizer_has_none(folder, tmp_path):
-    metadata, tensors = gguf_files.contents(folder)
+    metadata, tensors = tiny_gguf.contents(folder)
     metadata = {key: value for key, value in metadata.items() if not key.startswith("tokenizer.")}
     assert Checkpoint(write(tmp_path / "a.gguf", metadata, tensors)).companions().keys() == {
         *("config.json", "generation_config.json")
