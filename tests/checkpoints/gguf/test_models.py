@@ -16,6 +16,8 @@ import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.gguf import tensors as gguf_tensors
+from txexport.checkpoints.gguf.metadata import Metadata
+from txexport.checkpoints.gguf.rope import rope
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError
 from txexport.families import Resolved
 
@@ -123,6 +125,30 @@ def test_packed_rows_are_put_in_order_as_the_numbers_are(tmp_path):
     assert checkpoint.blocks("model.norm.weight") is None
 
 
+OF_BLOCKS = {"llama": 2, "gpt2": 8, "phi3": 3, "gptneox": 7, "falcon, grouped": 6, "mpt": 20}
+
+
+@pytest.mark.parametrize("row", OF_BLOCKS)
+def test_a_parameter_s_blocks_are_its_numbers(row, tmp_path):
+    """What a format may store, of fused and turned matrices too: every matrix has them, nothing else."""
+    model_type, config = ROWS[row]
+    sizes = {"gpt2": {"n_embd": 64, "n_head": 4, "n_inner": 96}, "mpt": {"d_model": 64, "n_heads": 4}}
+    wide = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4}
+    wide |= {"num_key_value_heads": 2} if model_type in ("llama", "phi3") else {}
+    wide |= {"num_kv_heads": 2} if config.get("num_kv_heads") else {}
+    tiny_checkpoint.save(tmp_path / "original", model_type, **config | sizes.get(model_type, wide))
+    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "a.gguf", every(OF_BLOCKS[row]))
+    checkpoint = Checkpoint(file)
+    resolved = families.resolve(checkpoint)
+    read = numbers(resolved, checkpoint)
+    for name, weight in resolved.weights.items():
+        blocks = weight.blocks(checkpoint)
+        assert (blocks is not None) == (len(weight.shape) == 2), name
+        if blocks is not None:
+            assert np.array_equal(blocks.numbers(), read[name]), name
+        assert not weight.rounds(checkpoint)
+
+
 def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     tiny_checkpoint.save(tmp_path / "original", "qwen2", hidden_size=64, num_attention_heads=4)
     file = tiny_gguf.convert(tmp_path / "original", tmp_path / "a.gguf", every(8), pre="qwen2")
@@ -139,6 +165,25 @@ def test_a_window_makes_a_llama_a_mistral(tmp_path):
     file = write(tmp_path / "a.gguf", metadata | {"llama.attention.sliding_window": 5}, tensors)
     original = Checkpoint(tmp_path / "original")
     assert families.resolve(Checkpoint(file)).spec == families.resolve(original).spec
+
+
+@pytest.mark.parametrize(("size", "factor"), [(128, 8.0), (64, 32.0)])
+def test_llama_3s_factors_are_found_as_another_library_rounded_them(size, factor, folder_of):
+    """As of Llama 3.1 and 3.2: computed in float32 by PyTorch."""
+    theta, low, high, length = 500000.0, 1.0, 4.0, 8192
+    plain = 1.0 / theta ** (torch.arange(0, size, 2, dtype=torch.float32) / size)
+    wave = 2 * np.pi / plain
+    smooth = (length / wave - low) / (high - low)
+    middle = 1 / ((1 - smooth) / factor + smooth)
+    factors = torch.where(wave < length / high, 1.0, torch.where(wave > length / low, factor, middle))
+    metadata, _ = tiny_gguf.contents(folder_of("llama")[0])
+    metadata |= {"llama.rope.freq_base": theta, "llama.rope.dimension_count": size}
+    values = Metadata(metadata, Path("a.gguf"))
+    found = rope(values, size, {"rope_freqs.weight": factors.numpy()})["rope_scaling"]
+    assert found == {
+        **{"rope_type": "llama3", "factor": factor, "low_freq_factor": low, "high_freq_factor": high},
+        "original_max_position_embeddings": length,
+    }
 
 
 def test_factors_that_are_not_llama_3s_divide_the_frequencies(folder_of, tmp_path):

@@ -79,7 +79,7 @@ class Cursor:
     """A place in a file's header; what would be beyond the end raises ValueError before it takes memory."""
 
     def __init__(self, stream: BinaryIO, size: int):
-        self.stream, self.place, self.size = stream, 0, size
+        self.stream, self.place, self.size, self.most = stream, 0, size, min(size, MOST_HEADER)
 
     def take(self, count: int, what: str) -> bytes:
         """The next `count` bytes."""
@@ -103,10 +103,21 @@ class Cursor:
 
     def text(self, what: str) -> str:
         """The next string."""
+        return self.texts(1, what)[0]
+
+    def texts(self, count: int, what: str) -> list[str]:
+        """The next strings, of which vocabularies have hundreds of thousands."""
+        read, result = self.stream.read, []
         try:
-            return self.take(self.integer(8, what), what).decode()
+            for _ in range(count):
+                length = int.from_bytes(read(8), "little")
+                if self.place + 8 + length > self.most:
+                    self.check(8 + length, what)
+                self.place += 8 + length
+                result.append(read(length).decode())
         except UnicodeDecodeError:
             raise ValueError(f"{what} is not UTF-8") from None
+        return result
 
 
 def _counts(cursor: Cursor) -> tuple[int, int]:
@@ -144,7 +155,7 @@ def _array(cursor: Cursor, what: str) -> np.ndarray | list[str]:
     kind, count = cursor.integer(4, what), cursor.integer(8, what)
     if kind == STRING:
         cursor.check(8 * count, what)
-        return [cursor.text(what) for _ in range(count)]
+        return cursor.texts(count, what)
     if kind not in NUMBERS:
         raise ValueError(f"{what} is an array of type {kind}, expected numbers or strings")
     return np.frombuffer(cursor.take(np.dtype(NUMBERS[kind]).itemsize * count, what), NUMBERS[kind])

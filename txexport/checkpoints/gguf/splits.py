@@ -19,7 +19,7 @@ _BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 # One expression cuts all.
 WHOLE: dict[str, str] = {
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), _LLAMA3),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), _QWEN2),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _QWEN2),
     "tekken": _TEKKEN,
     "bloom": _BLOOM,
 }
@@ -27,13 +27,13 @@ WHOLE: dict[str, str] = {
 GPT2, FALCON = "gpt-2", "falcon"
 BEFORE: dict[str, str | None] = {
     **dict.fromkeys((GPT2, "phi-2", "mpt", "olmo"), None),
-    **dict.fromkeys(("starcoder", "smollm", "refact", "codeshell", "command-r"), r"\p{N}"),
+    **dict.fromkeys(("starcoder", "smollm", "refact"), r"\p{N}"),
     FALCON: r"[\p{P}\$\+<=>\^~\|`]+",
 }
 NAMES = (*WHOLE, *BEFORE)
 KEEP_WORDS = ("llama-bpe", "llama3", "llama-v3", "falcon3", "tekken")  # a cut that is a token is not merged
 BEGINNING = KEEP_WORDS  # texts begin with the token for it, where a file does not say
-COMPOSED = ("qwen2", "deepseek-r1-qwen", "megrez")  # texts in the composed form of Unicode
+COMPOSED = ("qwen2", "deepseek-r1-qwen", "olmo", "mpt")  # texts in the composed form of Unicode
 
 
 def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
