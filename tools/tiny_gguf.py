@@ -17,7 +17,6 @@ U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 NORMAL, CONTROL = 1, 3  # of tokens
 Packed = tuple[int, bytes]  # ggml's type, and bytes
 Tensors = Mapping[str, tuple[tuple[int, ...], Packed]]
-LLAMA3_LOW, LLAMA3_HIGH = 1.0, 4.0
 
 
 def text(value: str) -> bytes:

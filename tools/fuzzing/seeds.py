@@ -66,7 +66,27 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
 }
 # GGUF files: the type that their matrices are packed in, and the checkpoint's sizes.
 GGUF: dict[str, tuple[int, dict]] = {
-    "llama": (2, {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1}),
+    "llama": (
+        2,
+        {
+            **{"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "head_dim": 16},
+            "rope_parameters": {
+                **{"rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_factor": 1.0},
+                **{"high_freq_factor": 4.0, "original_max_position_embeddings": 16},
+            },
+        },
+    ),
+    "phi3": (
+        3,
+        {
+            **{"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1},
+            "original_max_position_embeddings": 16,
+            "rope_parameters": {
+                **{"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16},
+                **{"short_factor": [1.0] * 7 + [1.5], "long_factor": [2.0] * 8},
+            },
+        },
+    ),
     "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96, "n_layer": 1}),
     "gemma2": (12, {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}),
 }

@@ -1,8 +1,6 @@
 """A GGUF file means what the checkpoint it was made of means: one spec, the same numbers."""
 
-import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ import tiny_gguf
 import torch
 from tiny_gguf import every, floats, write
 
-import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.gguf import tensors as gguf_tensors
@@ -258,92 +255,3 @@ def test_a_tensor_that_is_not_known_is_refused_by_name(name, folder_of, tmp_path
     tensors[name] = (2,), floats("", np.zeros(2, np.float32))
     with pytest.raises(UnsupportedError, match=f"tensor '{name}' is not known in architecture 'llama'"):
         Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
-
-
-JUDGED = {
-    "llama": ("LlamaForCausalLM", 12),
-    "qwen2": ("Qwen2ForCausalLM", 13),
-    "qwen3": ("Qwen3ForCausalLM", 11),
-    "phi3": ("Phi3ForCausalLM", 14),
-    "gemma2": ("Gemma2ForCausalLM", 10),
-    "gpt2": ("GPT2LMHeadModel", 8),
-    "starcoder2": ("Starcoder2ForCausalLM", 3),
-    "falcon": ("FalconForCausalLM", 2),
-    "bloom": ("BloomForCausalLM", 20),
-}
-WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
-
-
-@pytest.mark.parametrize("row", JUDGED)
-def test_packed_tensors_are_those_that_transformers_reads(row, tmp_path):
-    """Its own reader, with the names and the loops of the gguf package."""
-    pytest.importorskip("gguf", reason="the gguf package is not installed")
-    import transformers
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
-    (name, kind), (model_type, config) = JUDGED[row], ROWS[row]
-    wide = {"n_embd": 64, "n_head": 4, "n_inner": 256} if model_type == "gpt2" else WIDE
-    wide = {"hidden_size": 64, "num_attention_heads": 4} if model_type in ("falcon", "bloom") else wide
-    tiny_checkpoint.save(tmp_path / "original", model_type, **config | wide)
-    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "model.gguf", every(kind))
-    values = load_gguf_checkpoint(str(file))["config"]
-    with torch.device("meta"):
-        empty = getattr(transformers, name)(transformers.AutoConfig.for_model(**values))
-    expected = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=empty)["tensors"]
-    checkpoint = Checkpoint(file)
-    assert checkpoint.tensors.keys() == expected.keys()
-    for tensor in checkpoint.tensors:
-        read, theirs = checkpoint.read(tensor), expected[tensor].numpy()
-        turned = model_type == "gpt2" and re.search(r"c_(attn|proj|fc)\.weight", tensor)
-        assert np.array_equal(read.T if turned else read, theirs), tensor
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "bos_token_id", "eos_token_id"):
-        if key in values and key in checkpoint.config:
-            assert values[key] == checkpoint.config[key], key
-
-
-@pytest.mark.parametrize("row", ["llama", "gpt2", "gemma2"])
-def test_names_are_those_of_the_gguf_package(row, folder_of):
-    """What the writer here calls tensors, which the reader is tested with."""
-    gguf = pytest.importorskip("gguf", reason="the gguf package is not installed")
-    original, file = folder_of(row)
-    architecture = next(a for a, name in gguf.MODEL_ARCH_NAMES.items() if name == row)
-    known = gguf.get_tensor_name_map(architecture, 3)
-    read = {tensor.name for tensor in gguf.GGUFReader(file).tensors}
-    assert read == {
-        f"{known.get_name(name.rsplit('.', 1)[0])}.{name.rsplit('.', 1)[1]}"
-        for name in Checkpoint(original).tensors
-    }
-
-
-PACKS = {
-    "llama": (12, WIDE | {"num_hidden_layers": 1}),
-    "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96}),
-}
-
-
-@pytest.mark.parametrize("row", PACKS)
-def test_a_packed_file_becomes_a_bundle_that_is_proved(row, tmp_path):
-    """From a folder of one file, by both references, and by the file's hash alone."""
-    kind, config = PACKS[row]
-    tiny_checkpoint.save(tmp_path / "original", row, **config)
-    (tmp_path / "source").mkdir()
-    file = tiny_gguf.convert(tmp_path / "original", tmp_path / "source/model.gguf", every(kind))
-    manifest = txexport.export(tmp_path / "source", tmp_path / "out")
-    assert manifest.source.path == str(file)
-    assert list(manifest.source.sha256) == ["model.gguf"]
-    report = txexport.verify(tmp_path / "out", cases="quick")
-    assert report.verdict == "equal"
-    assert {"twin", "transformers"} <= set(report.references)
-    assert not [case for case in report.cases if case.skipped]
-    assert json.loads((tmp_path / "out/config.json").read_text())["model_type"] == row
-    assert txexport.load(tmp_path / "out").generate("the cat", max_new_tokens=3)
-    weights = txexport.inspect(file).weights.checkpoint
-    assert weights is not None
-    assert weights.keys() == {"F32", {12: "Q4_K", 8: "Q8_0"}[kind]}
-    moved = shutil.copy(file, tmp_path / "model.gguf")
-    data = bytearray(file.read_bytes())
-    data[-40] ^= 1
-    file.write_bytes(data)
-    with pytest.raises(CheckpointError, match=r"is not what was exported: model.gguf differs"):
-        txexport.verify(tmp_path / "out", cases="quick", reference="twin")
-    assert txexport.verify(tmp_path / "out", cases="quick", source=moved, reference="twin").verdict == "equal"

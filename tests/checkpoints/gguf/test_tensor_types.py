@@ -1,10 +1,13 @@
 """Packed numbers: what they stand for, bit for bit as ggml's own rules say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from tiny_gguf import LAYOUTS, noise, q4_0, q8_0
 
+from txexport.checkpoints.gguf import tensor_types
 from txexport.checkpoints.gguf.tensor_types import IQ4_LEVELS, TYPES
 
 PACKED = [kind for kind, one in TYPES.items() if one.unpack is not None]
@@ -109,6 +112,28 @@ def test_numbers_are_those_of_ggmls_loops(kind):
     blocks = [block.tobytes() for block in rows.reshape(-1, one.nbytes)]
     expected = np.array([plain(one.name, block) for block in blocks], np.float32)
     assert np.array_equal(one.numbers(rows).reshape(expected.shape), expected)
+
+
+def exchanged(data: np.ndarray, width: int) -> np.ndarray:
+    """The halves of bytes, the upper first."""
+    return tensor_types._fields(data, width, 4, 0) & 15
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"])
+def test_exchanged_halves_of_bytes_are_other_numbers(name, monkeypatch):
+    kind = next(kind for kind, one in TYPES.items() if one.name == name)
+    rows = random_rows(kind)
+    right = TYPES[kind].numbers(rows)
+    monkeypatch.setattr(tensor_types, "_nibbles", exchanged)
+    assert np.mean(TYPES[kind].numbers(rows) != right) > 0.5
+
+
+@pytest.mark.parametrize("name", sorted(WITH_MINIMA))
+def test_without_the_minimum_they_are_other_numbers(name):
+    kind = next(kind for kind, one in TYPES.items() if one.name == name)
+    blocks = TYPES[kind].blocks(random_rows(kind))
+    assert blocks is not None
+    assert np.mean(replace(blocks, minima=None).numbers() != blocks.numbers()) > 0.9
 
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: TYPES[kind].name)

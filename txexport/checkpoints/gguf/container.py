@@ -72,6 +72,8 @@ def read(file: Path) -> Container:
                 entries[name] = entry
     except ValueError as error:
         raise CheckpointError(f"{file} is not a GGUF file: {error}") from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{file}: {error}") from None
     return Container(file, metadata, _placed(file, entries, -(-cursor.place // alignment) * alignment, size))
 
 
@@ -128,9 +130,7 @@ def _counts(cursor: Cursor) -> tuple[int, int]:
     if version not in VERSIONS:
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS
         state = "big-endian" if swapped else f"of version {version}"
-        raise UnsupportedError(
-            f"the GGUF file is {state}; supported are little-endian ones of version 2 or 3"
-        )
+        raise UnsupportedError(f"it is {state}; supported are little-endian ones of version 2 or 3")
     tensors, keys = cursor.integer(8, "its size"), cursor.integer(8, "its size")
     cursor.check(tensors * LEAST_TENSOR + keys * LEAST_KEY, f"a table of {tensors:,} tensors, {keys:,} keys")
     return tensors, keys

@@ -78,6 +78,8 @@ def _longrope(
 ) -> dict[str, Any]:
     if not {LONG, SHORT} <= factors.keys():
         raise CheckpointError(f"{metadata.file}: rope scaling 'longrope' without '{LONG}' and '{SHORT}'")
+    if original < 2:
+        raise CheckpointError(f"{metadata.file}: rope scaling 'longrope' of a context of {original}")
     values = {
         "rope_type": "longrope",
         "short_factor": _decimals(factors[SHORT]),
@@ -99,11 +101,13 @@ def _divided(factors: np.ndarray, theta: float, length: int) -> dict[str, Any] |
     if (factors == 1).all():
         return None
     size = 2 * len(factors)
-    waves = 2 * math.pi * theta ** (np.arange(0, size, 2) / size)
+    with np.errstate(all="ignore"):  # of a theta that is refused later
+        waves = 2 * math.pi * np.float64(theta) ** (np.arange(0, size, 2) / size)
     factor = float(factors.max())
     for original in LENGTHS:
-        share = (original / waves - LOW) / (HIGH - LOW)
-        stretched = 1 / ((1 - share) / factor + share)
+        with np.errstate(all="ignore"):
+            share = (original / waves - LOW) / (HIGH - LOW)
+            stretched = 1 / ((1 - share) / factor + share)
         computed = np.where(waves < original / HIGH, 1, np.where(waves > original / LOW, factor, stretched))
         if np.allclose(computed, factors, rtol=NEAR, atol=0):
             return {
