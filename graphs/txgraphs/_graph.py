@@ -150,7 +150,7 @@ class Graph(Nodes):
         assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
         functions = lower(map(_copy, self.functions.values()), opset)
-        if any(value.dtype == ir.DataType.UINT4 for value in self.graph.initializers.values()):
+        if any(node.op_type == "DequantizeLinear" for node in self.graph):
             for function in functions:
                 part_relu(function)
         for nodes in (self.graph, *functions):

@@ -30,18 +30,16 @@ from txexport.cli import options
 )
 @click.option(
     *("--dtype", "dtypes"),
-    default="float32",
-    show_default=True,
     help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
-    "ask for none.",
+    "ask for none. Default: float32, or stored, a quantised checkpoint's own integers.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
-def export(source: Path, out: Path, dtypes: str, **options: Any) -> None:
+def export(source: Path, out: Path, dtypes: str | None, **options: Any) -> None:
     """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
-    manifest = _written(run, source, out, **options, dtype=dtypes.split(","))
+    manifest = _written(run, source, out, **options, dtype=dtypes and dtypes.split(","))
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"

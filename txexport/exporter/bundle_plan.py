@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import onnx
 import onnx_ir as ir
@@ -19,7 +20,16 @@ from txexport.checkpoints.weight_map import Weight
 from txexport.contracts import ECOSYSTEM, SHARED, Contract, for_others, names, of_cache, roles
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
-from txexport.formats import DTYPES, FLOAT32_IN_OUT, Dtype, NumberFormat, Use
+from txexport.formats import (
+    DTYPES,
+    FLOAT32_IN_OUT,
+    STORED,
+    Dtype,
+    NumberFormat,
+    StoredIntegers,
+    Use,
+    stored_integers,
+)
 from txexport.manifest import Form
 from txexport.spec import ModelSpec
 
@@ -105,6 +115,8 @@ class DtypePlan:
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
         self.weights, self.formats = whole.weights, formats_of(whole.weights, asked.values(), dtype)
+        if dtype.name == STORED:
+            self.formats |= _own_integers(checkpoint, whole.weights, asked.values())
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
             own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
@@ -192,15 +204,21 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     return uses
 
 
+def _uses_of_numbers(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[tuple, set[Use]]:
+    """All uses of equal numbers, by their key."""
+    uses: dict[tuple, set[Use]] = {weight.key: set() for weight in weights.values()}
+    for graph in asked:
+        for name, use in graph.items():
+            uses[weights[name].key] |= use
+    return uses
+
+
 def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtype) -> dict[str, NumberFormat]:
     """How each parameter is stored, which follows from all uses of its numbers.
 
     Equal numbers lie once, so they are stored alike.
     """
-    uses: dict[tuple, set[Use]] = {weight.key: set() for weight in weights.values()}
-    for graph in asked:
-        for name, use in graph.items():
-            uses[weights[name].key] |= use
+    uses = _uses_of_numbers(weights, asked)
     heads = {weights[name].key for name in weights if name in HEADS}
     routers = {weights[name].key for name in weights if name.endswith(ROUTER)}
     return {
@@ -209,3 +227,28 @@ def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtyp
         else dtype.choose(weight.shape, uses[weight.key], weight.key in heads)
         for name, weight in weights.items()
     }
+
+
+_known: WeakKeyDictionary[Checkpoint, dict[tuple, StoredIntegers | None]] = WeakKeyDictionary()
+
+
+def _own_integers(
+    checkpoint: Checkpoint, weights: Mapping[str, Weight], asked: Iterable[Uses]
+) -> dict[str, NumberFormat]:
+    """The formats of a quantised checkpoint's own integers, where products alone read them.
+
+    What a matrix needs stands in its integers, which are read once for all plans of a checkpoint.
+    """
+    uses = _uses_of_numbers(weights, asked)
+    known = _known.setdefault(checkpoint, {})
+    result: dict[str, NumberFormat] = {}
+    for name, weight in weights.items():
+        if uses[weight.key] != {Use.PRODUCT} or len(weight.shape) != 2:
+            continue
+        if weight.key not in known:
+            blocks = weight.blocks(checkpoint)
+            own = None if blocks is None else stored_integers(blocks, weight.rounds(checkpoint))
+            known[weight.key] = own
+        if (found := known[weight.key]) is not None:
+            result[name] = found
+    return result

@@ -20,7 +20,7 @@ from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.staging import placed
-from txexport.formats import DEFAULT, DTYPES
+from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Progress
@@ -47,7 +47,7 @@ def export(
     only: str | None = None,
     single_file: bool = False,
     client: str | None = None,
-    dtype: str | Sequence[str] = DEFAULT,
+    dtype: str | Sequence[str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -62,9 +62,10 @@ def export(
     that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository),
     "genai" (one more graph, over onnxruntime-genai's shared buffer, of `opset`); both mean "hub". `dtype` is
     what numbers are stored as, or several, each with graphs and weights of its own: a name in
-    `formats.DTYPES`, of which the first is what one gets who asks for none. `force` replaces an existing
-    bundle; `progress` is told bytes done and bytes in all. The bundle appears whole or not at all. Raises
-    CheckpointError, UnsupportedError, BundleError, InputError.
+    `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
+    checkpoint, its own integers, and else "float32". `force` replaces an existing bundle; `progress` is told
+    bytes done and bytes in all. The bundle appears whole or not at all. Raises CheckpointError,
+    UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -74,6 +75,8 @@ def export(
         raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
     if client not in (None, *roles.CLIENTS):
         raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
+    if dtype is None:
+        dtype = STORED if checkpoint.quantised else DEFAULT
     dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
     form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes))
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
@@ -130,6 +133,8 @@ def _dtypes(names: list[str], opset: int) -> list[str]:
             raise InputError(f"dtype {name} needs opset {DTYPES[name].opset} or newer, not {opset}")
     if not names or len(set(names)) != len(names):
         raise InputError(f"dtypes are {', '.join(names) or 'none'}, expected one or more, each once")
+    if len({DTYPES[name].suffix for name in names}) != len(names):
+        raise InputError(f"dtypes {', '.join(names)} have files of the same names; leave out one")
     return names
 
 

@@ -79,8 +79,10 @@ def _text(content: Mapping[str, Any]) -> bytes:
 def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     """The checkpoint's config.json, which tells transformers.js of the graphs.
 
-    Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph.
+    Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph. What it says of
+    quantisation is about tensors that a bundle has not.
     """
+    config = {name: value for name, value in config.items() if name != "quantization_config"}
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     settings: dict[str, Any] = {"dtype": (DTYPES[plan.form.dtypes[0]].suffix or "_fp32").removeprefix("_")}
     if not plan.form.single_file:

@@ -11,7 +11,7 @@ from txgraphs._nodes import Parameter
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
-from txexport.formats import NumberFormat, Part, part_name
+from txexport.formats import NumberFormat, Part, StoredIntegers, part_name
 from txexport.paths import sha256
 from txexport.progress import Progress
 
@@ -75,8 +75,15 @@ class WeightFile:
         """A parameter's bytes as they lie in the file, in blocks, each with the name of its part."""
         names = self.names(parameter)
         weight = self.weights[parameter]
-        for part, block in self.formats[parameter].encode(weight.rows(self.checkpoint), weight.shape):
+        for part, block in self._encoded(self.formats[parameter], weight):
             yield names[part], np.ascontiguousarray(block)
+
+    def _encoded(self, number_format: NumberFormat, weight: Weight) -> Iterator[tuple[str, np.ndarray]]:
+        if not isinstance(number_format, StoredIntegers):
+            return number_format.encode(weight.rows(self.checkpoint), weight.shape)
+        blocks = weight.blocks(self.checkpoint)
+        assert blocks is not None
+        return number_format.pack(blocks)
 
     def write(self, folder: Path, progress: Progress) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""

@@ -5,7 +5,7 @@ multiply with it; it needs neither onnx nor PyTorch to say so.
 """
 
 from txexport.formats.blocks import Blocks
-from txexport.formats.dtypes import DEFAULT, DTYPES, Dtype
+from txexport.formats.dtypes import DEFAULT, DTYPES, STORED, Dtype
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.number_format import (
     NumberFormat,
@@ -18,6 +18,7 @@ from txexport.formats.number_format import (
     nbytes,
     part_name,
 )
+from txexport.formats.stored import StoredIntegers, stored_integers
 
 __all__ = [
     "DEFAULT",
@@ -25,15 +26,18 @@ __all__ = [
     "FLOAT",
     "FLOAT32",
     "FLOAT32_IN_OUT",
+    "STORED",
     "Blocks",
     "Dtype",
     "NumberFormat",
     "NumberType",
     "Part",
+    "StoredIntegers",
     "Use",
     "Value",
     "Values",
     "kept",
     "nbytes",
     "part_name",
+    "stored_integers",
 ]

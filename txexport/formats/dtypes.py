@@ -9,6 +9,7 @@ from txexport.formats.int8 import INT8_IN_OUT, INT8_ROWS
 from txexport.formats.number_format import NumberFormat, Use
 
 DEFAULT = "float32"
+STORED = "stored"  # the integers and scales of a checkpoint that is quantised; what else it has is float32
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ DTYPES = {
     dtype.name: dtype
     for dtype in (
         Dtype(DEFAULT, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32),
+        Dtype(STORED, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32, opset=21),
         Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, opset=18),
         Dtype("int4", "_q4", INT4_32, INT8_IN_OUT, INT8_ROWS, opset=21),
         Dtype("int4-128", "_q4_128", INT4_128, INT8_IN_OUT, INT8_ROWS, opset=21),

@@ -67,10 +67,25 @@ class NumberFormat(Protocol):
     Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
     """
 
-    name: str
-    relative: float
-    private: bool
-    lossless: bool
+    @property
+    def name(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def relative(self) -> float:
+        """See above."""
+        ...
+
+    @property
+    def private(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def lossless(self) -> bool:
+        """See above."""
+        ...
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """What is stored of a parameter of `shape`, in order; "" goes by the parameter's own name."""

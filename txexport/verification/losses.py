@@ -29,6 +29,7 @@ ANY = 1.0  # what is told, and judged by nobody who does not ask
 
 # By dtype, on random inputs; of a model whose answers matter, one gives one's own, and real texts.
 BUDGETS = {
+    "stored": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
     "int8": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
     "int4": {DIRECTION: 0.15, PROBABILITY: 0.3, CHOICE: ANY, RANKS: ANY},
     "int4-128": {DIRECTION: 0.2, PROBABILITY: 0.4, CHOICE: ANY, RANKS: ANY},

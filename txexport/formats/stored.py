@@ -1,0 +1,147 @@
+"""Integers as a quantised checkpoint keeps them: its own, and its own scales, rounded nowhere again.
+
+What is stored is what a product is fused with: inputs first, four bits from 0 to 15 with a zero, eight bits
+with one or without, in blocks of a power of two. A larger block is several that have one scale.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from txexport.formats.blocks import Blocks
+from txexport.formats.float32 import FLOAT
+from txexport.formats.int4 import UINT4
+from txexport.formats.int8 import INT8, rounded_product
+from txexport.formats.number_format import NumberType, Part, Use, Value, Values, check_use, packed
+
+UINT8 = NumberType(onnx="UINT8", safetensors="U8", numpy="u1", bits=8)
+INT64 = NumberType(onnx="INT64", safetensors="I64", numpy="<i8", bits=64)
+FUSED = (256, 128, 64, 32, 16)  # inputs of a block that runtimes multiply with fast
+WHOLE = 128  # inputs of a block where an output has one scale
+MIDDLE = 8  # what is added to four bits with a sign
+
+
+@dataclass(frozen=True)
+class StoredIntegers:
+    """A matrix (out,in) of integers of `type`, which lies (in,out), in blocks of `block` inputs.
+
+    `zeros`, `minima` and `order` are those of Blocks, where it has them. Where `rounds`, an output has one
+    scale, and what is multiplied with the matrix is rounded to int8, row by row.
+    """
+
+    type: NumberType
+    block: int
+    zeros: bool = False
+    minima: bool = False
+    order: bool = False
+    rounds: bool = False
+
+    relative = 1e-5
+    private, lossless = True, True
+
+    @property
+    def name(self) -> str:
+        """See NumberFormat."""
+        words = [self.type.onnx.lower(), "per output" if self.rounds else f"in blocks of {self.block}"]
+        words += [word for word in ("zeros", "minima", "order") if getattr(self, word)]
+        return f"stored {', '.join(words)}"
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        outputs, inputs = shape
+        blocks = (outputs,) if self.rounds else (-(-inputs // self.block), outputs)
+        parts = {"": Part(self.type, (inputs, outputs)), "scale": Part(FLOAT, blocks)}
+        if self.zeros:
+            parts["zero"] = Part(self.type, blocks)
+        if self.minima:
+            parts["minimum"] = Part(FLOAT, blocks)
+        if self.order:
+            parts["order"] = Part(INT64, (inputs,))
+        return parts
+
+    def pack(self, blocks: Blocks) -> Iterator[tuple[str, np.ndarray]]:
+        """The bytes of the parts, one after the other."""
+        middle = MIDDLE if self.type == UINT4 and blocks.integers.dtype == np.int8 else 0
+        yield "", self._integers(blocks.integers, middle)
+        yield "scale", self._spread(blocks, blocks.scales).astype("<f4")
+        if self.zeros:
+            zeros = np.zeros_like(blocks.scales, np.int16) if blocks.zeros is None else blocks.zeros
+            yield "zero", self._integers(self._spread(blocks, zeros).T, middle)
+        if self.minima:
+            assert blocks.minima is not None
+            yield "minimum", self._spread(blocks, blocks.minima).astype("<f4")
+        if self.order:
+            assert blocks.order is not None
+            yield "order", blocks.order.astype("<i8")
+
+    def _integers(self, integers: np.ndarray, middle: int) -> np.ndarray:
+        """Integers or zeros (out,...), and as much more, as they lie, (...,out)."""
+        turned = np.ascontiguousarray(integers.T).astype(np.int16) + middle
+        numbers = turned.astype(self.type.numpy)
+        return packed(numbers) if self.type == UINT4 else numbers
+
+    def _spread(self, blocks: Blocks, numbers: np.ndarray) -> np.ndarray:
+        """What is of each block (out,blocks), of each of ours: (blocks,out); of one scale (out)."""
+        if self.rounds:
+            return numbers[:, 0]
+        inputs = blocks.shape[1]
+        places = np.arange(0, inputs, self.block) // blocks.block
+        return np.ascontiguousarray(numbers[:, places].T)
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat: these are packed of integers, and not made of rows."""
+        raise NotImplementedError
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat: the checkpoint says what its integers stand for."""
+        raise NotImplementedError
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat."""
+        check_use(self.name, name, use, Use.PRODUCT)
+        if self.rounds:
+            return parts
+        values = [parts[part] for part in ("", "scale", "zero") if part in parts]
+        numbers = op.DequantizeLinear(*values, axis=0, block_size=self.block, name=f"{name}.numbers")
+        return {"": numbers} | {part: parts[part] for part in ("minimum", "order") if part in parts}
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        if self.rounds:
+            return rounded_product(op, x, matrix[""], matrix["scale"], bias)
+        if self.order:
+            x = op.Gather(x, matrix["order"], axis=-1, name="ordered")
+        y = op.MatMul(x, matrix[""], name="products")
+        if self.minima:
+            blocked = op.Concat(op.Shape(x, end=-1), op.Constant(value_ints=[-1, self.block]), axis=0)
+            sums = op.ReduceSum(op.Reshape(x, blocked), op.Constant(value_ints=[-1]), keepdims=0, name="sums")
+            y = op.Sub(y, op.MatMul(sums, matrix["minimum"]), name="products")
+        return y if bias is None else op.Add(y, bias)
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """See NumberFormat: `stand` has refused."""
+        raise NotImplementedError
+
+
+def stored_integers(blocks: Blocks, rounds: bool) -> StoredIntegers | None:
+    """The format of a checkpoint's integers, which are meant to be multiplied with what is rounded or not.
+
+    None where no runtime has one for them.
+    """
+    inputs = blocks.shape[1]
+    alone = blocks.block >= inputs
+    plain = blocks.zeros is None and blocks.minima is None and blocks.order is None
+    if rounds and alone and plain and blocks.integers.dtype == np.int8:
+        return StoredIntegers(INT8, inputs, rounds=True)
+    block = WHOLE if alone else next((size for size in FUSED if blocks.block % size == 0), None)
+    if block is None or (blocks.minima is not None and inputs % block):
+        return None
+    zeros = 0 if blocks.zeros is None else blocks.zeros
+    signed = blocks.integers.dtype == np.int8
+    low, high = (-MIDDLE, MIDDLE - 1) if signed else (0, 2 * MIDDLE - 1)
+    small = blocks.bits <= 4 and np.min(zeros) >= low and np.max(zeros) <= high
+    kind = UINT4 if small else INT8 if signed else UINT8
+    has_zeros = blocks.zeros is not None or (kind == UINT4 and signed)
+    return StoredIntegers(kind, block, has_zeros, blocks.minima is not None, blocks.order is not None)
