@@ -203,12 +203,16 @@ REFUSED = {
     "value": ({"llama.attention.scale": 0.5}, "'llama.attention.scale' is 0.5, and not known here"),
     "experts": ({"llama.expert_count": 8}, "a llama with experts is not supported"),
     "parts": ({"split.count": 3}, "is one of 3 parts; put them together"),
+    "list of parts": ({"split.count": [3, 4]}, "'split.count' is a list"),
     "rope": ({"llama.rope.scaling.type": "dynamic"}, "rope scaling 'dynamic' is not supported"),
     "values": (
         {"llama.attention.key_length": 8, "llama.attention.value_length": 4},
         "keys and values of other",
     ),
-    "by layer": ({"llama.attention.head_count_kv": [2, 3]}, "has one value a layer"),
+    "by layer": (
+        {"llama.attention.head_count_kv": [2, 3]},
+        "'llama.attention.head_count_kv' is a list, one value is supported",
+    ),
     "type": ({"llama.block_count": "two"}, "'llama.block_count' is 'two', expected another type"),
     "no heads": ({"llama.attention.head_count": 0}, "head_count is 0, expected 1 or more"),
     "heads": ({"llama.attention.head_count_kv": 5}, "cannot be cut into 10 parts"),

@@ -13,7 +13,10 @@ from tiny_gguf import write
 from tokenizers import Tokenizer
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.gguf import splits
+from txexport.checkpoints.gguf import container, splits
+from txexport.checkpoints.gguf.metadata import Metadata
+from txexport.checkpoints.gguf.tokenizer import tokenizer
+from txexport.checkpoints.gguf.vocabulary import Vocabulary
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError
 
 TEXTS = [
@@ -170,6 +173,25 @@ def test_a_sentencepiece_tokenizer_is_sentencepiece(pieces, tmp_path):
         assert ours.decode(ids) == processor.decode(ids), one
 
 
+def test_gemmas_spaces_are_one_token(pieces, tmp_path):
+    """Its files spell them as spaces, and its texts have them marked when they are merged."""
+    model_type, processor = pieces
+    if model_type == "llama":
+        pytest.skip("its vocabulary has none")
+    last = processor.get_piece_size() - 1
+    tiny_checkpoint.save(tmp_path / "original", model_type, vocab_size=last + 1)
+    file = spelt(processor, tmp_path / "original", tmp_path, model_type)
+    values = dict(container.read(file).metadata)
+    tokens, kinds = (values[f"tokenizer.ggml.{key}"] for key in ("tokens", "token_type"))
+    tokens[last], kinds = "  ", [*kinds[:last], 4]
+    vocabulary = Vocabulary.of(Metadata(values | {"tokenizer.ggml.token_type": np.array(kinds)}, file))
+    assert vocabulary is not None
+    made = tokenizer(vocabulary)
+    assert made.encode("a  ").ids[-1] == last
+    assert last not in made.encode("a b").ids
+    assert made.decode(made.encode("a  ").ids) == "a  "
+
+
 def test_scores_order_the_merges(pieces, tmp_path):
     """Without them, or in the other order, texts are cut otherwise."""
     model_type, processor = pieces
@@ -216,13 +238,14 @@ def test_a_file_without_a_tokenizer_has_none(folder, tmp_path):
 REFUSED = {
     "model": ({"model": "rwkv"}, "tokenizer 'rwkv' is not supported; expected gpt2 or llama"),
     "pre": ({"pre": "default"}, "pre-tokenizer 'default' is not supported; expected one of"),
+    "a list": ({"pre": ["qwen2", "gpt-2"]}, "'tokenizer.ggml.pre' is a list, one value is supported"),
     "no pre": ({"pre": None}, "pre-tokenizer '' is not supported"),
     "tokens": ({"tokens": None}, "'tokenizer.ggml.tokens' is no list of strings"),
     "merges": ({"merges": ["a b c"]}, "are not pairs of tokens"),
     "merge": ({"merges": ["the cat"]}, "its vocabulary lacks a part of the merge 'the cat'"),
     "types": ({"token_type": [1, 2]}, "'tokenizer.ggml.token_type' is not a number for each token"),
     "id": ({"bos_token_id": 5000}, "'bos_token_id' is 5000, but there are"),
-    "flag": ({"add_bos_token": 1}, "'add_bos_token' is 1, expected a flag"),
+    "flag": ({"add_bos_token": 1}, "add_bos_token' is 1, expected another type"),
     "no bytes": (
         {"model": "llama", "token_type": None, "tokens": ["a"] * 9, "merges": None},
         "has two tokens 'a'",

@@ -19,17 +19,16 @@ class Metadata:
     def __init__(self, values: Mapping[str, Any], file: Path):
         self.values, self.file = values, file
         self.asked: set[str] = set()
-        self.architecture: str = self._value(ARCHITECTURE, str, None)
+        self.architecture: str = self.value(ARCHITECTURE, str, None)
 
-    def _value(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
+    def value(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        """The value `name`; CheckpointError where it is missing without a default, or of another kind."""
         value = self.values.get(name, default)
         if value is None:
             raise CheckpointError(f"{self.file} has no '{name}' in its metadata")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             if hasattr(value, "__len__") and not isinstance(value, str):
-                raise UnsupportedError(
-                    f"{self.file}: '{name}' has one value a layer; supported are equal layers"
-                )
+                raise UnsupportedError(f"{self.file}: '{name}' is a list, one value is supported")
             raise CheckpointError(f"{self.file}: '{name}' is {shown(value)}, expected another type")
         return value
 
@@ -42,27 +41,27 @@ class Metadata:
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A whole number of the architecture's."""
-        return self._value(self._key(key), int, default)
+        return self.value(self._key(key), int, default)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Any finite number of the architecture's."""
-        value = self._value(self._key(key), (int, float), default)
+        value = self.value(self._key(key), (int, float), default)
         if not math.isfinite(value):
             raise CheckpointError(f"{self.file}: '{self._key(key)}' is {value}, expected a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false, of the architecture's."""
-        return self._value(self._key(key), bool, default)
+        return self.value(self._key(key), bool, default)
 
     def text(self, key: str, default: str) -> str:
         """A string of the architecture's."""
-        return self._value(self._key(key), str, default)
+        return self.value(self._key(key), str, default)
 
     def token(self, name: str) -> int | None:
         """A special token's id, by what comes before `_token_id`; None where there is none."""
         key = f"tokenizer.ggml.{name}_token_id"
-        return self._value(key, int, None) if key in self.values else None
+        return self.value(key, int, None) if key in self.values else None
 
     def check_asked(self) -> None:
         """Raise UnsupportedError for a value of the architecture's that has not been asked for.

@@ -43,11 +43,11 @@ class GgufModel:
         held = container.read(file)
         if not held.tensors:
             raise CheckpointError(f"{file} holds no tensors")
-        if (parts := held.metadata.get(PARTS, 1)) != 1:
+        self.metadata = Metadata(held.metadata, file)
+        if (parts := self.metadata.value(PARTS, int, 1)) > 1:
             raise UnsupportedError(
                 f"{file} is one of {parts} parts; put them together with gguf-split --merge"
             )
-        self.metadata = Metadata(held.metadata, file)
         factors = {name: _read(file, held.tensors[name]) for name in FACTORS if name in held.tensors}
         described = config.File(self.metadata, held.tensors, factors)
         self.config = config.config(described)

@@ -1,6 +1,7 @@
 """tokenizer.json, tokenizer_config.json and generation_config.json of a GGUF file's vocabulary."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
@@ -30,8 +31,8 @@ SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_
 def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """The tokenizer. Raises UnsupportedError for a kind that is not known, CheckpointError."""
     metadata = vocabulary.metadata
-    kind = metadata.values["tokenizer.ggml.model"]
-    beginning = kind == "llama" or metadata.values.get("tokenizer.ggml.pre") in splits.BEGINNING
+    kind, pre = (metadata.value(f"tokenizer.ggml.{key}", str, "") for key in ("model", "pre"))
+    beginning = kind == "llama" or pre in splits.BEGINNING
     if kind == "gpt2":
         result = _byte_level(vocabulary)
     elif kind == "llama":
@@ -84,9 +85,9 @@ def generation(metadata: Metadata, vocabulary: Vocabulary | None) -> dict[str, A
 
 def _byte_level(vocabulary: Vocabulary) -> Tokenizer:
     """Byte-level BPE (Radford et al. 2019, 2.2), cut as the file's `pre` says."""
-    file, values = vocabulary.metadata.file, vocabulary.metadata.values
-    ids, merges = vocabulary.ids, _merges(vocabulary)
-    pre = values.get("tokenizer.ggml.pre", splits.GPT2 if vocabulary.metadata.architecture == "gpt2" else "")
+    metadata, ids, merges = vocabulary.metadata, vocabulary.ids, _merges(vocabulary)
+    usual = splits.GPT2 if metadata.architecture == "gpt2" else ""
+    file, pre = metadata.file, metadata.value("tokenizer.ggml.pre", str, usual)
     if pre not in splits.NAMES:
         known = ", ".join(splits.NAMES)
         raise UnsupportedError(
@@ -116,11 +117,12 @@ def _merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
 def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
     """SentencePiece's BPE (Kudo & Richardson 2018): what scores higher is merged first, bytes else."""
     metadata = vocabulary.metadata
-    if (
-        metadata.architecture in GEMMA
-    ):  # which spell spaces as spaces; texts have them marked when they are merged
-        tokens = [SPACE * len(token) if token.strip(" ") == "" else token for token in vocabulary.tokens]
-        vocabulary = Vocabulary(metadata, tokens, vocabulary.types, vocabulary.scores)
+    if metadata.architecture in GEMMA:  # in whose texts spaces are marked when they are merged
+        tokens = [
+            SPACE * len(token) if len(token) > 1 and not token.strip(" ") else token
+            for token in vocabulary.tokens
+        ]
+        vocabulary = replace(vocabulary, tokens=tokens)
     ids, unknown = vocabulary.ids, vocabulary.spelt("unknown")
     byte_fallback = BYTE in vocabulary.types
     if byte_fallback and not all(f"<0x{byte:02X}>" in ids for byte in range(256)):
@@ -131,8 +133,7 @@ def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
     result = Tokenizer(model)
     marked = normalizers.Replace(" ", SPACE)
     ends = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    prefix = metadata.values.get("tokenizer.ggml.add_space_prefix", True)
-    if prefix:
+    if metadata.value("tokenizer.ggml.add_space_prefix", bool, True):
         result.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), marked])
         ends.append(decoders.Strip(" ", 1, 0))
     else:

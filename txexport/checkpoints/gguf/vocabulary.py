@@ -23,10 +23,11 @@ class Vocabulary:
     @classmethod
     def of(cls, metadata: Metadata) -> "Vocabulary | None":
         """That of a file; None where it has no tokenizer. Raises CheckpointError for one that is damaged."""
-        if metadata.values.get("tokenizer.ggml.model", "none") in ("none", "no_vocab"):
+        if metadata.value("tokenizer.ggml.model", str, "none") in ("none", "no_vocab"):
             return None
         tokens = strings(metadata, "tokens")
-        types = _numbers(metadata, "token_type", tokens, NORMAL).astype(np.int64).tolist()
+        with np.errstate(invalid="ignore"):  # of numbers that are no types
+            types = _numbers(metadata, "token_type", tokens, NORMAL).astype(np.int64).tolist()
         return cls(metadata, tokens, types, _numbers(metadata, "scores", tokens, 0.0).tolist())
 
     @property
@@ -54,11 +55,7 @@ class Vocabulary:
 
     def adds(self, name: str, default: bool) -> bool:
         """Whether texts get the special token `name`: bos or eos."""
-        added = self.metadata.values.get(f"tokenizer.ggml.add_{name}_token", default)
-        if not isinstance(added, bool):
-            raise CheckpointError(
-                f"{self.metadata.file}: 'add_{name}_token' is {shown(added)}, expected a flag"
-            )
+        added = self.metadata.value(f"tokenizer.ggml.add_{name}_token", bool, default)
         return added and self.spelt(name) is not None
 
     @property
