@@ -185,6 +185,7 @@ def test_public_names():
         "export",
         "inspect",
         "load",
+        "quantize",
         "verify",
     ]
     assert all(callable(getattr(txexport, name)) for name in txexport.__all__)

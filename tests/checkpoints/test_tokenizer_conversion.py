@@ -26,7 +26,7 @@ ENGLISH = [
     for name in ("README.md", "CONTRIBUTING.md")
     for line in (ROOT / name).read_text("utf-8").splitlines()
 ]
-PLAIN = [text for text in ENGLISH if "───" not in text]  # the others can be cut in several ways
+PLAIN = [text for text in ENGLISH if "───" not in text and "---" not in text]  # which have several cuts
 FRENCH = [*(num2words(37 * i, lang="fr") for i in range(500)), *["Où est l'été ? À ça, « c'est ici »."] * 5]
 ALPHABET = "abcdefghij XYZ 0123 .,;:!?'-()  \t\u00a0\u3000éèàç€日本語ＡＢＣ①½ﬁ\u200b🙂🇫🇷</>_`*#|Å"
 

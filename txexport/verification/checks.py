@@ -20,6 +20,12 @@ CLIENT = "client "  # before the name of other software, in a runtime's place
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 
 
+# What a number format loses: the case, and of what its shares are that are judged unless told.
+LOST = "lost by the number format"  # the case's name
+DIRECTION = "direction"  # 1 - cosine of vectors, on average
+PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
+
+
 def of_dtype(kind: str, dtype: str) -> str:
     """What graphs of a kind are called that are of a dtype: "hub int8"; of float32, the kind."""
     return kind if dtype == DEFAULT else f"{kind} {dtype}"

@@ -13,16 +13,13 @@ import numpy as np
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
 from txexport.verification.agreement import RANKED, VECTORS
-from txexport.verification.checks import TensorCheck
+from txexport.verification.checks import DIRECTION, PROBABILITY, TensorCheck
 
 if TYPE_CHECKING:
     from txexport.verification.cases.graph_runner import GraphRunner
     from txexport.verification.cases.plan import Planned
     from txexport.verification.references.originals import Reference
 
-LOST = "lost by the number format"  # the case's name
-DIRECTION = "direction"  # 1 - cosine of vectors, on average
-PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
 CHOICE = "choice"  # of the best score: the share of rows that choose another
 RANKS = "ranks"  # of the ten best: the share that another is in the place of
 ANY = 1.0  # what is told, and judged by nobody who does not ask

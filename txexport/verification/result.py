@@ -14,15 +14,17 @@ from txexport.verification.checks import (
     CLIENT,
     CONTENTS,
     COPIED_FILES,
+    DIRECTION,
     EVERY,
     IDENTITY,
+    LOST,
+    PROBABILITY,
     RUNTIME,
     CaseReport,
     TensorCheck,
     aside,
 )
 from txexport.verification.layers.result import LayerReport
-from txexport.verification.losses import DIRECTION, LOST, PROBABILITY
 
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit

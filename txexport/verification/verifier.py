@@ -18,7 +18,6 @@ from txexport.errors import (
     InputError,
     crashes,
 )
-from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DEFAULT, DTYPES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
@@ -37,7 +36,6 @@ from txexport.verification.checks import (
 )
 from txexport.verification.losses import budgets_of
 from txexport.verification.proof import record
-from txexport.verification.references.kept import Kept
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import Report
 from txexport.verification.runtimes import Runtime
@@ -106,6 +104,7 @@ def verify(
         _check_layers(kinds, chosen.get(NATIVE), manifest)
     from txexport.verification.cases.plan import reach  # which needs PyTorch
     from txexport.verification.clients import judged
+    from txexport.verification.references.kept import kept_in
 
     if client is not None:
         judged.check(client, folder, manifest)
@@ -113,10 +112,11 @@ def verify(
     originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
-    plan = BundlePlan(checkpoint, resolved, manifest.form)
     own = {DEFAULT: tried} | {
         dtype: originals_of(
-            {name: kinds[name] for name in tried}, Kept(checkpoint, plan.dtypes[dtype]), resolved
+            {name: kinds[name] for name in tried},
+            kept_in(checkpoint, resolved, manifest.form, dtype),
+            resolved,
         )
         for dtype in {dtype.name for dtype in lossy.values()}
         if tried

@@ -15,8 +15,8 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
-from txexport.verification.checks import EVERY, NATIVE, RUNTIME, CaseReport, SkipError, TensorCheck
-from txexport.verification.losses import LOST, lost
+from txexport.verification.checks import EVERY, LOST, NATIVE, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.losses import lost
 from txexport.verification.runtimes import Runtime
 from txexport.verification.unrounded import unrounded
 

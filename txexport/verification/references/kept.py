@@ -7,8 +7,15 @@ import numpy as np
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
-from txexport.exporter.bundle_plan import DtypePlan
+from txexport.exporter.bundle_plan import BundlePlan, DtypePlan
+from txexport.families import Resolved
 from txexport.formats import kept
+from txexport.manifest import Form
+
+
+def kept_in(checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str) -> "Kept":
+    """The checkpoint with the numbers that a bundle of that form keeps of it in a dtype."""
+    return Kept(checkpoint, BundlePlan(checkpoint, resolved, form).dtypes[dtype])
 
 
 class Kept(Checkpoint):
