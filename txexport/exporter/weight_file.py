@@ -11,7 +11,8 @@ from txgraphs._nodes import Parameter
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
-from txexport.formats import NumberFormat, Part, StoredIntegers, part_name
+from txexport.errors import CheckpointError
+from txexport.formats import NumberFormat, Part, StoredIntegers, UnstorableError, part_name
 from txexport.paths import sha256
 from txexport.progress import Progress
 
@@ -79,11 +80,15 @@ class WeightFile:
             yield names[part], np.ascontiguousarray(block)
 
     def _encoded(self, number_format: NumberFormat, weight: Weight) -> Iterator[tuple[str, np.ndarray]]:
-        if not isinstance(number_format, StoredIntegers):
-            return number_format.encode(weight.rows(self.checkpoint), weight.shape)
-        blocks = weight.blocks(self.checkpoint)
-        assert blocks is not None
-        return number_format.pack(blocks)
+        if isinstance(number_format, StoredIntegers):
+            blocks = weight.blocks(self.checkpoint)
+            assert blocks is not None
+            yield from number_format.pack(blocks)
+            return
+        try:
+            yield from number_format.encode(weight.rows(self.checkpoint), weight.shape)
+        except UnstorableError as error:
+            raise CheckpointError(f"{weight.parameter} {error}") from None
 
     def write(self, folder: Path, progress: Progress) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""

@@ -14,6 +14,10 @@ Value = Any  # of a graph
 Values = Mapping[str, Value]
 
 
+class UnstorableError(ValueError):
+    """A format has no number for one that it is given; the text goes on after a parameter's name."""
+
+
 class Use(StrEnum):
     """What a component does with a parameter; a matrix may have several uses."""
 

@@ -26,6 +26,8 @@ ANY = 1.0  # what is told, and judged by nobody who does not ask
 
 # By dtype, on random inputs; of a model whose answers matter, one gives one's own, and real texts.
 BUDGETS = {
+    "float16": {DIRECTION: 1e-4, PROBABILITY: 1e-2, CHOICE: ANY, RANKS: ANY},
+    "bfloat16": {DIRECTION: 1e-3, PROBABILITY: 5e-2, CHOICE: ANY, RANKS: ANY},
     "stored": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
     "int8": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
     "int4": {DIRECTION: 0.15, PROBABILITY: 0.3, CHOICE: ANY, RANKS: ANY},

@@ -1,0 +1,79 @@
+"""Half the bytes, in float16 or bfloat16: what is stored is widened before it is computed with, in float32.
+
+Runtimes widen at load, so that speed and memory are float32's there; files are half as long. bfloat16 keeps
+every number of a checkpoint that comes in it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT, Float32
+from txexport.formats.number_format import NumberType, Part, UnstorableError, Use, Value, Values
+
+FLOAT16 = NumberType(onnx="FLOAT16", safetensors="F16", numpy="<f2", bits=16)
+BFLOAT16 = NumberType(onnx="BFLOAT16", safetensors="BF16", numpy="<u2", bits=16)
+FLOAT = 1  # what ONNX calls float32 where a number is cast
+MOST = 65504.0  # that float16 holds
+
+
+class Half:
+    """What `wide` is in float32, in numbers of `type`."""
+
+    private = False
+
+    def __init__(self, wide: Float32, type_: NumberType, name: str):
+        self.wide, self.type, self.name = wide, type_, name
+        self.relative = wide.relative
+        self.lossless = False
+        self._narrow: Callable[[np.ndarray], np.ndarray] = _rounded16 if type_ == FLOAT16 else _rounded_brain
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {name: Part(self.type, part.shape) for name, part in self.wide.parts(shape).items()}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat. Raises UnstorableError for a number that float16 does not hold."""
+        for name, block in self.wide.encode(rows, shape):
+            yield name, self._narrow(block)
+
+    def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """See NumberFormat."""
+        stored = parts[""]
+        if self.type == BFLOAT16:
+            wide = (stored.astype(np.uint32) << 16).view(np.float32)
+        else:
+            wide = stored.astype(np.float32)
+        return self.wide.decode({"": wide}, shape)
+
+    def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
+        """See NumberFormat; what any operator reads is widened in the main graph."""
+        return {"": op.Cast(parts[""], to=FLOAT, name=f"{name}.numbers")} if use == Use.WHOLE else parts
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        return self.wide.product(op, x, {"": op.Cast(matrix[""], to=FLOAT, name="weight")}, bias)
+
+    def lookup(self, op: Any, ids: Value, table: Values) -> Value:
+        """See NumberFormat."""
+        return op.Cast(op.Gather(table[""], ids), to=FLOAT, name="rows")
+
+
+def _rounded16(numbers: np.ndarray) -> np.ndarray:
+    largest = np.abs(numbers).max(initial=0.0)
+    if largest > MOST:
+        raise UnstorableError(f"holds {largest:.3g}, and float16 at most {MOST:.0f}; take bfloat16")
+    return numbers.astype(FLOAT16.numpy)
+
+
+def _rounded_brain(numbers: np.ndarray) -> np.ndarray:
+    """The upper halves of float32, rounded to the nearest, ties to even."""
+    bits = np.ascontiguousarray(numbers).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(BFLOAT16.numpy)
+
+
+FLOAT16_ROWS = Half(FLOAT32, FLOAT16, "float16")
+FLOAT16_IN_OUT = Half(FLOAT32_IN_OUT, FLOAT16, "float16 (in, out)")
+BFLOAT16_ROWS = Half(FLOAT32, BFLOAT16, "bfloat16")
+BFLOAT16_IN_OUT = Half(FLOAT32_IN_OUT, BFLOAT16, "bfloat16 (in, out)")
