@@ -37,7 +37,8 @@ class Form:
     clients the opset is at most export's HUB_OPSET, but over a shared buffer. `only` is "native" for our
     graphs alone, "hub" for the others alone, None for both. In a `single_file`, weights lie within the graph.
     `client` is the one that the others are laid out for, where it needs another layout than a hub's.
-    `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none.
+    `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
+    `keep` are patterns of names of parameters that stay float32 in all of them.
     """
 
     cache: str | None
@@ -47,6 +48,7 @@ class Form:
     single_file: bool = False
     client: str | None = None
     dtypes: list[str] = field(default_factory=lambda: [DEFAULT])
+    keep: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,12 @@ from txexport.cli import options
     help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
     "ask for none. Default: float32, or stored, a quantised checkpoint's own integers.",
 )
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="PATTERN",
+    help="Parameters that stay float32 in every dtype, as '*.layers.0.*'; again for more.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def export(source: Path, out: Path, dtypes: str | None, **options: Any) -> None:
     """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""

@@ -44,6 +44,7 @@ def quantize(
         single_file=form.single_file,
         client=form.client,
         dtype=[*form.dtypes, dtype],
+        keep=form.keep,
         force=True,
         progress=progress,
     )

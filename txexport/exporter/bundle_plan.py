@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +19,11 @@ from txgraphs.model import models
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
 from txexport.contracts import ECOSYSTEM, SHARED, Contract, for_others, names, of_cache, roles
+from txexport.errors import InputError, shown
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import (
+    DEFAULT,
     DTYPES,
     FLOAT32_IN_OUT,
     STORED,
@@ -114,9 +117,13 @@ class DtypePlan:
                 self.hub.append(Planned(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
-        self.weights, self.formats = whole.weights, formats_of(whole.weights, asked.values(), dtype)
+        self.weights = whole.weights
+        self.formats = formats_of(whole.weights, asked.values(), dtype)
         if dtype.name == STORED:
             self.formats |= _own_integers(checkpoint, whole.weights, asked.values())
+        if whole.form.keep:
+            wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
+            self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.form.keep)}
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
             own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
@@ -202,6 +209,22 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     if roles.DECODER_WITH_PAST in uses:
         uses[roles.DECODER_MERGED] = {**uses[roles.DECODER_WITH_PAST], **uses[roles.DECODER]}
     return uses
+
+
+def _kept(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:
+    """The parameters that match a pattern, and those of the same numbers.
+
+    Raises InputError for a pattern that none matches.
+    """
+    keys = set()
+    for pattern in patterns:
+        found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
+        if not found:
+            raise InputError(
+                f"keep is {shown(pattern)}, which matches no parameter, as {next(iter(weights))}"
+            )
+        keys |= found
+    return {name for name, weight in weights.items() if weight.key in keys}
 
 
 def _uses_of_numbers(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[tuple, set[Use]]:

@@ -48,6 +48,7 @@ def export(
     single_file: bool = False,
     client: str | None = None,
     dtype: str | Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -63,7 +64,8 @@ def export(
     "genai" (one more graph, over onnxruntime-genai's shared buffer, of `opset`); both mean "hub". `dtype` is
     what numbers are stored as, or several, each with graphs and weights of its own: a name in
     `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
-    checkpoint, its own integers, and else "float32". `force` replaces an existing bundle; `progress` is told
+    checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
+    "*.layers.0.*", stay float32 in every dtype. `force` replaces an existing bundle; `progress` is told
     bytes done and bytes in all. The bundle appears whole or not at all. Raises CheckpointError,
     UnsupportedError, BundleError, InputError.
     """
@@ -78,7 +80,8 @@ def export(
     if dtype is None:
         dtype = STORED if checkpoint.quantised else DEFAULT
     dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
-    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes))
+    keep = [keep] if isinstance(keep, str) else list(keep)
+    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes, keep))
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
         raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
     plan = BundlePlan(checkpoint, resolved, form)
