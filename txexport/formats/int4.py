@@ -86,7 +86,7 @@ def searched(rows: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray, np.n
     outputs, inputs = rows.shape
     blocks = -(-inputs // block)
     short = blocks * block - inputs
-    numbers = np.pad(rows, ((0, 0), (0, short)), mode="edge") if short else rows
+    numbers = np.pad(rows, ((0, 0), (0, short))) if short else rows  # zeros, which count for nothing
     numbers = numbers.reshape(outputs, blocks, block).transpose(2, 0, 1)  # (block, n, blocks)
     numbers = np.ascontiguousarray(numbers, np.float32)
     low, high = np.minimum(numbers.min(axis=0), 0), np.maximum(numbers.max(axis=0), 0)
