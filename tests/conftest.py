@@ -77,3 +77,17 @@ def bundle_of(tmp_path_factory, checkpoint_of):
         return made[key]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def integers_of(tmp_path_factory, checkpoint_of):
+    """A function from a model_type to its bundle in int8 and int4, which no test may change."""
+    made: dict[str, Path] = {}
+
+    def get(model_type: str) -> Path:
+        if model_type not in made:
+            made[model_type] = tmp_path_factory.mktemp("integers") / "out"
+            export(checkpoint_of(model_type), made[model_type], dtype=["int8", "int4"])
+        return made[model_type]
+
+    return get

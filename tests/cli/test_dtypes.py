@@ -1,0 +1,58 @@
+"""Number formats on the command line."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import txexport
+from txexport.cli.main import main
+
+
+def invoke(*arguments) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_export_verify_and_answer(checkpoint_of, tmp_path):
+    out = tmp_path / "out"
+    code, output, noise = invoke("export", checkpoint_of("bert"), out, "--dtype", "int8,int4")
+    assert (code, noise) == (0, "")
+    native = "onnx/model_native_int8.onnx, onnx/model_native_q4.onnx"
+    others = "onnx/model_int8.onnx, onnx/model_q4.onnx"
+    assert output == f"{out}: bert, feature-extraction: {native}; for other clients {others}\n"
+    report = tmp_path / "report.json"
+    cases = ["--case", "one token", "--reference", "transformers", "--json", report]
+    code, output, _ = invoke("verify", out, *cases)
+    assert code == 0
+    words = " ".join(output.split())
+    assert "equal to transformers" in words
+    for which in ("(int8)", "(hub, int8)", "(int4)", "(hub, int4)"):
+        assert f"transformers {which}" in words
+    graphs = {case["graphs"] for case in json.loads(report.read_text())["cases"]}
+    assert graphs == {"native int8", "hub int8", "native int4", "hub int4"}
+    code, output, _ = invoke("embed", out, "the cat", "--pooling", "mean", "--json")
+    assert code == 0
+    model = txexport.load(out, device="cpu", dtype="int8")
+    assert json.loads(output)["embedding"] == pytest.approx(list(model.embed("the cat", pooling="mean")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            ["--dtype", "int8,int2"],
+            "dtype 'int2' is not known; expected one of float32, int8, int4, int4-128",
+        ),
+        (["--dtype", "int8,"], "dtype '' is not known"),
+        (["--dtype", "int8, int4"], "dtype ' int4' is not known"),
+        (["--dtype", "int4", "--opset", "20"], "dtype int4 needs opset 21 or newer, not 20"),
+        (["--dtype", "int8,int8"], "dtypes are int8, int8, expected one or more, each once"),
+    ],
+)
+def test_an_error_is_one_line(arguments, why, checkpoint_of, tmp_path):
+    code, output, noise = invoke("export", checkpoint_of("bert"), tmp_path / "out", *arguments)
+    assert (code, output) == (2, "")
+    assert noise.startswith(f"error: {why}")
+    assert noise.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,139 @@
+"""Integers in ONNX Runtime: every product in the fast kernel, and a row's answer its own in any batch."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from helpers.bundle_edits import graph_path
+from onnx import inliner
+
+from txexport import bundle
+from txexport.exporter.bundle_plan import ROUTER
+
+FAMILIES = ("albert", "bart", "bert", "gpt2", "llama", "mixtral", "t5")
+
+
+def bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph, and those of its branches."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from bodies(attribute.g)
+
+
+def products(path: Path) -> Counter:
+    """How many products with weights a graph has as it is exported, by the type of what is stored."""
+    model = inliner.inline_local_functions(onnx.load(path, load_external_data=False))
+    kinds: dict[str, int | None] = {}
+    names: dict[str, str] = {}
+    result: Counter = Counter()
+    for graph in bodies(model.graph):
+        for one in graph.initializer:
+            kinds[one.name], names[one.name] = one.data_type, one.name
+    for graph in bodies(model.graph):
+        for node in graph.node:
+            if node.op_type in ("DequantizeLinear", "Transpose", "Identity") and node.input[0] in kinds:
+                kinds[node.output[0]] = kinds[node.input[0]]
+                names[node.output[0]] = names[node.input[0]]
+    for graph in bodies(model.graph):
+        read = [node.input[1] for node in graph.node if node.op_type in ("MatMul", "Gemm")]
+        for name in read:
+            if name in kinds and not names[name].endswith(ROUTER):
+                result[onnx.TensorProto.DataType.Name(kinds[name])] += 1
+    return result
+
+
+def optimized(path: Path, to: Path) -> Counter:
+    """How many nodes of each operator ONNX Runtime makes of a graph."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(to), 3
+    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    graph = onnx.load(to, load_external_data=False).graph
+    return Counter(node.op_type for body in bodies(graph) for node in body.node)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_product_is_fast(family, integers_of, tmp_path):
+    """None is left to read its integers as float32 first, which costs more than float32 itself."""
+    folder = integers_of(family)
+    for dtype, graphs in bundle.read(folder).formats.items():
+        for number, graph in enumerate((*graphs.native.values(), *graphs.hub.values())):
+            exported = products(folder / graph.file)
+            assert exported.keys() <= ({"INT8"} if dtype == "int8" else {"INT8", "UINT4"}), graph.file
+            assert sum(exported.values()) > 5
+            nodes = optimized(folder / graph.file, tmp_path / f"{dtype}{number}.onnx")
+            assert nodes["MatMulIntegerToFloat"] == exported["INT8"], graph.file
+            assert nodes["MatMulNBits"] == exported["UINT4"], graph.file
+            assert nodes["DequantizeLinear"] == 0, graph.file
+            assert nodes["QuantizeLinear"] == exported["INT8"], graph.file
+
+
+def test_routers_and_tables_of_places_stay_as_they_are(integers_of):
+    """What a router rounds away, another expert computes."""
+    path = graph_path(integers_of("mixtral"))
+    held = {one.name: one.data_type for one in onnx.load(path, load_external_data=False).graph.initializer}
+    routers = [name for name in held if name.endswith(ROUTER)]
+    assert len(routers) == 2
+    assert {held[name] for name in routers} == {onnx.TensorProto.FLOAT}
+
+
+def session_of(folder: Path) -> ort.InferenceSession:
+    """Of our graph in int8."""
+    return ort.InferenceSession(graph_path(folder), providers=["CPUExecutionProvider"])
+
+
+LENGTHS = np.array([9, 3, 12, 1, 7, 12, 5])
+# One alone, some at odd places, and all in another order.
+BATCHES = [*([row] for row in range(7)), [1, 4], [3, 0], [5, 2, 6, 1, 3], [6, 5, 4, 3, 2, 1, 0]]
+
+
+def ids(vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Seven ragged rows and their masks."""
+    mask = (np.arange(LENGTHS.max()) < LENGTHS[:, None]).astype(np.int64)
+    numbers = np.random.default_rng(0).integers(5, vocabulary, mask.shape)
+    return np.where(mask, numbers, 1), mask
+
+
+def test_an_encoder_s_row_is_the_same_alone_and_in_any_batch(integers_of):
+    """Bit for bit, padding as it is: what is embedded today compares with what was yesterday."""
+    session = session_of(integers_of("bert"))
+    numbers, mask = ids(311)
+    feeds = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(mask)}
+    whole = session.run(None, feeds)
+    for rows in BATCHES:
+        some = session.run(None, {name: array[rows] for name, array in feeds.items()})
+        for found, expected in zip(some, whole, strict=True):
+            assert found.tobytes() == expected[rows].tobytes(), rows
+
+
+def test_a_decoder_s_row_is_the_same_alone_and_in_any_batch(integers_of):
+    """Of a prompt, and of the tokens after it, each row at a place of its own."""
+    session = session_of(integers_of("gpt2"))
+    numbers, _ = ids(311)
+    past = {port.name: port.shape for port in session.get_inputs() if port.name.startswith("past")}
+
+    def answers(rows: list[int]) -> list[bytes]:
+        """The bytes of what a prompt and a step give of each row, the cache up to its length."""
+        count = len(rows)
+        caches = {name: np.zeros((count, s[1], 16, s[3]), np.float32) for name, s in past.items()}
+        last = np.repeat(np.arange(12)[None], count, axis=0)
+        first = {"input_ids": numbers[rows], "cache_lengths": np.zeros(count, np.int64)}
+        logits, *kept = session.run(None, first | caches | {"logits_indices": last})
+        caches = dict(zip(past, kept, strict=True))
+        step = {"input_ids": numbers[rows, :1], "cache_lengths": LENGTHS[rows]}
+        later, *kept = session.run(None, step | caches | {"logits_indices": np.zeros((count, 1), np.int64)})
+        result = []
+        for place, row in enumerate(rows):
+            length = LENGTHS[row] + 1
+            result.append(logits[place, : LENGTHS[row]].tobytes() + later[place].tobytes())
+            result[-1] += b"".join(cache[place, :, :length].tobytes() for cache in kept)
+        return result
+
+    whole = answers([*range(7)])
+    for rows in BATCHES:
+        assert answers(rows) == [whole[row] for row in rows], rows
