@@ -14,7 +14,10 @@ from onnx import inliner
 from txexport import bundle
 from txexport.exporter.bundle_plan import ROUTER
 
-FAMILIES = ("albert", "bart", "bert", "gpt2", "llama", "mixtral", "t5")
+FAMILIES = [
+    *("bart", "bert", "gpt2", "mixtral", "t5"),
+    *(pytest.param(family, marks=pytest.mark.slow) for family in ("albert", "llama")),
+]
 
 
 def bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
