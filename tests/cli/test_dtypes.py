@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 import txexport
 from txexport.cli.main import main
+from txexport.formats import DTYPES
 
 
 def invoke(*arguments) -> tuple[int, str, str]:
@@ -42,7 +43,7 @@ def test_export_verify_and_answer(checkpoint_of, tmp_path):
     [
         (
             ["--dtype", "int8,int2"],
-            "dtype 'int2' is not known; expected one of float32, int8, int4, int4-128",
+            f"dtype 'int2' is not known; expected one of {', '.join(DTYPES)}",
         ),
         (["--dtype", "int8,"], "dtype '' is not known"),
         (["--dtype", "int8, int4"], "dtype ' int4' is not known"),

@@ -21,7 +21,8 @@ from txexport.errors import InputError
 from txexport.exporter import bundle_plan, export
 from txexport.formats import FLOAT32_IN_OUT, int4, int8
 from txexport.verification import verify
-from txexport.verification.losses import BUDGETS, LOST
+from txexport.verification.checks import LOST
+from txexport.verification.losses import BUDGETS
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
 FEW = {  # what each family is tried by where few cases suffice
@@ -288,29 +289,29 @@ def a_step_of_128(found):
     return lambda rows: ((done := found(rows))[0], done[1] * np.float32(127 / 128))
 
 
-# What a format would make wrongly, in a dtype; and whether verify, which then expects the
-# same, sees it: it is nothing but what is lost that can show it.
+# What a format would make wrongly, in a dtype.
 WRONG_FORMATS = [
-    ("int4", [(int4, "packed", swapped_halves)], True),
-    ("int4", [(int4, "packed", swapped_halves), (int4, "unpacked", swapped_reading)], True),
-    ("int4", [(int4, "searched", reversed_inputs)], True),
-    ("int4", [(int4, "searched", scales_of_others)], False),
-    ("int4", [(int4, "searched", zeros_off)], False),
-    ("int8", [(int8, "quantized", scales_of_other_outputs)], True),
-    ("int8", [(int8, "quantized", exchanged_inputs)], True),
-    ("int8", [(int8, "quantized", one_more)], False),
-    ("int8", [(int8, "quantized", a_step_of_128)], False),
+    ("int4", [(int4, "packed", swapped_halves)]),
+    ("int4", [(int4, "packed", swapped_halves), (int4, "unpacked", swapped_reading)]),
+    ("int4", [(int4, "searched", reversed_inputs)]),
+    ("int4", [(int4, "searched", scales_of_others)]),
+    ("int4", [(int4, "searched", zeros_off)]),
+    ("int8", [(int8, "quantized", scales_of_other_outputs)]),
+    ("int8", [(int8, "quantized", exchanged_inputs)]),
+    ("int8", [(int8, "quantized", one_more)]),
+    ("int8", [(int8, "quantized", a_step_of_128)]),
 ]
-NAMES = [f"{dtype}-{'-'.join(wrong.__name__ for *_, wrong in all_)}" for dtype, all_, _ in WRONG_FORMATS]
+NAMES = [f"{dtype}-{'-'.join(wrong.__name__ for *_, wrong in all_)}" for dtype, all_ in WRONG_FORMATS]
 
 
-@pytest.mark.parametrize(("dtype", "wrong", "seen"), WRONG_FORMATS, ids=NAMES)
-def test_a_format_that_is_wrong_is_caught(dtype, wrong, seen, checkpoint_of, tmp_path, monkeypatch):
-    """In the file by every check; and in export and verify alike, by cases alone."""
+@pytest.mark.parametrize(("dtype", "wrong"), WRONG_FORMATS, ids=NAMES)
+def test_a_format_that_is_wrong_is_caught(dtype, wrong, checkpoint_of, tmp_path, monkeypatch):
+    """In the file; and in export and verify alike, since what is kept is held against the numbers."""
     for module, name, make in wrong:
         monkeypatch.setattr(module, name, make(getattr(module, name)))
     export(checkpoint_of("bert"), tmp_path / "out", dtype=dtype, only="native")
-    assert (failures(tmp_path / "out", [WEIGHTS, GRAPHS, FILES, *FEW["bert"]]) != {}) == seen
+    alike = failures(tmp_path / "out", [WEIGHTS, GRAPHS, FILES, *FEW["bert"]])
+    assert f"{SECOND}: rounding" in alike.get(WEIGHTS, []) or LOST in alike
     monkeypatch.undo()
     found = failures(tmp_path / "out", [WEIGHTS, *FEW["bert"]])
     assert SECOND in found[WEIGHTS]
@@ -350,8 +351,8 @@ def test_mutations_of_integers_are_many(capsys):
     kinds = {(one.dtype, one.part, one.change.__name__) for one in OF_FILE}
     kinds |= {(one.dtype, "graph", one.change.__name__) for one in OF_GRAPH}
     kinds |= {("", "format", name) for name in NAMES}
-    seen = [one.seen for one in (*OF_FILE, *OF_GRAPH)] + [seen for *_, seen in WRONG_FORMATS]
+    seen = [one.seen for one in (*OF_FILE, *OF_GRAPH)] + [True for _ in WRONG_FORMATS]
     with capsys.disabled():
         print(f"\n{len(seen)} mutations of integers, {seen.count(True)} seen by cases alone")
     assert len(kinds) >= 35
-    assert seen.count(False) <= 12
+    assert seen.count(False) <= 8

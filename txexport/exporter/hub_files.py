@@ -11,7 +11,6 @@ from txexport.contracts import cache_names, names, roles
 from txexport.errors import BundleError, CheckpointError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.formats import DTYPES
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
@@ -29,6 +28,8 @@ SEARCH: dict[str, tuple[type, ...]] = {
     "diversity_penalty": (int, float),
 }
 CONTEXT = 32768
+# What transformers.js calls dtypes, whose files it knows by their suffixes.
+JS_DTYPES = {"float32": "fp32", "stored": "fp32", "float16": "fp16", "int8": "int8", "int4": "q4"}
 FRAMES = 3000
 
 
@@ -84,7 +85,8 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
-    settings: dict[str, Any] = {"dtype": (DTYPES[plan.form.dtypes[0]].suffix or "_fp32").removeprefix("_")}
+    known = [JS_DTYPES[dtype] for dtype in plan.form.dtypes if dtype in JS_DTYPES]
+    settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}
     if not plan.form.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}

@@ -47,6 +47,13 @@ class Half:
             wide = stored.astype(np.float32)
         return self.wide.decode({"": wide}, shape)
 
+    def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
+        """See NumberFormat: half of a last bit."""
+        bits, least = (8, 0.0) if self.type == BFLOAT16 else (11, 2.0**-25)
+        wide = numbers.astype(np.float64)
+        allowed = np.maximum(np.abs(wide) * 2.0**-bits, least)
+        return float((np.abs(kept - wide) / np.where(allowed > 0, allowed, 1)).max(initial=0.0))
+
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
         """See NumberFormat; what any operator reads is widened in the main graph."""
         return {"": op.Cast(parts[""], to=FLOAT, name=f"{name}.numbers")} if use == Use.WHOLE else parts

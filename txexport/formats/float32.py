@@ -30,6 +30,10 @@ class Float32:
         """See NumberFormat."""
         return parts[""]
 
+    def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
+        """See NumberFormat: nothing may be lost."""
+        return 0.0 if np.array_equal(numbers, kept) else np.inf
+
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
         """See NumberFormat."""
         return parts

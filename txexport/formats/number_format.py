@@ -103,6 +103,13 @@ class NumberFormat(Protocol):
         """The numbers that these parts keep of a parameter of `shape`: float32, what graphs compute with."""
         ...
 
+    def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
+        """The largest error of what is `kept` of a parameter, in what may be left of it: 1 at most.
+
+        It follows from the numbers alone, and not from how the format finds what it stores.
+        """
+        ...
+
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
         """Nodes of the main graph for a parameter called `name`: the values that functions receive of it.
 

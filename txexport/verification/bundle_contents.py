@@ -20,6 +20,7 @@ from txexport.exporter.companions import companions
 from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
+from txexport.formats import kept
 from txexport.inspection.graph_stats import initializers, ports
 from txexport.manifest import MANIFEST, GraphFile, Manifest, limits
 from txexport.paths import sha256, stays_inside
@@ -39,10 +40,12 @@ def check_weights(
     """
     plan = BundlePlan(checkpoint, resolved, manifest.form)
     unlike: list[str] = []
-    checks, checked = [], set()
+    checks: list[TensorCheck] = []
+    checked = set()
     for path, expected in {} if manifest.form.single_file else plan.data.items():
         with (folder / path).open("rb") as file:
             _check_header(folder, file.read(len(expected.header)), expected)
+            checks += _rounding(expected)
             for parameter in dict.fromkeys(expected.stored.values()):
                 names = [*expected.names(parameter).values()]
                 pairs = _pairs(file, expected.offsets, expected.blocks(parameter), unlike)
@@ -77,6 +80,19 @@ def check_weights(
     if unlike and all(check.ok for check in checks):
         raise AssertionError(f"the bytes of {unlike[0]} are not those that export writes")
     return checks
+
+
+def _rounding(expected: WeightFile) -> Iterator[TensorCheck]:
+    """What a format keeps of each parameter beside the checkpoint's numbers, by a rule that knows no bytes.
+
+    An export that rounded wrongly would be made again as wrongly.
+    """
+    for parameter in dict.fromkeys(expected.stored.values()):
+        number_format, weight = expected.formats[parameter], expected.weights[parameter]
+        if not number_format.lossless:
+            numbers = np.concatenate([*weight.rows(expected.checkpoint)])
+            share = number_format.share(numbers, kept(number_format, [numbers], numbers.shape))
+            yield TensorCheck(f"{parameter}: rounding", numbers.size, share, 1.0)
 
 
 def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[Planned, GraphFile]]:

@@ -99,6 +99,8 @@ def verify(
     views = _views(manifest)
     lossy = {name: DTYPES[view.dtype] for name, view in views.items() if not DTYPES[view.dtype].exact}
     budgets = {name: budgets_of(dtype.name, budget or {}) for name, dtype in lossy.items()}
+    if budget and not lossy:
+        raise InputError(f"budget is for number formats, and the bundle has {DEFAULT} alone")
     chosen = runtimes.choose(runtime, folder, views, device)
     if layers:
         _check_layers(kinds, chosen.get(NATIVE), manifest)
