@@ -52,7 +52,9 @@ IMPORTED = {
         "numpy onnx onnx_ir txgraphs "
         "arguments bundle checkpoints contracts families formats manifest paths progress spec swap tasks"
     ),
-    "txexport/inspection": "onnx rich arguments bundle checkpoints contracts families formats manifest spec",
+    "txexport/inspection": (
+        "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec"
+    ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "

@@ -130,6 +130,11 @@ class Manifest:
         return self.form.dtypes[0]
 
     @property
+    def quantized(self) -> bool:
+        """Whether those graphs multiply integers."""
+        return not DTYPES[self.dtype].exact
+
+    @property
     def native(self) -> dict[str, GraphFile]:
         """The graphs of our runtime, by role."""
         return self.formats[self.dtype].native

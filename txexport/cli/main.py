@@ -184,6 +184,11 @@ def verify(
 @click.option("--task", help="What a checkpoint is for, as in export.")
 @click.option("--length", type=click.IntRange(min=1), help="Tokens of a row (default: 512, or the limit).")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Of a bundle of int8 or int4 too: which products ONNX Runtime multiplies as integers here.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def inspect(path: Path, as_json: bool, **options: Any) -> None:
     """What the checkpoint or bundle FOLDER holds, and what it costs to run.

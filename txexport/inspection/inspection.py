@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 
@@ -24,6 +25,9 @@ from txexport.manifest import Proof
 from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 
+if TYPE_CHECKING:
+    from txexport.runtime.engines.kernels import Kernels
+
 LENGTH = 512
 WORDS = "embedding.word.weight"
 
@@ -41,7 +45,8 @@ class BundleFacts:
     """What only a bundle has: the kind of its cache, its graphs by file, bytes of its files, versions.
 
     `proof` is what verify last found, None before; `changed` are files that are no longer those that it
-    tried, new and missing ones included.
+    tried, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
+    `load` runs and that multiply integers; None where nobody asked.
     """
 
     cache: str | None
@@ -52,6 +57,7 @@ class BundleFacts:
     source: str
     proof: Proof | None
     changed: list[str]
+    kernels: dict[str, "Kernels"] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,12 +91,18 @@ class Inspection:
 
 @checked
 def inspect(
-    path: str | Path, *, task: str | None = None, length: int | None = None, batch: int = 1
+    path: str | Path,
+    *,
+    task: str | None = None,
+    length: int | None = None,
+    batch: int = 1,
+    kernels: bool = False,
 ) -> Inspection:
     """What the checkpoint or bundle folder `path` holds, and what it costs.
 
     `task` is as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or the longest
-    sequence of the model where that is less. Raises CheckpointError, UnsupportedError, BundleError,
+    sequence of the model where that is less. `kernels` opens a bundle's quantised graphs in ONNX Runtime, to
+    see which products it multiplies as integers. Raises CheckpointError, UnsupportedError, BundleError,
     InputError.
     """
     folder = Path(path)
@@ -99,7 +111,9 @@ def inspect(
     if bundle.is_bundle(folder):
         if task is not None:
             raise InputError(f"{folder} is a bundle and has its task; --task is for checkpoints")
-        return _of_bundle(folder, length, batch)
+        return _of_bundle(folder, length, batch, kernels)
+    if kernels:
+        raise InputError(f"{folder} is a checkpoint and has no graphs; --kernels is for bundles")
     return _of_checkpoint(folder, task, length, batch)
 
 
@@ -130,7 +144,7 @@ def _written(resolved: Resolved) -> int:
     return sum(nbytes(FLOAT32, one[name].shape) for one in held for name in set(stored_names(one).values()))
 
 
-def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
+def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
     manifest = bundle.read(folder)
     spec = from_dict(ModelSpec, manifest.spec)
     tensors = _stored(folder, manifest)
@@ -143,12 +157,22 @@ def _of_bundle(folder: Path, length: int | None, batch: int) -> Inspection:
         source=manifest.source.path,
         proof=manifest.proof,
         changed=_changed(folder, manifest),
+        kernels=_kernels(folder, manifest) if kernels else None,
     )
     weights = WeightBytes(None, sum(size for _, size in tensors))
     parameters = parameter_count.count(spec, {name for name, _ in tensors} - _copies(folder, manifest))
     return _inspection(
         folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
     )
+
+
+def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:
+    """Those of every graph that `load` runs in a dtype that rounds."""
+    from txexport.runtime.engines.kernels import kernels
+
+    views = [manifest.of_dtype(dtype) for dtype in manifest.formats]
+    graphs = [graph for view in views if view.quantized for graph in view.graphs.values()]
+    return {graph.file: kernels(folder / graph.file) for graph in graphs}
 
 
 def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:

@@ -99,6 +99,11 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     for name, size in facts.files.items():
         files.add_row(Text(name), decimal(size))
     yield files
+    for name, one in (facts.kernels or {}).items():
+        every = one.fast + len(one.slow)
+        slow = f"; as floats, which is slow: {', '.join(one.slow)}" if one.slow else ""
+        message = f"{name}: {one.fast} of {every} quantised products as integers{slow}"
+        yield Text(message, "bold red" if slow else "")
     for graph in facts.graphs.values():
         yield from _graph(graph)
 

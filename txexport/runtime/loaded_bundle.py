@@ -93,7 +93,7 @@ def open_bundle(
     manifest = whole.of_dtype(dtype)
     bundle.check_runs(folder, manifest)
     files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
-    return LoadedBundle(folder, manifest, *open_sessions(files, device, threads))
+    return LoadedBundle(folder, manifest, *open_sessions(files, device, threads, integers=manifest.quantized))
 
 
 def check_task(bundle: LoadedBundle, method: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import io
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import onnxruntime as ort
 
 from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line, shown, warn
+from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
 THREADS = 1024  # at most, of one operator
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
+NAMED = 3  # of the products that are slow
 
 
 class OnnxRuntime:
@@ -64,11 +67,18 @@ def _port(argument: ort.NodeArg) -> Port:
 
 
 def open_session(
-    path: Path, device: str, threads: int | None, *, optimize: bool = True, exact: bool = False
+    path: Path,
+    device: str,
+    threads: int | None,
+    *,
+    optimize: bool = True,
+    exact: bool = False,
+    integers: bool = False,
 ) -> Session:
     """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
 
     An `exact` one multiplies in float32 with the numbers that integers stand for, and rounds nothing else.
+    One of `integers` warns of products that are not as fast on the CPU as their graph means them to be.
 
     Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
     """
@@ -84,16 +94,32 @@ def open_session(
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
     provider = devices()[device]
-    try:
-        session = ort.InferenceSession(path, options, providers=providers(device))
-    except Exception as error:  # ONNX Runtime's exceptions share no base class
-        raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+    with tempfile.TemporaryDirectory(prefix="txexport-") if integers else contextlib.nullcontext() as folder:
+        profile = None if folder is None or provider != CPU else Profile(options, folder)
+        try:
+            session = ort.InferenceSession(path, options, providers=providers(device))
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+        opened = OnnxRuntime(session)
+        if profile is not None and profile.slow_products(session, opened.inputs):
+            _warn_of_slow_products(path)
     if provider not in session.get_providers():
         needs = f"{provider} here"
         if device == "cuda":
             needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
         raise InputError(f"ONNX Runtime cannot start {needs}")
-    return Session(OnnxRuntime(session), device)
+    return Session(opened, device)
+
+
+def _warn_of_slow_products(path: Path) -> None:
+    result = kernels(path)
+    names, more = result.slow[:NAMED], len(result.slow) - NAMED
+    others = f" and {more} more" if more > 0 else ""
+    count = f"{len(result.slow)} of {result.fast + len(result.slow)} quantised products"
+    warn(
+        f"{count} of {path.name} run as float ones, which is slow: {', '.join(names)}{others}; "
+        "txexport inspect --kernels lists them"
+    )
 
 
 def cuda_present() -> bool:
@@ -144,6 +170,7 @@ def open_sessions(
     *,
     optimize: bool = True,
     exact: bool = False,
+    integers: bool = False,
 ) -> tuple[str, dict[str, Session]]:
     """The device, and a session a file by role, as `open_session` makes them.
 
@@ -154,7 +181,7 @@ def open_sessions(
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
-            role: open_session(path, device, threads, optimize=optimize, exact=exact)
+            role: open_session(path, device, threads, optimize=optimize, exact=exact, integers=integers)
             for role, path in files.items()
         }
 

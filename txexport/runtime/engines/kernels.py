@@ -1,0 +1,149 @@
+"""Which products of a graph ONNX Runtime multiplies as integers, and which became float ones again.
+
+A quantised matrix stands in a graph as DequantizeLinear before MatMul, of which ONNX Runtime makes one fast
+kernel where nothing is in the way. Where something is, answers are the same, and come as slowly as if nothing
+were quantised, or fifty times more slowly.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from txexport.contracts import Port
+from txexport.contracts.names import PAST_ENCODER_SEQUENCE_LENGTH, PAST_SEQUENCE_LENGTH
+from txexport.errors import BundleError, first_line
+from txexport.runtime.session import TYPES
+
+FAST = frozenset({"MatMulIntegerToFloat", "MatMulNBits", "DynamicQuantizeMatMul", "QLinearMatMul"})
+DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
+CHEAP = 1 << 16  # numbers of an input, beyond which a row of it is no small matter
+EMPTY = (PAST_SEQUENCE_LENGTH, PAST_ENCODER_SEQUENCE_LENGTH)
+NULL = Path("/dev/null")
+FATAL_ONLY = 4
+
+# Of ONNX's messages, the fields that are read: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+GRAPH, NODE, INPUT, OUTPUT, KIND, ATTRIBUTE, SUBGRAPH, SUBGRAPHS = 7, 1, 1, 2, 4, 5, 6, 11
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Products with quantised matrices in a graph as ONNX Runtime has rewritten it.
+
+    `fast` is how many it multiplies as integers; `slow` are the matrices of which it makes float numbers at
+    every run first.
+    """
+
+    fast: int
+    slow: list[str]
+
+
+class Profile:
+    """What ONNX Runtime runs for a single token, from a session whose `options` this has changed."""
+
+    def __init__(self, options: ort.SessionOptions, folder: str):
+        options.enable_profiling, options.profile_file_prefix = True, f"{folder}/run"
+
+    def slow_products(self, session: ort.InferenceSession, inputs: Sequence[Port]) -> int | None:
+        """How many matrices become float numbers again; None where a token is no small matter, or refused.
+
+        The session runs it, and is as any other one afterwards.
+        """
+        feeds = _token(inputs)
+        try:
+            if feeds is not None:
+                session.run(None, feeds)
+        except Exception:  # whatever is wrong with the graph, its user's first input shows
+            feeds = None
+        path = Path(session.end_profiling())
+        if feeds is None:
+            return None
+        events = [event["args"] for event in json.loads(path.read_text()) if event.get("cat") == "Node"]
+        return sum(_is_matrix(event) for event in events)
+
+
+def _token(inputs: Sequence[Port]) -> dict[str, np.ndarray] | None:
+    """One row of one token that nothing came before, or None where a row is an image or a sound."""
+    feeds = {}
+    for port in inputs:
+        shape = [dim if isinstance(dim, int) else int(dim not in EMPTY) for dim in port.shape]
+        if np.prod(shape) > CHEAP or port.dtype not in TYPES:
+            return None
+        feeds[port.name] = np.zeros(shape, TYPES[port.dtype])
+    return feeds
+
+
+def _is_matrix(event: dict) -> bool:
+    """Whether a node that has run made float numbers of a matrix, rather than of activations (B,S,W)."""
+    shapes = event.get("input_type_shape") or [{}]
+    return event.get("op_name") == DEQUANTIZE and any(len(shape) == 2 for shape in shapes[0].values())
+
+
+def kernels(path: Path) -> Kernels:
+    """The kernels of the graph at `path` on the CPU, which is loaded for it and written without its weights.
+
+    Raises BundleError for one that cannot be loaded.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
+        written = Path(folder) / "optimised.onnx"
+        if NULL.is_char_device():
+            (Path(folder) / "weights").symlink_to(NULL)
+        options.optimized_model_filepath = str(written)
+        prefix = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{prefix}_file_name", "weights")
+        options.add_session_config_entry(f"{prefix}_min_size_in_bytes", "0")
+        try:
+            ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+        nodes = list(_nodes(next(_fields(written.read_bytes(), GRAPH))))
+    computed = {name for _, _, outputs in nodes for name in outputs}
+    kinds = [kind for kind, _, _ in nodes]
+    slow = [inputs[0] for kind, inputs, _ in nodes if kind == DEQUANTIZE and inputs[0] not in computed]
+    return Kernels(sum(kind in FAST for kind in kinds), sorted(set(slow)))
+
+
+def _nodes(graph: bytes) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Operator, inputs and outputs of a GraphProto's nodes, and of those in their branches and loops."""
+    for node in _fields(graph, NODE):
+        inputs, outputs = ([name.decode() for name in _fields(node, field)] for field in (INPUT, OUTPUT))
+        yield next(_fields(node, KIND)).decode(), inputs, outputs
+        for attribute in _fields(node, ATTRIBUTE):
+            for field in (SUBGRAPH, SUBGRAPHS):
+                for inner in _fields(attribute, field):
+                    yield from _nodes(inner)
+
+
+def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
+    """A protobuf message's values of the field `wanted`, of those that have a length."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        field, kind = key >> 3, key & 7
+        if kind == 0:
+            _, place = _varint(message, place)
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if size is None:
+            size, place = _varint(message, place)
+            if field == wanted:
+                yield message[place : place + size]
+        place += size
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """The number at `place`, seven bits a byte, the lowest first, and where it ends."""
+    number = shift = 0
+    while True:
+        byte = message[place]
+        number |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return number, place
