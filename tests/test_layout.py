@@ -28,7 +28,7 @@ LIBRARIES = {
 
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
-    "txexport/__init__.py": "exporter inspection runtime verification",
+    "txexport/__init__.py": "dtype_comparison exporter inspection runtime verification",
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
@@ -56,12 +56,15 @@ IMPORTED = {
         "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
+    "txexport/dtype_comparison": "numpy rich arguments bundle contracts formats manifest runtime tasks",
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
         "printable runtime spec tasks"
     ),
-    "txexport/cli": "click numpy rich bundle exporter families inspection printable runtime verification",
+    "txexport/cli": (
+        "click numpy rich bundle dtype_comparison exporter families inspection printable runtime verification"
+    ),
 }
 
 
@@ -184,6 +187,7 @@ def test_public_names():
         "Model",
         "TxexportError",
         "compare",
+        "compare_dtypes",
         "export",
         "inspect",
         "load",

@@ -2,8 +2,8 @@
 
 `export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
 Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
-models against each other. None of them is imported before it is used, so that `import txexport` brings in
-neither PyTorch nor onnxscript nor ONNX Runtime.
+models against each other, `compare_dtypes` the number formats of one bundle. None of them is imported before
+it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING
 from txexport.errors import TxexportError
 
 if TYPE_CHECKING:
+    from txexport.dtype_comparison import compare_dtypes
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
     from txexport.runtime import Model, load
     from txexport.verification import compare, verify
 
-__all__ = ["Model", "TxexportError", "compare", "export", "inspect", "load", "quantize", "verify"]
+__all__ = [
+    "Model",
+    "TxexportError",
+    "compare",
+    "compare_dtypes",
+    "export",
+    "inspect",
+    "load",
+    "quantize",
+    "verify",
+]
 
 _HOMES = {
     "Model": "txexport.runtime",
     "compare": "txexport.verification",
+    "compare_dtypes": "txexport.dtype_comparison",
     "export": "txexport.exporter",
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",

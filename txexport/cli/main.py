@@ -13,6 +13,7 @@ import click
 
 from txexport.cli import options
 from txexport.cli.compare import compare
+from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
 from txexport.cli.generate import generate, transcribe
 from txexport.cli.options import bundle
@@ -229,5 +230,5 @@ def families(as_json: bool) -> None:
     Console().print(table)
 
 
-for command in (export, quantize, compare, generate, transcribe, *COMMANDS):
+for command in (export, quantize, compare, compare_dtypes, generate, transcribe, *COMMANDS):
     main.add_command(command)

@@ -1,0 +1,55 @@
+"""The command that holds the dtypes of one bundle against each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from txexport.cli.options import bundle, device
+from txexport.printable import line
+
+
+@click.command()
+@bundle
+@click.option(
+    "--texts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between "
+    "(default: 64 sentences).",
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed, of each dtype."
+)
+@click.option(
+    "--max-new-tokens", type=click.IntRange(min=1), default=32, show_default=True, help="Greedy ones."
+)
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it here too, as .svg.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@device
+def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Size, accuracy and speed of the dtypes of BUNDLE, beside its float32: which one to take.
+
+    What `export --dtype float32,int8,int4` wrote is loaded at once, reads the same texts, and is timed in
+    turn. Embeddings are compared by direction and neighbours, generators by perplexity and greedy tokens,
+    all others by their answers.
+    """
+    from rich.text import Text
+
+    from txexport.cli.console import Console
+    from txexport.dtype_comparison import compare_dtypes as run
+
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise click.BadParameter(f"'{plot}' does not end in .svg", param_hint="--plot")
+    with Console(stderr=True).status("loading") as status:
+        result = run(out, **options, progress=lambda step: status.update(Text(line(step))))
+    if plot is not None:
+        from txexport.dtype_comparison.plot import svg
+
+        plot.write_text(svg(result), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(result.to_dict()))
+        return
+    from txexport.dtype_comparison.table import render
+
+    Console(highlight=False).print(render(result))

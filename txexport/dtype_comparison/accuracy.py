@@ -1,0 +1,180 @@
+"""How near the answers of one dtype come to those of another, for each kind of answer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from txexport.dtype_comparison.texts import pairs, singles
+from txexport.errors import InputError
+from txexport.runtime import Model
+from txexport.runtime.preprocessing.text import Item
+from txexport.runtime.session import Session
+from txexport.tasks import TASKS
+
+NEIGHBOURS = 10
+COSINE, WORST, OVERLAP = "cosine", "worst cosine", "top-10 overlap"
+SAME, ENTITIES = "same answers", "same entities"
+PERPLEXITY, CHANGE, GREEDY = "perplexity", "change of perplexity", "greedy tokens"
+MEASURES = {
+    COSINE: "cosine with the reference's vector, mean over texts",
+    WORST: "the least of them",
+    OVERLAP: "of each text's ten nearest others, the share that the reference has too",
+    SAME: "share of inputs with the reference's best answer",
+    ENTITIES: "entities of text, place and label that both find: F1 with the reference's as truth",
+    PERPLEXITY: "of the texts, or of targets; where an encoder-decoder has none, of the reference's answers",
+    CHANGE: "of perplexity, over the reference's",
+    GREEDY: "share of the reference's greedy tokens that come before the first difference",
+}
+SEARCH: dict[str, Any] = {"num_beams": 1, "do_sample": False, "max_length": None}
+PROMPT = 2  # the part of a text that a decoder goes on from: a half
+IMAGES = 8  # seeded ones
+FRACTION = {COSINE, WORST}  # which are printed as numbers; other shares in per cent
+
+
+def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
+    """Measures by dtype; the first of the `models` is the reference. Raises InputError where none fits."""
+    method = TASKS[next(iter(models.values())).manifest.task].methods[0]
+    if method == "generate":
+        return _generating(models, items, new_tokens)
+    if method == "embed":
+        return _by(models, lambda model: _embedded(model, items), vectors)
+    if method == "tag":
+        return _by(models, lambda model: model.tag(singles(items), truncate=True), _entities)
+    if method in ("embed_image", "classify_image"):
+        return _by(models, _pixels, vectors if method == "embed_image" else _classes)
+    if method == "match":
+        return _by(models, lambda model: model.embed(singles(items), truncate=True), vectors)
+    if method not in ANSWERS:
+        raise InputError(f"dtypes are compared on texts or images, and the bundle is for {method}")
+    return _by(models, lambda model: ANSWERS[method](model, items), _same)
+
+
+def _by(models: dict[str, Model], ask: Callable, measure: Callable) -> dict[str, dict[str, float]]:
+    """The measures of what each model gives, against what the first does."""
+    answers = {dtype: ask(model) for dtype, model in models.items()}
+    truth = next(iter(answers.values()))
+    return {dtype: measure(truth, answer) for dtype, answer in answers.items()}
+
+
+def _embedded(model: Model, items: list[Item]) -> np.ndarray:
+    """Sentence vectors, of a model that does not say how to pool the means of tokens."""
+    pooling = "mean" if model.pooling is None else None
+    return model.embed(singles(items), pooling=pooling, truncate=True)
+
+
+def vectors(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    """Of vectors (T,W): direction, and neighbours among each other where there are more than two."""
+    one, two = (
+        rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (truth, other)
+    )
+    cosines = (one * two).sum(axis=1)
+    result = {COSINE: float(cosines.mean()), WORST: float(cosines.min())}
+    count = min(NEIGHBOURS, len(one) - 1)
+    if count > 1:
+        near = []
+        for rows in (one, two):
+            alike = rows @ rows.T
+            np.fill_diagonal(alike, -np.inf)
+            near.append(np.argsort(-alike, axis=1, kind="stable")[:, :count])
+        shared = (near[0][:, :, None] == near[1][:, None, :]).any(axis=2)
+        result[OVERLAP] = float(shared.mean())
+    return result
+
+
+def _same(truth: Sequence, other: Sequence) -> dict[str, float]:
+    return {SAME: float(np.mean([one == two for one, two in zip(truth, other, strict=True)]))}
+
+
+def _classes(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    return _same(truth.argmax(axis=1).tolist(), other.argmax(axis=1).tolist())
+
+
+def _entities(truth: list, other: list) -> dict[str, float]:
+    one, two = (
+        {(i, entity["start"], entity["end"], entity["label"]) for i, row in enumerate(rows) for entity in row}
+        for rows in (truth, other)
+    )
+    return {ENTITIES: 2 * len(one & two) / (len(one) + len(two)) if one or two else 1.0}
+
+
+def _pixels(model: Model) -> np.ndarray:
+    """The first output of seeded images, (I,...) with all but the last dimension's numbers in the middle."""
+    session: Session = next(iter(model.sessions.values()))
+    [(name, port)] = session.inputs.items()
+    shape = [IMAGES, *(dim if isinstance(dim, int) else 224 for dim in port.shape[1:])]
+    images = np.random.default_rng(0).standard_normal(shape, np.float32)
+    first = next(iter(model.run(**{name: images}).values()))
+    return first.reshape(-1, first.shape[-1])
+
+
+def _masked(model: Model, items: list[Item]) -> list[Any]:
+    mask = (model.text.special("mask_token") or ("[MASK]",))[0]
+    texts = [text.split() for text in singles(items)]
+    rows = [[*words[: len(words) // 2], mask, *words[len(words) // 2 + 1 :]] for words in texts]
+    answers = model.fill_mask([" ".join(row) for row in rows], top_k=1, truncate=True)
+    return [answer[0]["token"] for answer in answers]
+
+
+def _answered(model: Model, items: list[Item]) -> list[Any]:
+    questions, contexts = zip(*pairs(items), strict=True)
+    found: list[Any] = model.answer(list(questions), list(contexts), top_k=1)
+    return [(answer["start"], answer["end"]) for [answer] in found]
+
+
+def _next(model: Model, items: list[Item]) -> list[Any]:
+    firsts, seconds = zip(*pairs(items), strict=True)
+    return (np.array(model.next_sentence(list(firsts), list(seconds), truncate=True)) > 0.5).tolist()
+
+
+def _chosen(model: Model, items: list[Item]) -> list[Any]:
+    texts = singles(items)
+    choices = [[text, *texts[i - 2 : i][:2]] for i, text in enumerate(texts) if i > 1]
+    return [int(np.argmax(row)) for row in model.choose(texts[2:], choices, truncate=True)]
+
+
+def _classified(model: Model, items: list[Item]) -> list[Any]:
+    found: list[Any] = model.classify(items, top_k=1, truncate=True)
+    return [row[0]["label"] for row in found]
+
+
+ANSWERS: dict[str, Callable[[Model, list[Item]], list[Any]]] = {
+    "fill_mask": _masked,
+    "classify": _classified,
+    "answer": _answered,
+    "next_sentence": _next,
+    "choose": _chosen,
+}
+
+
+def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
+    """Perplexity and greedy answers; of a decoder alone, after the first half of each text."""
+    reference = next(iter(models.values()))
+    texts = singles(items)
+    rows = [encoding.ids for encoding in reference.text.encode(texts)]
+    targets = [item[1] for item in items if not isinstance(item, str)]
+    if not reference.bundle.has_encoder:
+        rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
+    greedy = {
+        dtype: model.generate_ids(rows, max_new_tokens=new_tokens, **SEARCH)
+        for dtype, model in models.items()
+    }
+    truth = next(iter(greedy.values()))
+    if reference.bundle.has_encoder and len(targets) < len(items):
+        targets = reference.text.decode(truth)
+    result = {}
+    for dtype, model in models.items():
+        scores = model.score(texts, targets if reference.bundle.has_encoder else None)
+        logs = np.concatenate([score.log_probs for score in scores])
+        together = [_common(one, two) for one, two in zip(truth, greedy[dtype], strict=True)]
+        share = sum(together) / max(1, sum(map(len, truth)))
+        result[dtype] = {PERPLEXITY: float(np.exp(-logs.mean())), GREEDY: share}
+        result[dtype] |= _same(truth, greedy[dtype])
+    own = next(iter(result.values()))[PERPLEXITY]
+    return {dtype: {**found, CHANGE: found[PERPLEXITY] / own - 1} for dtype, found in result.items()}
+
+
+def _common(one: list[int], two: list[int]) -> int:
+    """How many tokens of `one` come before the first that `two` has not."""
+    same = [a == b for a, b in zip(one, two, strict=False)]
+    return same.index(False) if False in same else len(same)

@@ -1,0 +1,93 @@
+"""Open every dtype of a bundle, ask each the same, and time them in turn."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from txexport import bundle
+from txexport.arguments import check_count, checked
+from txexport.contracts import roles
+from txexport.dtype_comparison.accuracy import MEASURES, accuracy_of
+from txexport.dtype_comparison.result import DtypeComparison, DtypeResult
+from txexport.dtype_comparison.speed import timed, works_of
+from txexport.dtype_comparison.texts import built_in, read
+from txexport.errors import InputError
+from txexport.formats import DEFAULT, DTYPES
+from txexport.manifest import Manifest
+from txexport.runtime import load
+from txexport.runtime.preprocessing.text import Item, as_items
+
+
+@checked
+def compare_dtypes(
+    out: str | Path,
+    *,
+    texts: str | Path | Sequence[Item] | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    rounds: int = 5,
+    max_new_tokens: int = 32,
+    progress: Callable[[str], None] | None = None,
+) -> DtypeComparison:
+    """Size, accuracy and speed of every dtype of the bundle `out`, in which all are open at once.
+
+    Each is held against float32, or against the bundle's first dtype where it has no float32. `texts` is a
+    file, one text a line, or two with a tab between them (of an encoder-decoder, a source and its target); or
+    the texts themselves; by default 64 sentences, the same at every run, which say little of a model that
+    writes code. Models of images see seeded noise. `device` and `threads` are as in `load`. The speed is that
+    of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily.
+    `progress` is told what is done next. Raises BundleError, InputError for texts or a task that cannot be
+    compared, OSError for a file that cannot be read.
+    """
+    folder = Path(out)
+    manifest = bundle.read(folder)
+    check_count("rounds", rounds)
+    check_count("max_new_tokens", max_new_tokens)
+    tell = progress or (lambda _: None)
+    items = (
+        built_in()
+        if texts is None
+        else read(Path(texts))
+        if isinstance(texts, str | Path)
+        else as_items(texts)
+    )
+    if not items:
+        raise InputError("texts are none, expected some")
+    names = sorted(manifest.formats, key=lambda dtype: dtype != DEFAULT)
+    tell("loading")
+    models = {name: load(folder, dtype=name, device=device, threads=threads) for name in names}
+    first = models[names[0]]
+    tell("asking")
+    accuracy = accuracy_of(models, items, max_new_tokens)
+    tell("timing")
+    works = works_of(first, items)
+    seconds, speedup = timed(models, works, rounds)
+    told = {measure for one in accuracy.values() for measure in one}
+    result = DtypeComparison(
+        bundle=str(out),
+        model_type=manifest.model_type,
+        task=manifest.task,
+        device=first.device,
+        threads=threads,
+        reference=names[0],
+        texts=len(items) if bundle.reads_tokens(manifest.graphs) else 0,
+        built_in=texts is None,
+        measures={name: message for name, message in MEASURES.items() if name in told},
+        works={name: message for name, (message, _) in works.items()},
+        dtypes=[
+            DtypeResult(
+                name, size_of(folder, manifest.of_dtype(name)), accuracy[name], seconds[name], speedup[name]
+            )
+            for name in names
+        ],
+    )
+    for model in models.values():
+        model.close()
+    return result
+
+
+def size_of(folder: Path, manifest: Manifest) -> int:
+    """Bytes that the graphs of a dtype which `load` runs take with their weights."""
+    own = roles.hub_path(roles.MODEL, dtype=DTYPES[manifest.dtype].suffix)  # of a bundle of our graphs alone
+    weights = {roles.data_path(path) for path in (own, *(graph.file for graph in manifest.every_graph))}
+    files = {graph.file for graph in manifest.graphs.values()} | (weights & manifest.data.keys())
+    return sum((folder / file).stat().st_size for file in files)

@@ -1,0 +1,41 @@
+"""A comparison of dtypes, for a terminal."""
+
+from rich import box
+from rich.console import Group
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from txexport.dtype_comparison.accuracy import CHANGE, COSINE, PERPLEXITY, WORST
+from txexport.dtype_comparison.result import DtypeComparison
+
+NUMBERS = {COSINE: ".5f", WORST: ".5f", PERPLEXITY: ".4g", CHANGE: "+.2%"}  # other measures are shares
+
+
+def render(result: DtypeComparison) -> Group:
+    """A column a dtype, and what the rows are."""
+    table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in result.dtypes:
+        table.add_column(one.dtype, justify="right")
+    whole = result.dtypes[0].bytes
+    table.add_row("size", *(f"{decimal(one.bytes)} ({one.bytes / whole:.0%})" for one in result.dtypes))
+    for name in result.measures:
+        table.add_row(name, *(measured(name, one.accuracy[name]) for one in result.dtypes))
+    for name in result.works:
+        times = ((duration(one.seconds[name]), one.speedup[name]) for one in result.dtypes)
+        table.add_row(name, *(f"{time} (x{speedup:.2f})" for time, speedup in times))
+    threads = "" if result.threads is None else f", {result.threads} threads"
+    texts = f", {result.texts} {'built-in sentences' if result.built_in else 'texts'}" if result.texts else ""
+    title = f"{result.bundle}: {result.model_type}, {result.task}, beside {result.reference}"
+    notes = [f"{name}: {message}" for name, message in (result.measures | result.works).items()]
+    return Group(Text(f"{title}, on {result.device}{threads}{texts}"), table, *map(Text, notes))
+
+
+def measured(name: str, number: float) -> str:
+    """A measure's number as people read it."""
+    return format(number, NUMBERS.get(name, ".1%"))
+
+
+def duration(seconds: float) -> str:
+    """Seconds with three digits, in a unit that fits."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -1,0 +1,63 @@
+"""What is read: a person's texts, or sentences of a small grammar, the same at every run."""
+
+from pathlib import Path
+
+import numpy as np
+
+from txexport.errors import InputError
+from txexport.runtime.preprocessing.text import Item
+
+COUNT = 64
+SUBJECTS = (
+    *("The committee", "A young engineer", "My neighbour", "The old library", "Every student", "The river"),
+    *("A stray cat", "The central bank", "Our team", "The museum", "A passing storm", "The new compiler"),
+)
+VERBS = (
+    *("has changed", "will soon reopen", "surprised everyone", "is waiting patiently", "moved slowly"),
+    *("was repaired", "failed twice", "costs more than expected", "stayed silent", "found a better way"),
+)
+ENDS = (
+    *("near the harbour.", "after the long winter.", "because nobody had asked.", "in less than an hour."),
+    *("despite the warnings.", "at the end of March.", "while the others slept.", "for the third time."),
+    *("without any explanation.", "on the way to Lisbon.", "with 25 new members.", "as the report says."),
+)
+
+
+def built_in() -> list[Item]:
+    """Seeded sentences."""
+    random = np.random.default_rng(0)
+    parts = [random.permutation(np.resize(part, COUNT)) for part in (SUBJECTS, VERBS, ENDS)]
+    return [" ".join(row) for row in zip(*parts, strict=True)]
+
+
+def read(file: Path) -> list[Item]:
+    """A text a line, or two with a tab between them; empty lines are none. Raises InputError, OSError."""
+    try:
+        lines = [line for line in file.read_text("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: byte {error.start}") from None
+    if not lines:
+        raise InputError(f"{file} has no texts; expected one a line")
+    items: list[Item] = []
+    for line in lines:
+        first, *others = line.split("\t")
+        if len(others) > 1:
+            raise InputError(
+                f"{line[:40]!r} has {len(others) + 1} parts, expected a text, or two and a tab between them"
+            )
+        items.append((first, others[0]) if others else first)
+    return items
+
+
+def pairs(items: list[Item]) -> list[tuple[str, str]]:
+    """Pairs as they are; of single texts, each and the one that follows."""
+    following = [*items[1:], *items[:1]]
+    return [
+        (item, other if isinstance(other, str) else other[0]) if isinstance(item, str) else item
+        for item, other in zip(items, following, strict=True)
+    ]
+
+
+def singles(items: list[Item]) -> list[str]:
+    """Texts alone: of pairs, the first."""
+    return [item if isinstance(item, str) else item[0] for item in items]
