@@ -1,19 +1,24 @@
 """How fast bundles run beside other software, in one run on one machine: ratios, JSON, and a plot.
 
     python tools/bench/models.py [--only gpt2,t5] [--threads 2] [--json FILE] [--plot FILE.png]
+    python tools/bench/models.py --runtimes txexport --dtypes int8,int4,int4-128
 
 Shapes are real ones with random weights in float32, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of
-0.5B, T5-small and BART-base. Each measurement alternates between the runtimes, after one run of each to warm
-up; medians are compared, and first tokens. Every runtime has a process of its own, and takes part where it
-is installed: here, or with --python in another interpreter, as one with other versions of its libraries:
+0.5B, T5-small and BART-base; with --layers, of fewer layers. With --dtypes, txexport takes part in those
+number formats too. Each measurement alternates between the runtimes, after one run of each to warm up;
+medians are compared, and first tokens. Every runtime has a process of its own, and takes part where it is
+installed: here, or with --python in another interpreter, as one with other versions of its libraries:
 
     python tools/bench/models.py --python optimum=OTHER/bin/python
+
+What is made takes minutes for four bits: --keep FOLDER holds it for the next run.
 
 Where other work keeps the cores busy, `--clock cpu --threads 1` counts the seconds of the processor instead
 of those that pass.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -26,6 +31,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
+OURS = "txexport"
 PAUSE = 0.05  # seconds: threads of one library spin on for a while when it is done
 RUNTIMES = {
     "txexport": "txexport",
@@ -62,7 +68,7 @@ MODELS = {
 }
 # Kind -> what it is called, batch, source or prompt, new tokens, beams.
 CASES = {
-    "encode": [("1 x 128", 1, 128, 0, 1)],
+    "encode": [("1 x 128", 1, 128, 0, 1), ("8 x 128", 8, 128, 0, 1)],
     "decode": [("prompt of 512", 1, 512, 1, 1), ("48 new after 32", 1, 32, 48, 1)],
     "answer": [("8 x 64 -> 48, 1 beam", 8, 64, 48, 1), ("8 x 64 -> 48, 4 beams", 8, 64, 48, 4)],
 }
@@ -82,10 +88,10 @@ class Result:
 
     def line(self) -> str:
         """Ours, then the others with how many times as long they take."""
-        own = self.seconds["txexport"]
+        own = self.seconds[OURS]
         parts = [f"{self.name:28} txexport {self._said(own)}"]
         for name, seconds in self.seconds.items():
-            if name != "txexport":
+            if name != OURS:
                 mark = "*" if name in self.differ else ""
                 parts.append(f"{name}{mark} {self._said(seconds)} (x{seconds / own:.2f})")
         return "   ".join(parts)
@@ -132,13 +138,15 @@ class Worker:
         self.log.close()
 
 
-def make(name: str, folder: Path) -> None:
+def make(name: str, folder: Path, layers: int | None) -> None:
     """A random checkpoint of `name` in `folder`, with a tokenizer whose word <5> is token 5."""
     import torch
     import transformers
 
     architecture, sizes, kind = MODELS[name]
     config = transformers.AutoConfig.for_model(name, **sizes)
+    if layers is not None:
+        config.num_hidden_layers = layers
     torch.manual_seed(0)
     model = getattr(transformers, architecture)(config)
     if kind != "encode":
@@ -168,22 +176,25 @@ def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock
             if attempt:
                 seconds.setdefault(runtime, []).append(found[clock])
             time.sleep(PAUSE)
-    differ = [runtime for runtime, row in tokens.items() if row != tokens["txexport"]]
+    differ = [runtime for runtime, row in tokens.items() if row != tokens[OURS]]
     medians = {runtime: statistics.median(values) for runtime, values in seconds.items()}
     result = Result(name, medians, case["batch"] * case["new"], differ)
     print(result.line(), flush=True)
     return result
 
 
-def run_model(name: str, runtimes: dict[str, str], threads: int, times: int, clock: str) -> list[Result]:
+def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) -> list[Result]:
     """Every case of a model, on the runtimes of those interpreters."""
     results, workers = [], {}
-    with tempfile.TemporaryDirectory() as place:
-        make(name, Path(place) / "checkpoint")
+    with contextlib.ExitStack() as stack:
+        place = given.keep and given.keep / f"{name}{given.layers or ''}"
+        place = place or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if not (place / "checkpoint").exists():
+            make(name, place / "checkpoint", given.layers)
         try:
             for runtime, python in runtimes.items():
-                folder = Path(place) / runtime
-                worker = Worker(runtime, python, Path(place) / "checkpoint", folder, threads)
+                folder = place / runtime.replace(" ", "-")
+                worker = Worker(runtime, python, place / "checkpoint", folder, given.threads)
                 if worker.error:
                     print(f"{name}: {runtime} does not take part: {worker.error}", flush=True)
                     worker.close()
@@ -193,21 +204,25 @@ def run_model(name: str, runtimes: dict[str, str], threads: int, times: int, clo
             for what, batch, source, new, beams in CASES[kind]:
                 case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
                 more = 3 if kind == "encode" else 1
-                results.append(measure(f"{name}, {what}", case, workers, times * more, clock))
+                results.append(measure(f"{name}, {what}", case, workers, given.times * more, given.clock))
         finally:
             for worker in workers.values():
                 worker.close()
     return results
 
 
-def installed(pythons: dict[str, str]) -> dict[str, str]:
-    """The runtimes that can be imported, each with its interpreter."""
+def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> dict[str, str]:
+    """The runtimes that can be imported, each with its interpreter; txexport's in every dtype."""
     found = {}
-    for runtime, module in RUNTIMES.items():
+    for runtime in wanted:
         python = pythons.get(runtime, sys.executable)
-        if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0:
+        if subprocess.run([python, "-c", f"import {RUNTIMES[runtime]}"], capture_output=True).returncode == 0:
             found[runtime] = python
-    return found
+    return (
+        {OURS: found.pop(OURS)}
+        | {f"{OURS} {dtype}": pythons.get(OURS, sys.executable) for dtype in dtypes}
+        | found
+    )
 
 
 def plot(results: list[Result], path: Path) -> None:
@@ -217,10 +232,10 @@ def plot(results: list[Result], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    others = [name for name in RUNTIMES if name != "txexport" and any(name in r.seconds for r in results)]
+    others = list(dict.fromkeys(name for result in results for name in result.seconds if name != OURS))
     colors = dict(zip(others, pyplot.get_cmap("tab10").colors, strict=False))
     bars = [
-        (result.name, runtime, result.seconds[runtime] / result.seconds["txexport"])
+        (result.name, runtime, result.seconds[runtime] / result.seconds[OURS])
         for result in reversed(results)
         for runtime in reversed(others)
         if runtime in result.seconds
@@ -247,6 +262,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--runtimes", default=",".join(RUNTIMES))
+    parser.add_argument("--dtypes", default="", metavar="int8,int4,int4-128")
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--clock", choices=["elapsed", "cpu"], default="elapsed")
@@ -254,12 +273,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
-    runtimes = installed(dict(one.split("=", 1) for one in given.python))
-    print(f"float32, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
+    pythons = dict(one.split("=", 1) for one in given.python)
+    runtimes = installed(pythons, given.runtimes.split(","), list(filter(None, given.dtypes.split(","))))
+    print(f"float32 but where named, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
     print("a star marks other tokens than txexport's")
     results: list[Result] = []
     for name in given.only.split(","):
-        results += run_model(name, runtimes, given.threads, given.times, given.clock)
+        results += run_model(name, runtimes, given)
     if given.json:
         given.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     if given.plot:

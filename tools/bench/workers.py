@@ -4,8 +4,9 @@
 
 Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"}.
 Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
-the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; it
-converts the CHECKPOINT in FOLDER, and gives a function that runs a case.
+the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a number
+format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where txexport's may lie
+already, and gives a function that runs a case.
 """
 
 import json
@@ -27,12 +28,13 @@ def ids(case: Case) -> np.ndarray:
     return np.random.default_rng(0).integers(5, 1000, (case["batch"], case["source"]))
 
 
-def txexport(checkpoint: Path, folder: Path, threads: int) -> Run:
+def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = "float32") -> Run:
     """A bundle, on ONNX Runtime."""
     import txexport
 
-    txexport.export(checkpoint, folder)
-    model = txexport.load(folder, device="cpu", threads=threads)
+    if not folder.exists():
+        txexport.export(checkpoint, folder, dtype=dtype)
+    model = txexport.load(folder, device="cpu", threads=threads, dtype=dtype)
 
     def run(case: Case) -> list[int]:
         array = ids(case)
@@ -175,8 +177,9 @@ def main() -> None:
     def tell(**said: object) -> None:
         print(json.dumps(said), file=answers, flush=True)
 
+    name, *dtype = runtime.split()
     try:
-        run = RUNTIMES[runtime](Path(checkpoint), Path(folder), int(threads))
+        run = RUNTIMES[name](Path(checkpoint), Path(folder), int(threads), *dtype)
     except Exception as error:
         tell(error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
         return
