@@ -4,9 +4,9 @@
 
 Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"}.
 Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
-the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a number
-format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where txexport's may lie
-already, and gives a function that runs a case.
+the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a
+number format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where txexport's may
+lie already, and gives a function that runs a case.
 """
 
 import json
