@@ -16,6 +16,7 @@ from helpers.client_checkpoints import SPEECH, Checkpoint, pixels, sound
 from transformers import PreTrainedTokenizerFast
 
 from txexport.exporter import export
+from txexport.runtime import load
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.transformers_js import PACKAGE, Client, ClientError, Remote
 from txexport.verification.runtimes import npm
@@ -131,6 +132,33 @@ def scored(actual: list[dict], logits: torch.Tensor, labels: dict[int, str], key
     order = scores.argsort(descending=True).tolist()
     assert [part[key] for part in actual] == [labels[i] for i in order]
     close([part["score"] for part in actual], scores[order])
+
+
+DTYPES = ("int8", "int4", "float16")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@on("BertModel")
+def test_features_in_other_numbers(where, name, dtype, client_of, folders_of, tmp_path):
+    """config.json says which file to open; the vectors are those of our runtime."""
+    export(folders_of(name)[0], tmp_path / "out", dtype=dtype)
+    settings = {"pooling": "mean", "normalize": True}
+    actual = client_of(where).pipeline("feature-extraction", tmp_path / "out", TEXTS, settings)
+    expected = load(tmp_path / "out", device="cpu").embed(TEXTS, pooling="mean", normalize=True)
+    assert ((np.asarray(actual) * expected).sum(axis=1) > 0.9999).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@on("GPT2LMHeadModel", "T5ForConditionalGeneration")
+def test_tokens_in_other_numbers(where, name, dtype, client_of, folders_of, tmp_path):
+    """Over a cache, and in both branches of a merged decoder."""
+    export(folders_of(name)[0], tmp_path / "out", dtype=dtype)
+    ids, options = np.array([[5, 17, 33, 60]]), {"max_new_tokens": 4, "do_sample": False}
+    kind = "AutoModelForCausalLM" if name == "GPT2LMHeadModel" else "AutoModelForSeq2SeqLM"
+    feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    [actual] = client_of(where).generate(kind, tmp_path / "out", feeds, **options)
+    [expected] = load(tmp_path / "out", device="cpu").generate_ids(ids.tolist(), max_new_tokens=4)
+    assert actual[-len(expected) :] == expected
 
 
 @torch.no_grad()
