@@ -173,7 +173,7 @@ class Manifest:
         )
 
     def of_dtype(self, dtype: str | None) -> "Manifest":
-        """The same as if it held the graphs of that dtype alone; None is its first.
+        """The same as if it held the graphs and weights of that dtype alone; None is its first.
 
         Raises InputError for one that it has not.
         """
@@ -181,7 +181,11 @@ class Manifest:
         if name not in self.formats:
             raise InputError(f"the bundle has no {name}, only {', '.join(self.formats)}; export with --dtype")
         form = dataclasses.replace(self.form, dtypes=[name])
-        return dataclasses.replace(self, formats={name: self.formats[name]}, form=form)
+        graphs = [graph.file for graph in self.formats[name].hub.values()]
+        graphs = graphs or [roles.hub_path(roles.MODEL, dtype=DTYPES[name].suffix)]
+        own = {roles.data_path(graph) for graph in graphs}
+        data = {path: file for path, file in self.data.items() if path in own}
+        return dataclasses.replace(self, formats={name: self.formats[name]}, form=form, data=data)
 
     @property
     def sha256(self) -> str:

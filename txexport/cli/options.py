@@ -31,8 +31,7 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 
 
 def device(command: Callable) -> Callable:
-    """--device, --threads and --dtype."""
-    command = click.option("--dtype", help="Of those that it was exported in (default: the first).")(command)
+    """--device and --threads."""
     command = click.option(
         "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
     )(command)
@@ -42,6 +41,7 @@ def device(command: Callable) -> Callable:
 
 def answers(command: Callable) -> Callable:
     """--json, --device, --threads and --dtype."""
+    command = click.option("--dtype", help="Of those that it was exported in (default: the first).")(command)
     return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(device(command))
 
 

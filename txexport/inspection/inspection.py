@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,8 @@ class BundleFacts:
 
     `proof` is what verify last found, None before; `changed` are files that are no longer those that it
     tried, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
-    `load` runs and that multiply integers; None where nobody asked.
+    `load` runs and that multiply integers; None where nobody asked. `dtypes` are those that it is written
+    in, with the bytes of their weights; what else is said of weights is of the first.
     """
 
     cache: str | None
@@ -58,6 +59,7 @@ class BundleFacts:
     proof: Proof | None
     changed: list[str]
     kernels: dict[str, "Kernels"] | None = None
+    dtypes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def _written(resolved: Resolved) -> int:
 def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
     manifest = bundle.read(folder)
     spec = from_dict(ModelSpec, manifest.spec)
-    tensors = _stored(folder, manifest)
+    stored = {dtype: _stored(folder, manifest.of_dtype(dtype)) for dtype in manifest.formats}
+    tensors = stored[manifest.dtype]
     facts = BundleFacts(
         cache=manifest.cache,
         opset=manifest.form.opset,
@@ -158,9 +161,11 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         proof=manifest.proof,
         changed=_changed(folder, manifest),
         kernels=_kernels(folder, manifest) if kernels else None,
+        dtypes={dtype: sum(size for _, size in each) for dtype, each in stored.items()},
     )
     weights = WeightBytes(None, sum(size for _, size in tensors))
-    parameters = parameter_count.count(spec, {name for name, _ in tensors} - _copies(folder, manifest))
+    copies = _copies(folder, manifest.of_dtype(None))
+    parameters = parameter_count.count(spec, {name for name, _ in tensors} - copies)
     return _inspection(
         folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
     )

@@ -86,7 +86,11 @@ def _costs(found: Inspection) -> Table:
     table.add_row("scores of one layer, where written out", "", decimal(found.scores_bytes))
     for kind, size in (found.weights.checkpoint or {}).items():
         table.add_row(f"weights, {kind} in the checkpoint", "", decimal(size))
-    table.add_row("weights, F32 in a bundle", "", decimal(found.weights.bundle))
+    if found.bundle is None:
+        table.add_row("weights, F32 in a bundle", "", decimal(found.weights.bundle))
+    else:
+        for dtype, size in found.bundle.dtypes.items():
+            table.add_row(f"weights, {dtype} in the bundle", "", decimal(size))
     return table
 
 
