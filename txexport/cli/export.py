@@ -30,8 +30,9 @@ from txexport.cli import options
 )
 @click.option(
     *("--dtype", "dtypes"),
-    help="How numbers are stored: float32, int8, int4, int4-128; several with commas, the first for all who "
-    "ask for none. Default: float32, or stored, a quantised checkpoint's own integers.",
+    help="How numbers are stored: float32, float16, bfloat16, int8, int8-fast, int4, int4-128; several with "
+    "commas, the first for all who ask for none. Default: float32, or stored, a quantised checkpoint's own "
+    "integers.",
 )
 @click.option(
     "--keep",
@@ -56,7 +57,7 @@ def export(source: Path, out: Path, dtypes: str | None, **options: Any) -> None:
 
 @click.command()
 @options.bundle
-@click.option("--dtype", required=True, help="The one to add: int8, int4, int4-128, float32.")
+@click.option("--dtype", required=True, help="The one to add, as in export.")
 @click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
 def quantize(out: Path, dtype: str, source: Path | None) -> None:
     """Add a number format to BUNDLE."""

@@ -29,7 +29,14 @@ SEARCH: dict[str, tuple[type, ...]] = {
 }
 CONTEXT = 32768
 # What transformers.js calls dtypes, whose files it knows by their suffixes.
-JS_DTYPES = {"float32": "fp32", "stored": "fp32", "float16": "fp16", "int8": "int8", "int4": "q4"}
+JS_DTYPES = {
+    "float32": "fp32",
+    "stored": "fp32",
+    "float16": "fp16",
+    "int8": "int8",
+    "int8-fast": "q8",
+    "int4": "q4",
+}
 FRAMES = 3000
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from txexport.formats.float16 import BFLOAT16_IN_OUT, BFLOAT16_ROWS, FLOAT16_IN_OUT, FLOAT16_ROWS
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import INT4_32, INT4_128
-from txexport.formats.int8 import INT8_IN_OUT, INT8_ROWS
+from txexport.formats.int8 import INT8_FAST, INT8_IN_OUT, INT8_ROWS
 from txexport.formats.number_format import NumberFormat, Use
 
 DEFAULT = "float32"
@@ -52,6 +52,7 @@ DTYPES = {
         Dtype("float16", "_fp16", FLOAT16_IN_OUT, FLOAT16_IN_OUT, FLOAT16_ROWS),
         Dtype("bfloat16", "_bf16", BFLOAT16_IN_OUT, BFLOAT16_IN_OUT, BFLOAT16_ROWS),
         Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, opset=18),
+        Dtype("int8-fast", "_quantized", INT8_FAST, INT8_FAST, INT8_ROWS, opset=18),
         Dtype("int4", "_q4", INT4_32, INT8_IN_OUT, INT8_ROWS, opset=21),
         Dtype("int4-128", "_q4_128", INT4_128, INT8_IN_OUT, INT8_ROWS, opset=21),
     )

@@ -124,4 +124,18 @@ def rounded_product(op: Any, x: Value, integers: Value, scale: Value, bias: Valu
     return y if bias is None else op.Add(y, bias)
 
 
-INT8_ROWS, INT8_IN_OUT = Int8Rows(), Int8InOut()
+class Int8Fast(Int8InOut):
+    """As Int8InOut, with one scale for all rows of a batch: faster, and what else is there changes a row."""
+
+    name = "int8, a batch at a time"
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        names = ["steps", "step", "zero"]
+        steps, step, zero = op.DynamicQuantizeLinear(x, name=names)
+        counts = op.Cast(op.MatMulInteger(steps, matrix[""], zero), to=1, name="counts")
+        y = op.Mul(counts, op.Mul(step, matrix["scale"]), name="products")
+        return y if bias is None else op.Add(y, bias)
+
+
+INT8_ROWS, INT8_IN_OUT, INT8_FAST = Int8Rows(), Int8InOut(), Int8Fast()

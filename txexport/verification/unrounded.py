@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
+from onnx import helper
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport.inspection.graph_stats import initializers
+
+ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 
 
 @contextmanager
@@ -44,17 +47,27 @@ def _places(model: onnx.ModelProto) -> set[str]:
 
 
 def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:
-    """Take numbers that are rounded to integers and back as they are, here and in branches."""
-    steps = {node.output[0]: node for node in body.node if node.op_type == "QuantizeLinear"}
+    """Take numbers that are rounded to integers, and multiplied as such or read back, as they are.
+
+    Here and in branches. A batch's own step is then 1, and integers are multiplied as floats.
+    """
+    steps = {node.output[0]: node.input[0] for node in body.node if node.op_type in ROUNDING}
     exact = {
-        node.output[0]: steps[node.input[0]].input[0]
+        node.output[0]: steps[node.input[0]]
         for node in body.node
         if node.op_type == "DequantizeLinear" and node.input[0] in steps
     }
-    gone = {node.output[0] for node in body.node if node.output[:1] and node.output[0] in (*exact, *steps)}
-    left = [node for node in body.node if not (node.output[:1] and node.output[0] in gone)]
-    for node in left:
-        node.input[:] = [exact.get(name, name) for name in node.input]
+    left: list[onnx.NodeProto] = []
+    for node in body.node:
+        if node.op_type == "DynamicQuantizeLinear":
+            left.append(helper.make_node("Constant", [], [node.output[1]], value_float=1.0))
+        elif node.op_type == "MatMulInteger":
+            wide = f"{node.output[0]}_wide"
+            left.append(helper.make_node("Cast", [node.input[1]], [wide], to=onnx.TensorProto.FLOAT))
+            left.append(helper.make_node("MatMul", [steps[node.input[0]], wide], node.output))
+        elif not (node.output and (node.output[0] in exact or node.output[0] in steps)):
+            node.input[:] = [exact.get(name, name) for name in node.input]
+            left.append(node)
         for attribute in node.attribute:
             for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
                 without_rounding(inner)
