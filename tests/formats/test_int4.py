@@ -128,10 +128,10 @@ def test_numbers_on_a_grid_are_kept():
 
 def test_ties_go_to_even():
     row = np.array([[15, 0.5, 1.5, 2.5, 3.5, *[0] * 27]], np.float32)
-    _, integers, zero, _ = int4._tried(
-        row.T[:, None].reshape(32, 1, 1), np.zeros((1, 1), "f4"), np.full((1, 1), 15, "f4")
-    )
-    assert zero.tolist() == [[0]]
+    whole = row.T[:, None].reshape(32, 1, 1)
+    _, scale, zero, _ = int4._tried(whole, np.zeros((1, 1), "f4"), np.full((1, 1), 15, "f4"))
+    assert (scale.tolist(), zero.tolist()) == ([[1]], [[0]])
+    integers = int4._integers(whole, scale, zero)
     assert integers[:5, 0, 0].tolist() == [15, 0, 2, 2, 4]
 
 

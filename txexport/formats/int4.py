@@ -14,7 +14,7 @@ from txexport.formats.number_format import NumberType, Part, Use, Value, Values,
 
 UINT4 = NumberType(onnx="UINT4", safetensors="U8", numpy="u1", bits=4)
 LARGEST = 15
-SHRUNK = [1 - 0.04 * step for step in range(11)]  # the spans that are tried, in the block's own
+SHRUNK = [np.float32(1 - 0.04 * step) for step in range(1, 11)]  # spans that are tried, in the block's own
 AT_ONCE = 1 << 18  # numbers that are searched at a time: they stay in a processor's cache
 
 
@@ -102,39 +102,47 @@ def searched(rows: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray, np.n
     numbers = numbers.reshape(outputs, blocks, block).transpose(2, 0, 1)  # (block, n, blocks)
     numbers = np.ascontiguousarray(numbers, np.float32)
     low, high = np.minimum(numbers.min(axis=0), 0), np.maximum(numbers.max(axis=0), 0)
-    best: np.ndarray | None = None
+    best, *found = _tried(numbers, low, high)
     for share in SHRUNK:
-        found = _tried(numbers, low * np.float32(share), high * np.float32(share))
-        if best is None:
-            best, kept = found[0], list(found[1:])
-            continue
-        better = found[0] < best
-        best = np.where(better, found[0], best)
-        kept = [np.where(better, new, old) for new, old in zip(found[1:], kept, strict=True)]
-    integers, zeros, scales = kept
+        error, *other = _tried(numbers, low * share, high * share)
+        better = error < best
+        best = np.where(better, error, best)
+        found = [np.where(better, new, old) for new, old in zip(other, found, strict=True)]
+    first, zeros, scales = found
+    integers = _integers(numbers, first, zeros)
     whole = integers.transpose(1, 2, 0).reshape(outputs, blocks * block)[:, :inputs]
     return whole.astype(np.uint8), zeros.astype(np.uint8), scales
+
+
+def _integers(numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """Numbers (block,n,blocks) rounded to integers."""
+    integers: np.ndarray = numbers / scale
+    np.rint(integers, out=integers)
+    integers += zero
+    return integers.clip(0, LARGEST, out=integers)
 
 
 def _tried(
     numbers: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The squared error of that span (n,blocks), and the integers, zeros and scales that have it."""
-    scale = (high - low) / np.float32(LARGEST)
-    scale = np.where(scale > 0, scale, np.float32(1))
-    zero = np.rint(-low / scale).clip(0, LARGEST)
-    integers = (np.rint(numbers / scale) + zero).clip(0, LARGEST)
-    steps = integers - zero
-    products, squares = np.zeros_like(scale), np.zeros_like(scale)
+    """Of a span (n,blocks): the squared error, the scale that rounds, the zero, and then the best scale."""
+    first = (high - low) / np.float32(LARGEST)
+    first = np.where(first > 0, first, np.float32(1))
+    zero = np.rint(-low / first).clip(0, LARGEST)
+    steps = _integers(numbers, first, zero)
+    steps -= zero
+    products, squares, error = np.zeros_like(first), np.zeros_like(first), np.zeros_like(first)
     for number, step in zip(numbers, steps, strict=True):
         products += number * step
         squares += step * step
-    better = products / np.where(squares > 0, squares, np.float32(1))
-    scale = np.where(better > 0, better, scale)
-    error = np.zeros_like(scale)
-    for number, step in zip(numbers, steps, strict=True):
-        error += (number - step * scale) ** 2
-    return error, integers, zero, scale
+    scale = products / np.where(squares > 0, squares, np.float32(1))
+    scale = np.where(scale > 0, scale, first)
+    steps *= scale
+    steps -= numbers
+    steps *= steps
+    for square in steps:
+        error += square
+    return error, first, zero, scale
 
 
 INT4_32, INT4_128 = Int4(32), Int4(128)
