@@ -23,6 +23,8 @@ from helpers.rows import GENERATE, Row
 from tokenizers import Tokenizer
 
 from txexport.errors import TxexportError
+from txexport.exporter import export
+from txexport.runtime import load
 from txexport.verification.clients.process import Call
 
 CLIENT = "genai"
@@ -95,6 +97,20 @@ def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, proces
             new = ended(expected, length)[length:]
             assert [token for token in actual[PROMPT:] if token != PADDING] == new[: len(actual) - PROMPT]
             assert actual[:length] == expected[:length]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int8-fast", "int4", "bfloat16"])
+@pytest.mark.parametrize("client", LAYOUTS)
+@pytest.mark.parametrize("row", DECODERS[:2], ids=lambda row: row.id)
+def test_tokens_in_other_numbers_are_those_of_our_runtime(row, client, dtype, exported, process, tmp_path):
+    checkpoint, ids = exported(row, client).checkpoint, ids_of((1, 5))
+    export(checkpoint, tmp_path / "out", dtype=dtype, client=client)
+    settings = settings_of(1, ids.shape[1] + 4)
+    [answer] = process.ask(
+        tmp_path / "out", row.task, [Call("generate", {"input_ids": ids}, {"settings": settings})]
+    )
+    [expected] = load(tmp_path / "out", device="cpu").generate_ids(ids.tolist(), max_new_tokens=4)
+    assert answer["sequences"][0][ids.shape[1] :] == ended(expected, 0)
 
 
 @pytest.mark.parametrize("client", LAYOUTS)
