@@ -1,5 +1,6 @@
 """verify proves each number format: exactly without rounding, what is lost within budgets, every byte."""
 
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from helpers.bundle_edits import graph_path
 from helpers.integer_mutations import (
     OF_FILE,
@@ -16,6 +18,7 @@ from helpers.integer_mutations import (
 )
 
 from txexport import bundle
+from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.errors import InputError
 from txexport.exporter import bundle_plan, export
@@ -345,6 +348,16 @@ def test_graphs_exchanged_between_dtypes_are_named(copy_of, made, integers_of, t
     report = verify(folder, reference="transformers", cases=[GRAPHS, *FEW["bert"]])
     assert GRAPHS in {case.name for case in report.failed}
     assert "native int8" in {case.graphs for case in report.failed if case.name != GRAPHS}
+
+
+def test_what_is_lost_is_told_how_to_repeat(integers_of):
+    report = verify(integers_of("gpt2"), reference="transformers", cases="quick", budget={"choice": 0.0})
+    [case] = [one for one in report.failed if one.graphs == "native int4"]
+    words = shlex.split(report.repeat(case))
+    assert words[:2] == ["txexport", "verify"]
+    assert words[words.index("--cases") + 1] == "quick"
+    assert "choice=0" in words
+    assert CliRunner().invoke(main, words[1:]).exit_code == 1
 
 
 def test_mutations_of_integers_are_many(capsys):

@@ -235,7 +235,13 @@ class Report:
         if self.compared:
             return shlex.join([*self.command, "--case", case.name]) if self.command else ""
         words = ["txexport", "verify", self.bundle]
-        words += ["--case", case.name] if case.name != EVERY else []
+        if case.name == LOST:  # of all quick cases together
+            words += ["--cases", "quick"]
+            measures = {check.output.rpartition(" ")[2]: check.tolerance for check in case.checks}
+            for measure, share in measures.items():
+                words += ["--budget", f"{measure}={share:g}"]
+        elif case.name != EVERY:
+            words += ["--case", case.name]
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
         if case.runtime is not None and case.runtime.startswith(CLIENT):
             words += ["--client", case.runtime.removeprefix(CLIENT)]
