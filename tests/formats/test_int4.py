@@ -7,9 +7,10 @@ import pytest
 
 from txexport.errors import GraphError
 from txexport.formats import Use, int4, kept, nbytes
-from txexport.formats.int4 import INT4_32, INT4_128, Int4
+from txexport.formats.int4 import BLOCKS, Int4
 from txexport.formats.number_format import packed, unpacked
 
+INT4_32, INT4_128 = BLOCKS[32], BLOCKS[128]
 FORMATS = pytest.mark.parametrize("form", [INT4_32, INT4_128], ids=["32", "128"])
 SHAPES = [(1, 1), (3, 5), (5, 32), (7, 33), (48, 100), (31, 129), (6, 256)]
 
@@ -246,3 +247,19 @@ def test_uses_that_it_has_not_are_refused():
     for use in (Use.WHOLE, Use.LOOKUP):
         with pytest.raises(GraphError, match=r"^word is stored as int4 in blocks of 32"):
             INT4_32.stand(None, "word", {}, use)
+
+
+def test_blocks_fill_the_inputs_where_some_do():
+    """OpenVINO reads no others: 896 is 7 blocks of 128, 48 are 3 of 16, and 100 are filled by none."""
+    sizes = [(block, inputs) for block in (32, 128) for inputs in (896, 48, 64, 100)]
+    found = {size: int4.in_blocks(*size).block for size in sizes}
+    assert found == {
+        (32, 896): 32,
+        (32, 48): 16,
+        (32, 64): 32,
+        (32, 100): 32,
+        (128, 896): 128,
+        (128, 48): 16,
+        (128, 64): 64,
+        (128, 100): 128,
+    }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from txexport.formats.float16 import BFLOAT16_IN_OUT, BFLOAT16_ROWS, FLOAT16_IN_OUT, FLOAT16_ROWS
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
-from txexport.formats.int4 import INT4_32, INT4_128
+from txexport.formats.int4 import in_blocks
 from txexport.formats.int8 import INT8_FAST, INT8_IN_OUT, INT8_ROWS
 from txexport.formats.number_format import NumberFormat, Use
 
@@ -18,14 +18,14 @@ class Dtype:
     """A choice of formats by the `name` that commands take.
 
     `suffix` ends the names of its files, as transformers.js knows them. `product` is the format of a matrix
-    (out,in) that is multiplied with and nothing else, `head` that of one that gives scores of words, `table`
-    that of one of which rows are read; whatever else there is stays float32. `opset` is the oldest that has
-    its operators.
+    (out,in) that is multiplied with and nothing else, or int4's blocks, `head` that of one that gives scores
+    of words, `table` that of one of which rows are read; whatever else there is stays float32. `opset` is the
+    oldest that has its operators.
     """
 
     name: str
     suffix: str
-    product: NumberFormat
+    product: NumberFormat | int
     head: NumberFormat
     table: NumberFormat
     opset: int = 17
@@ -36,7 +36,9 @@ class Dtype:
             return FLOAT32
         if Use.LOOKUP in uses:
             return self.table
-        return self.head if head else self.product
+        if head:
+            return self.head
+        return in_blocks(self.product, shape[1]) if isinstance(self.product, int) else self.product
 
     @property
     def exact(self) -> bool:
@@ -53,7 +55,7 @@ DTYPES = {
         Dtype("bfloat16", "_bf16", BFLOAT16_IN_OUT, BFLOAT16_IN_OUT, BFLOAT16_ROWS),
         Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, opset=18),
         Dtype("int8-fast", "_quantized", INT8_FAST, INT8_FAST, INT8_ROWS, opset=18),
-        Dtype("int4", "_q4", INT4_32, INT8_IN_OUT, INT8_ROWS, opset=21),
-        Dtype("int4-128", "_q4_128", INT4_128, INT8_IN_OUT, INT8_ROWS, opset=21),
+        Dtype("int4", "_q4", 32, INT8_IN_OUT, INT8_ROWS, opset=21),
+        Dtype("int4-128", "_q4_128", 128, INT8_IN_OUT, INT8_ROWS, opset=21),
     )
 }

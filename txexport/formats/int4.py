@@ -89,6 +89,14 @@ class Int4:
         raise NotImplementedError
 
 
+def in_blocks(block: int, inputs: int) -> Int4:
+    """In blocks of that size, or the next smaller one that fills the inputs, which OpenVINO asks for.
+
+    Where none does, the last block is short.
+    """
+    return next((BLOCKS[size] for size in BLOCKS if size <= block and inputs % size == 0), BLOCKS[block])
+
+
 def searched(rows: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows (n,in) as integers (n,in), zeros and scales (n,blocks) of the least squared error.
 
@@ -145,4 +153,4 @@ def _tried(
     return error, first, zero, scale
 
 
-INT4_32, INT4_128 = Int4(32), Int4(128)
+BLOCKS = {size: Int4(size) for size in (128, 64, 32, 16)}
