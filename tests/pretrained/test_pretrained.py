@@ -90,3 +90,12 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
         scores = model.score([example["text"] for example in heldout("python-completer")])
     found = metrics.perplexity(np.concatenate([score.log_probs for score in scores]))
     assert found == pytest.approx(float(told("python-completer")), abs=0.0011)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_proved_in_integers(name, tmp_path):
+    """Exactly without rounding, and with it within the budgets; what answers lose is in README's table."""
+    txexport.export(FOLDER / name, tmp_path / "out", dtype=["int8", "int4"], only="native")
+    report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")
+    assert report.ok, report
+    assert report.lost.keys() == {"int8", "int4"}
