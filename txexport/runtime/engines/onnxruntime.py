@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import functools
 import io
+import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from txexport.errors import BundleError, InputError, first_line, shown, warn
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
+CPUINFO = Path("/proc/cpuinfo")
 FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
 
 THREADS = 1024  # at most, of one operator
@@ -88,6 +91,8 @@ def open_session(
         if not 0 <= threads <= THREADS:
             raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
         options.intra_op_num_threads = int(threads)
+    if saturates():
+        options.add_session_config_entry("session.x64quantprecision", "1")
     if exact:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
     if not optimize:
@@ -120,6 +125,21 @@ def _warn_of_slow_products(path: Path) -> None:
         f"{count} of {path.name} run as float ones, which is slow: {', '.join(names)}{others}; "
         "txexport inspect --kernels lists them"
     )
+
+
+@functools.cache
+def saturates() -> bool:
+    """Whether sums of eight-bit products may overflow here, unless ONNX Runtime is told to take slower ones.
+
+    Of x86 processors those without VNNI, and those of which nothing tells: onnxruntime's issue 14642.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    try:
+        flags = CPUINFO.read_text()
+    except OSError:
+        return True
+    return "vnni" not in flags and "amx_int8" not in flags
 
 
 def cuda_present() -> bool:
