@@ -41,15 +41,15 @@ class WeightFile:
             for suffix, part in formats[owner].parts(weights[owner].shape).items():
                 name = part_name(owner, suffix)
                 parts[name], self.owners[name] = part, owner
-        self.parts = dict(sorted(parts.items(), key=lambda item: item[1].aligned))
+        self.parts = dict(sorted(parts.items(), key=lambda item: item[1].place))
         self._names = {
             part_name(parameter, part): name
             for parameter in weights
             for part, name in self.names(parameter).items()
         }
         header: dict[str, dict] = {}
-        ends = sum(part.nbytes for part in self.parts.values() if not part.aligned)
-        before, ends = ends, 0
+        unaligned = sum(part.nbytes for part in self.parts.values() if part.type.bits <= 8)
+        ends = 0
         for name, part in self.parts.items():
             begins, ends = ends, ends + part.nbytes
             header[name] = {
@@ -58,7 +58,7 @@ class WeightFile:
                 "data_offsets": [begins, ends],
             }
         text = json.dumps(header).encode()
-        text += b" " * (-(8 + len(text) + before) % 64)
+        text += b" " * (-(8 + len(text) + unaligned) % 64)
         self.header = len(text).to_bytes(8, "little") + text
         self.offsets = {name: len(self.header) + entry["data_offsets"][0] for name, entry in header.items()}
         self.size, self.numbers = len(self.header) + ends, ends

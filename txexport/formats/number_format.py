@@ -52,9 +52,9 @@ class Part:
         return -(-prod(self.shape) * self.type.bits // 8)
 
     @property
-    def aligned(self) -> bool:
-        """Whether where they lie must be a multiple of more than a byte."""
-        return self.type.bits > 8
+    def place(self) -> tuple[bool, int]:
+        """What puts bytes first, then the widest: what comes after lies at a multiple of its own size."""
+        return self.type.bits > 8, -self.type.bits
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
