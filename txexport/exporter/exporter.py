@@ -80,6 +80,8 @@ def export(
     if dtype is None:
         dtype = STORED if checkpoint.quantised else DEFAULT
     dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
+    if STORED in dtypes and not checkpoint.quantised:
+        raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
     keep = [keep] if isinstance(keep, str) else list(keep)
     form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes, keep))
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
