@@ -1,9 +1,11 @@
 """One ONNX graph being put together from calls of graph functions."""
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
@@ -128,16 +130,15 @@ class Graph(Nodes):
             return self._names[function]
         called: Sequence[Function]
         if isinstance(function, OnnxFunction):
-            body = ir.serde.deserialize_function(function.to_function_proto())
+            body = ir.serde.deserialize_function(_scripted(function))
             own = {f.name: f for f in function.function_ir.get_called_functions().values()}
             called = [own[node.op_type] for node in body if node.domain == DOMAIN]
         else:
-            body, called = _copy(function.function_ir), function.called
+            body, called = function.function_ir.clone(), function.called
         for node, other in zip([n for n in body if n.domain == DOMAIN], called, strict=True):
             node.op_type = self._record(other)
-        text = _text(body)
         number, name = 1, str(function.function_ir.name)
-        while name in self.functions and _text(self.functions[name]) != text:
+        while name in self.functions and _text(self.functions[name]) != _text(body):
             number += 1
             name = f"{function.function_ir.name}_{number}"
         body.name = name
@@ -146,10 +147,10 @@ class Graph(Nodes):
         return name
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
-        """The finished model in operators of `opset`, each function in it once."""
+        """The finished model in operators of `opset`, each function in it once; nothing is added after."""
         assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
-        functions = lower(map(_copy, self.functions.values()), opset)
+        functions = lower(self.functions.values(), opset)
         if any(node.op_type == "DequantizeLinear" for node in self.graph):
             for function in functions:
                 part_relu(function)
@@ -171,5 +172,7 @@ def _text(function: ir.Function) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
-def _copy(function: ir.Function) -> ir.Function:
-    return ir.serde.deserialize_function(ir.serde.serialize_function(function))
+@functools.cache
+def _scripted(function: OnnxFunction) -> onnx.FunctionProto:
+    """What a script says, which takes a while to write down."""
+    return function.to_function_proto()

@@ -1,6 +1,7 @@
 """From a checkpoint to a bundle, streaming the weights, without PyTorch."""
 
 import contextlib
+import functools
 import platform
 from collections.abc import Sequence
 from dataclasses import replace
@@ -164,11 +165,17 @@ def _check_single(plan: BundlePlan) -> None:
 
 def versions() -> dict[str, str]:
     """The versions of what makes an export: Python, and those libraries that are installed."""
+    return {**_libraries(), "python": platform.python_version()}
+
+
+@functools.cache
+def _libraries() -> dict[str, str]:
+    """Those that are installed; to read it in their metadata takes a while."""
     result = {}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
             result[name] = version(name)
-    return result | {"python": platform.python_version()}
+    return result
 
 
 def _silent(done: int, total: int) -> None:
