@@ -15,7 +15,9 @@ WRONG = {
     ),
     "opset is True": lambda: export("checkpoint", "out", opset=True),
     "task is ['a'], expected a text or None": lambda: export("checkpoint", "out", task=["a"]),
-    "progress is 3, expected a function or None": lambda: export("checkpoint", "out", progress=3),
+    "progress is 3, expected a function or true or false or None": lambda: export(
+        "checkpoint", "out", progress=3
+    ),
     "folder is 'xxxxx": lambda: load("x" * 5000),
     "source is 'a/xxxxx": lambda: export("a/" + "x" * 300, "out"),
     "path is 3": lambda: inspect(3),

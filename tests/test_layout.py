@@ -56,11 +56,13 @@ IMPORTED = {
         "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
-    "txexport/dtype_comparison": "numpy rich arguments bundle contracts formats manifest runtime tasks",
+    "txexport/dtype_comparison": (
+        "numpy rich arguments bundle contracts formats manifest progress runtime tasks"
+    ),
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
-        "printable runtime spec tasks"
+        "printable progress runtime spec tasks"
     ),
     "txexport/cli": (
         "click numpy rich bundle dtype_comparison exporter families inspection printable runtime verification"

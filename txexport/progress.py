@@ -1,6 +1,71 @@
-"""How long work tells how far it is."""
+"""How long work tells how far it is: to a function of the caller's, or on standard error."""
 
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-Progress: TypeAlias = Callable[[int, int], None]  # how many are done, and of how many
+from txexport.errors import InputError, shown
+
+Counting: TypeAlias = Callable[[int, int], None]  # told how many are done, and of how many
+Naming: TypeAlias = Callable[[str], None]  # told the name of what begins
+Progress: TypeAlias = Counting | bool  # what a caller may give: True shows it on standard error
+EVERY = 0.1  # seconds between two lines that a person reads
+
+
+def counting(progress: Progress | None) -> Counting:
+    """What tells `progress` how many are done and of how many. Raises InputError for what cannot be told."""
+    if progress is True:
+        return _Counter()
+    return _function(progress, lambda done, total: None)
+
+
+def naming(progress: Naming | bool | None) -> Naming:
+    """What tells `progress` the name of what begins. Raises InputError for what cannot be told."""
+    if progress is True:
+        return lambda name: print(name, file=sys.stderr, flush=True)
+    return _function(progress, lambda name: None)
+
+
+def _function(progress: object, silent: Callable) -> Callable:
+    if progress is None or progress is False:
+        return silent
+    if not callable(progress):
+        raise InputError(f"progress is {shown(progress)}, expected true, false or a function")
+    return progress
+
+
+class _Counter:
+    """A line on standard error that counts, written over until all is done."""
+
+    def __init__(self) -> None:
+        self.told = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now, end = time.monotonic(), done >= total
+        if not end and now - self.told < EVERY:
+            return
+        self.told = now
+        print(f"\r{done:,} of {total:,}", end="\n" if end else "", file=sys.stderr, flush=True)
+
+
+class ByInput:
+    """Counts inputs, where what runs are parts of them: windows of a text, pairs of it and each label.
+
+    `owners` has the input of each part. Call it with the places of the parts that are done.
+    """
+
+    def __init__(self, progress: Progress | None, owners: Sequence[int]):
+        self.tell, self.owners = counting(progress), owners
+        self.left: dict[int, int] = {}
+        for owner in owners:
+            self.left[owner] = self.left.get(owner, 0) + 1
+        self.total = len(self.left)
+
+    def __call__(self, places: Sequence[int]) -> None:
+        for place in places:
+            owner = self.owners[place]
+            self.left[owner] -= 1
+            if not self.left[owner]:
+                del self.left[owner]
+        self.tell(self.total - len(self.left), self.total)

@@ -52,6 +52,9 @@ def test_answers_do_not_depend_on_the_batches(options, model_type, model_of):
     assert found == whole
     assert done[-1] == (19, 19)
     assert len(done) > 2
+    parts = [PROMPTS[:7], PROMPTS[7:]]
+    first, second = (model.generate_ids(part, first_place=7 * i, **given) for i, part in enumerate(parts))
+    assert first + second == whole
     rows = [now - before for (now, _), (before, _) in zip(done, [(0, 19), *done], strict=False)]
     copies = max(given.get("num_beams", 1), given.get("num_return_sequences", 1))
     assert max(rows) > 1

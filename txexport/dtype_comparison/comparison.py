@@ -1,6 +1,6 @@
 """Open every dtype of a bundle, ask each the same, and time them in turn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from txexport import bundle
@@ -13,6 +13,7 @@ from txexport.dtype_comparison.texts import built_in, read
 from txexport.errors import InputError
 from txexport.formats import DEFAULT, DTYPES
 from txexport.manifest import Manifest
+from txexport.progress import Naming, naming
 from txexport.runtime import load
 from txexport.runtime.preprocessing.text import Item, as_items
 
@@ -26,7 +27,7 @@ def compare_dtypes(
     threads: int | None = None,
     rounds: int = 5,
     max_new_tokens: int = 32,
-    progress: Callable[[str], None] | None = None,
+    progress: Naming | bool | None = None,
 ) -> DtypeComparison:
     """Size, accuracy and speed of every dtype of the bundle `out`, in which all are open at once.
 
@@ -35,14 +36,14 @@ def compare_dtypes(
     the texts themselves; by default 64 sentences, the same at every run, which say little of a model that
     writes code. Models of images see seeded noise. `device` and `threads` are as in `load`. The speed is that
     of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily.
-    `progress` is told what is done next. Raises BundleError, InputError for texts or a task that cannot be
-    compared, OSError for a file that cannot be read.
+    `progress` is told what is done next; True shows it. Raises BundleError, InputError for texts or a
+    task that cannot be compared, OSError for a file that cannot be read.
     """
     folder = Path(out)
     manifest = bundle.read(folder)
     check_count("rounds", rounds)
     check_count("max_new_tokens", max_new_tokens)
-    tell = progress or (lambda _: None)
+    tell = naming(progress)
     items = (
         built_in()
         if texts is None

@@ -24,7 +24,7 @@ from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
-from txexport.progress import Progress
+from txexport.progress import Counting, Progress, counting
 from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -67,8 +67,8 @@ def export(
     `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
     checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
     "*.layers.0.*", stay float32 in every dtype. `force` replaces an existing bundle; `progress` is told
-    bytes done and bytes in all. The bundle appears whole or not at all. Raises CheckpointError,
-    UnsupportedError, BundleError, InputError.
+    bytes done and bytes in all, and True shows them. The bundle appears whole or not at all. Raises
+    CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -93,7 +93,7 @@ def export(
     with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
         for graph in plan.graphs:
             (folder / graph.path).parent.mkdir(parents=True, exist_ok=True)
-        data = _write_data(plan, folder, progress or _silent)
+        data = _write_data(plan, folder, counting(progress))
         formats = _write_graphs(plan, folder)
         if single_file:
             for name in data:
@@ -178,11 +178,7 @@ def _libraries() -> dict[str, str]:
     return result
 
 
-def _silent(done: int, total: int) -> None:
-    pass
-
-
-def _write_data(plan: BundlePlan, folder: Path, progress: Progress) -> dict[str, DataFile]:
+def _write_data(plan: BundlePlan, folder: Path, progress: Counting) -> dict[str, DataFile]:
     """Write the files of weights; `progress` is told bytes of numbers done, and in all."""
     total, written = sum(file.numbers for file in plan.data.values()), 0
     result = {}

@@ -14,7 +14,7 @@ from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.errors import CheckpointError
 from txexport.formats import NumberFormat, Part, StoredIntegers, UnstorableError, part_name
 from txexport.paths import sha256
-from txexport.progress import Progress
+from txexport.progress import Counting
 
 
 class WeightFile:
@@ -90,7 +90,7 @@ class WeightFile:
         except UnstorableError as error:
             raise CheckpointError(f"{weight.parameter} {error}") from None
 
-    def write(self, folder: Path, progress: Progress) -> str:
+    def write(self, folder: Path, progress: Counting) -> str:
         """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""
         digest, done, in_order = hashlib.sha256(self.header), 0, True
         ends = dict(self.offsets)  # of what is written of each part

@@ -19,7 +19,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import BundleError, InputError, shown
 from txexport.manifest import Manifest
-from txexport.progress import Progress
+from txexport.progress import ByInput, Progress
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
@@ -76,24 +76,28 @@ def text_limit(manifest: Manifest) -> int | None:
 
 
 def run(
-    bundle: LoadedBundle, encodings: Sequence[Encoding], batch_tokens: int, progress: Progress | None
+    bundle: LoadedBundle,
+    encodings: Sequence[Encoding],
+    batch_tokens: int,
+    progress: Progress | None,
+    owners: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
     """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
 
-    `progress` is told how many are done, and of how many. Errors as `together`.
+    `progress` is told how many inputs are done, and of how many; `owners` has the input of each encoding
+    where one may have several. Errors as `together`.
     """
     role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
-    lengths, done = [len(encoding) for encoding in encodings], 0
+    lengths = [len(encoding) for encoding in encodings]
+    tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
     for places in together(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
         _check_room(session, len(places), max(lengths[i] for i in places))
         feeds = _feeds(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
         yield places, outputs, feeds[ATTENTION_MASK]
-        done += len(places)
-        if progress is not None:
-            progress(done, len(encodings))
+        tell(places)
 
 
 def _check_room(session: Session, rows: int, longest: int) -> None:
@@ -134,11 +138,12 @@ def gather(
     output: str,
     batch_tokens: int,
     progress: Progress | None,
+    owners: Sequence[int] | None = None,
 ) -> np.ndarray:
-    """The scores `output` (N,K) of every encoding, in their order."""
+    """The scores `output` (N,K) of every encoding, in their order; `owners` as in `run`."""
     width = bundle.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
-    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
+    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress, owners):
         scores[places] = outputs[output]
     return scores
 

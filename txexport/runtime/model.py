@@ -69,7 +69,7 @@ class Model:
     pipelines. They share four arguments. `truncate` cuts texts that are longer than the model allows, which
     are otherwise an InputError. `batch_tokens` is how many tokens, padding included, a batch may have; a text
     longer than that stands alone. `batch_size` is how many images it may have. `progress` is told how many
-    inputs are done, and of how many.
+    inputs are done, and of how many; True shows it on standard error.
     """
 
     def __init__(self, bundle: LoadedBundle):
@@ -162,6 +162,7 @@ class Model:
         tgt_lang: str | None = None,
         logits_processor: LogitsProcessor | None = None,
         batch_tokens: int = CACHE_TOKENS,
+        first_place: int = 0,
         progress: Progress | None = None,
         **options: Any,
     ) -> str | list[str] | list[list[str]]:
@@ -178,7 +179,8 @@ class Model:
         Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
         the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
         runs alone. With do_sample and a seed, what is drawn for a prompt depends on the seed and on its place
-        among the prompts, and on nothing else: neither on the batches nor on the other prompts.
+        among the prompts, and on nothing else: neither on the batches nor on the other prompts. `first_place`
+        is the place of the first, where these go on after others.
         """
         return text_generation.generate(
             self.bundle,
@@ -187,6 +189,7 @@ class Model:
             tgt_lang=tgt_lang,
             logits_processor=logits_processor,
             batch_tokens=batch_tokens,
+            first_place=first_place,
             progress=progress,
             **options,
         )
@@ -211,6 +214,7 @@ class Model:
         logits_processor: LogitsProcessor | None = None,
         log_probs: bool = False,
         batch_tokens: int = CACHE_TOKENS,
+        first_place: int = 0,
         progress: Progress | None = None,
         **options: Any,
     ) -> list[Generated]:
@@ -221,6 +225,7 @@ class Model:
             logits_processor=logits_processor,
             log_probs=log_probs,
             batch_tokens=batch_tokens,
+            first_place=first_place,
             progress=progress,
             **options,
         )
@@ -293,6 +298,7 @@ class Model:
         sounds: Any,
         *,
         batch_tokens: int = CACHE_TOKENS,
+        first_place: int = 0,
         progress: Progress | None = None,
         **options: Any,
     ) -> str | list[str]:
@@ -305,7 +311,12 @@ class Model:
         InputError for a task, a language or a sound that cannot be.
         """
         return speech_recognition.transcribe(
-            self.bundle, sounds, batch_tokens=batch_tokens, progress=progress, **options
+            self.bundle,
+            sounds,
+            batch_tokens=batch_tokens,
+            first_place=first_place,
+            progress=progress,
+            **options,
         )
 
     def embed(

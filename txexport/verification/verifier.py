@@ -19,6 +19,7 @@ from txexport.errors import (
     crashes,
 )
 from txexport.formats import DEFAULT, DTYPES
+from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
@@ -62,7 +63,7 @@ def verify(
     allow_edited: bool = False,
     client: str | None = None,
     budget: Mapping[str, float] | None = None,
-    progress: CaseProgress | None = None,
+    progress: CaseProgress | bool | None = None,
 ) -> Report:
     """Compare the bundle `out` with its original: its contents, and every case that applies.
 
@@ -84,13 +85,14 @@ def verify(
     the numbers that it keeps, as float32 is; then, as they are, with the originals themselves: `budget` is
     what may be lost, by a name in `losses.BUDGETS`, as a share.
     `allow_edited` has a graph that is not the exported one judged by cases alone, which the report's scope
-    says; else it is a failure. `progress` is told each case's name before it runs. A case that raises is a
+    says; else it is a failure. `progress` is told each case's name before it runs; True shows it on
+    standard error. A case that raises is a
     failure in the report; what keeps the comparison from being tried at all raises OSError for a file that
     cannot be read, or BundleError, CheckpointError, UnsupportedError or InputError, or LibraryError for a
     library that crashed. What full or quick cases found is recorded in the bundle, where it can be written;
     else a warning says so.
     """
-    folder = Path(out)
+    folder, tell = Path(out), naming(progress)
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
     manifest = bundle.read(out)
     checkpoint = _checkpoint(source, manifest)
@@ -132,7 +134,7 @@ def verify(
             (dict if graphs.startswith(NATIVE) else _judges)(own.get(view.dtype, {})),
             planned[graphs],
             bound,
-            progress,
+            tell,
             layers and graphs == NATIVE,
             _judges(tried) if graphs in lossy else {},
             budgets.get(graphs, {}),
@@ -147,7 +149,7 @@ def verify(
     for graphs in views:
         results += run[graphs].over(chosen[graphs], device, tolerant=runtimes.wants_all(runtime))
     if client is not None:
-        results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), names, progress)
+        results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), names, tell)
     results += [
         CaseReport(EVERY, name, skipped=why) for name, why in originals.items() if isinstance(why, str)
     ]

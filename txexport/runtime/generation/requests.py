@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnxruntime as ort
 
+from txexport.arguments import is_whole
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
-from txexport.errors import BundleError, InputError, warn
+from txexport.errors import BundleError, InputError, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
@@ -22,9 +23,10 @@ class GenerationRequest:
     """Rows to extend, all that a caller asks for or one batch of them, and how.
 
     `inputs` are token ids, or of speech what `read` makes spectrograms of. `strict` makes it an error to ask
-    for more tokens than the decoder has room for. `begin` may change what a batch's decoder begins with.
-    `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the encoder's
-    output gives every step: `cross` by input name.
+    for more tokens than the decoder has room for. `first_place` is that of the first row among those which a
+    caller answers in parts: what is drawn depends on it. `begin` may change what a batch's decoder begins
+    with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the
+    encoder's output gives every step: `cross` by input name.
     """
 
     bundle: LoadedBundle
@@ -33,6 +35,7 @@ class GenerationRequest:
     strict: bool = True
     logits_processor: LogitsProcessor | None = None
     log_probs: bool = False
+    first_place: int = 0
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
@@ -54,6 +57,12 @@ class GenerationRequest:
         if not self.bundle.has_encoder:
             return self.decoder_input_ids
         return None if self.bundle.is_speech else self.inputs
+
+
+def check_place(first_place: object) -> None:
+    """Raise InputError unless the place of a first row is a whole number of at least 0."""
+    if not is_whole(first_place, 0):
+        raise InputError(f"first_place is {shown(first_place)}, expected a whole number of at least 0")
 
 
 def request_of(

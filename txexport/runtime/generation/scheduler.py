@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from txexport.progress import Progress
+from txexport.progress import Counting, Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -25,7 +25,7 @@ def run(
     """
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
-    return results, _steps(request, results, _batches(request, batch_tokens), progress)
+    return results, _steps(request, results, _batches(request, batch_tokens), counting(progress))
 
 
 def finished(
@@ -42,7 +42,7 @@ def _steps(
     request: GenerationRequest,
     results: Sequence[Generated],
     batches: Sequence[Sequence[int]],
-    progress: Progress | None,
+    tell: Counting,
 ) -> Iterator[list[tuple[int, int]]]:
     config, copies, done = request.config, request.config.num_return_sequences, 0
     entropy = np.random.SeedSequence(config.seed).entropy
@@ -52,12 +52,13 @@ def _steps(
         rngs: list[np.random.Generator] = []
         if config.do_sample:
             drawing = batch if config.num_beams > 1 else places
-            rngs = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(i,))) for i in drawing]
+            before = request.first_place * (1 if config.num_beams > 1 else copies)
+            seeds = [np.random.SeedSequence(entropy, spawn_key=(before + i,)) for i in drawing]
+            rngs = [np.random.default_rng(seed) for seed in seeds]
         for step in generation.run(mine, [results[place] for place in places], rngs):
             yield [(places[place], token) for place, token in step]
         done += len(batch)
-        if progress is not None:
-            progress(done, len(request.inputs))
+        tell(done, len(request.inputs))
 
 
 def _batches(request: GenerationRequest, batch_tokens: int) -> list[list[int]]:

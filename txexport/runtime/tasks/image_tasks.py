@@ -16,7 +16,7 @@ from txexport.contracts.names import (
     TEXT_EMBEDS,
 )
 from txexport.errors import InputError, shown
-from txexport.progress import Progress
+from txexport.progress import Progress, counting
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source
@@ -115,11 +115,11 @@ def _run(
 ) -> Iterator[Mapping[str, np.ndarray]]:
     """What the graph `role` makes of each batch of images."""
     check_count("batch_size", batch_size)
+    tell = counting(progress)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
         yield finite(bundle.sessions[role].run({PIXEL_VALUES: bundle.files.images.pixels(batch)}))
-        if progress is not None:
-            progress(first + len(batch), len(sources))
+        tell(first + len(batch), len(sources))
 
 
 def _several(images: object) -> bool:

@@ -60,10 +60,11 @@ def answer(
         raise InputError(f"a question or its context is empty: {shown(empty)}; expected text in both")
     encodings = _windows(bundle, pairs, max_seq_len, doc_stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
+    owners, parts = [i for i, _ in windows], [window for _, window in windows]
     # Several spans may lie in the same words, so that fewer are left than were found.
     count = 2 * top_k + 10 if align_to_words else top_k
     spans: list[tuple[list[Answer], float]] = [([], 0.0)] * len(windows)
-    for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
+    for places, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
         for place, start, end in zip(places, outputs[START_LOGITS], outputs[END_LOGITS], strict=True):
             i, window = windows[place]
             logits = start[: len(window)], end[: len(window)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from txexport.errors import InputError
-from txexport.progress import Progress
+from txexport.progress import Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
@@ -57,7 +57,7 @@ def score(
         check_length(length, bundle.manifest.limits["decoder"])
     results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
-    done = 0
+    tell, done = counting(progress), 0
     for batch in together(costs, costs, batch_tokens):
         mine = encoded(replace(request, inputs=[rows[i] for i in batch]))
         whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
@@ -65,6 +65,5 @@ def score(
         for i, row, values in zip(batch, whole, logs, strict=True):
             results[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)
-        if progress is not None:
-            progress(done, len(rows))
+        tell(done, len(rows))
     return results

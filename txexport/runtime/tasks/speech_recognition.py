@@ -12,7 +12,7 @@ from txexport.contracts.names import LOGITS
 from txexport.errors import BundleError, InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.generation import generation, scheduler
-from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor
+from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, check_place
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
 
@@ -73,11 +73,14 @@ def transcribe(
     sounds: Any,
     *,
     batch_tokens: int = scheduler.CACHE_TOKENS,
+    first_place: int = 0,
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
     """See Model.transcribe."""
-    results = scheduler.finished(request(bundle, sounds, **options), batch_tokens, progress)
+    check_place(first_place)
+    asked = replace(request(bundle, sounds, **options), first_place=first_place)
+    results = scheduler.finished(asked, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
     return texts[0] if isinstance(sounds, SINGLE) else texts
 

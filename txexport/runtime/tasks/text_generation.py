@@ -10,7 +10,7 @@ from txexport.arguments import check_flag
 from txexport.progress import Progress
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
-from txexport.runtime.generation.requests import LogitsProcessor, request_of
+from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -55,12 +55,15 @@ def generate_with_scores(
     logits_processor: LogitsProcessor | None = None,
     log_probs: bool = False,
     batch_tokens: int = CACHE_TOKENS,
+    first_place: int = 0,
     progress: Progress | None = None,
     **options: Any,
 ) -> list[Generated]:
     """The new token ids for rows of ids, with the scores of beams, or the tokens' log-probabilities."""
     check_flag("log_probs", log_probs)
-    request = replace(request_of(bundle, input_ids, logits_processor, options), log_probs=log_probs)
+    check_place(first_place)
+    request = request_of(bundle, input_ids, logits_processor, options)
+    request = replace(request, log_probs=log_probs, first_place=first_place)
     return scheduler.finished(request, batch_tokens, progress)
 
 

@@ -88,7 +88,8 @@ def zero_shot(
             )
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(bundle, pairs, truncate, strategy="only_first")
-    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress)
+    owners = [i for i in range(len(rows)) for _ in hypotheses]
+    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress, owners)
     logits = logits.reshape(len(rows), len(labels), count)
     if multi_label or len(labels) == 1:
         contradicted = count - 1 if entailed == 0 else 0
@@ -197,7 +198,8 @@ def choose(
     if len(sets) != len(questions) or not all(sets):
         raise InputError(f"{len(questions)} questions and {len(sets)} lists of choices; give each its own")
     pairs: list[Item] = [(text, one) for text, group in zip(questions, sets, strict=True) for one in group]
-    logits = gather(bundle, encode(bundle, pairs, truncate), LOGITS, batch_tokens, progress)[:, 0]
+    owners = [i for i, group in enumerate(sets) for _ in group]
+    logits = gather(bundle, encode(bundle, pairs, truncate), LOGITS, batch_tokens, progress, owners)[:, 0]
     ends = np.cumsum([len(group) for group in sets])[:-1]
     shares = [softmax(row).tolist() for row in np.split(logits, ends)] if sets else []
     return shares[0] if isinstance(question, str) else shares

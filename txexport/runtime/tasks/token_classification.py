@@ -66,9 +66,10 @@ def tag(
     else:
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
+    owners, parts = [i for i, _ in windows], [window for _, window in windows]
     labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS))
     by_window: list[list[Entity]] = [[] for _ in windows]
-    for places, outputs, _ in run(bundle, [window for _, window in windows], batch_tokens, progress):
+    for places, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
         for place, logits in zip(places, outputs[LOGITS], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))

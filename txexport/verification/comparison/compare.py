@@ -12,6 +12,7 @@ from txexport import bundle
 from txexport.arguments import checked
 from txexport.contracts import roles
 from txexport.errors import InputError
+from txexport.progress import naming
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import TensorCheck
@@ -41,7 +42,7 @@ def compare(
     tolerance: float | None = None,
     cases: str | Sequence[str] = "full",
     device: str = "cpu",
-    progress: CaseProgress | None = None,
+    progress: CaseProgress | bool | None = None,
 ) -> Report:
     """Hold two models against each other: whole tensors, every output, by names that both have.
 
@@ -53,27 +54,28 @@ def compare(
     `lengths`. `ranges` are of integers (low, high excluded) where no embedding tells them, `dims` sizes of
     symbolic dimensions. `match` are names of `a` and what `b` calls them. An output that only one of them has
     is a failure, unless `outputs` are named, which alone are compared then. `tolerance` is the bound, by
-    default that of float32 for the model's size.
+    default that of float32 for the model's size. `progress` is told each case's name; True shows it.
     Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
     """
     choices = Choices(ranges or {}, dims or {}, lengths)
     options = CompareOptions(inputs, match or {}, outputs, choices, tolerance, cases, device)
     kinds = [_kind(given) for given in (a, b)]
     reach: Reach = {}
+    tell = naming(progress)
     if "bundle" in kinds and "module" not in kinds:
         from txexport.verification.comparison.against_bundle import compare_with_bundle  # which needs PyTorch
 
         _refuse(options)
-        report = compare_with_bundle(Path(a), Path(b), options, progress)
+        report = compare_with_bundle(Path(a), Path(b), options, tell)
     elif kinds == ["folder", "folder"]:
-        report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, progress)
+        report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, tell)
     elif "folder" in kinds:
         raise InputError(
             f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
         )
     else:
         sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
-        report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, progress)
+        report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, tell)
     return replace(report, command=_command(a, b, options))
 
 

@@ -1,0 +1,47 @@
+"""How long work tells how far it is: a caller's function, or a line that a person reads."""
+
+import pytest
+from helpers.rows import CHOOSE, ROWS, TAG
+
+from txexport import load
+from txexport.errors import InputError
+from txexport.progress import counting, naming
+
+
+def bert_for(task):
+    return next(row for row in ROWS if (row.model_type, row.task) == ("bert", task))
+
+
+LONG = "the cat sat on the mat " * 8
+
+
+def test_true_shows_it_on_standard_error(bundle_of, capsys):
+    load(bundle_of("gpt2"), device="cpu").generate(["the", "cat"], max_new_tokens=2, progress=True)
+    assert capsys.readouterr() == ("", "\r2 of 2\n")
+    naming(True)("batch 1")
+    assert capsys.readouterr() == ("", "batch 1\n")
+    counting(False)(1, 2)
+    naming(None)("batch 1")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_cannot_be_told_is_refused(bundle_of):
+    with pytest.raises(InputError, match=r"^progress is 3, expected true, false or a function$"):
+        load(bundle_of("gpt2"), device="cpu").generate(["the"], max_new_tokens=1, progress=3)
+
+
+def test_inputs_are_counted_and_not_their_parts(bundle_of):
+    """Windows of a long text, and pairs with every choice, are of one input."""
+    told: list[tuple[int, int]] = []
+
+    def tell(*at):
+        told.append(at)
+
+    tagger = load(bundle_of(bert_for(TAG)), device="cpu")
+    tagger.tag([LONG, "the cat"], stride=2, batch_tokens=40, progress=tell)
+    assert told == [(0, 2), (2, 2)]  # a batch of windows of the long one alone, then its last
+    told.clear()
+    chooser = load(bundle_of(bert_for(CHOOSE)), device="cpu")
+    chooser.choose(["where?", "who?"], [["a", "b", "c"], ["d", "e"]], batch_tokens=5, progress=tell)
+    assert told[-1] == (2, 2)
+    assert len(told) == 5
