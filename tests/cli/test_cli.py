@@ -25,6 +25,9 @@ def test_export_then_generate(checkpoint_of, tmp_path):
     assert (code, noise) == (0, "")
     graphs = "onnx/model_static.onnx; for other clients onnx/model.onnx"
     assert output == f"{tmp_path / 'out'}: gpt2, text-generation, static cache: {graphs}\n"
+    written = json.loads(invoke("export", checkpoint_of("gpt2"), tmp_path / "out", "--force", "--json")[1])
+    assert (written["bundle"], written["task"]) == (str(tmp_path / "out"), "text-generation")
+    assert written["formats"]["float32"]["native"]["model"]["file"] == "onnx/model_static.onnx"
     code, output, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4, "--json")
     assert code == 0
     assert json.loads(output)["prompt"] == "the cat"

@@ -93,7 +93,9 @@ def test_pairs_come_two_by_two_or_with_tabs(classifier):
     assert [(record["first"], record["second"]) for record in expected] == [("the cat", "sat"), ("a", "b")]
     lines = "the cat\tsat\na\tb\n"
     assert records("classify", classifier, "--pairs", "-", standard_input=lines) == expected
-    assert refusal("classify", classifier, "--pairs", "a", "b", "c").endswith("give them two by two")
+    assert refusal("classify", classifier, "--pairs", "a", "b", "c").startswith(
+        "error: 3 texts make no pairs; give them two by two; see main classify --help"
+    )
 
 
 def test_tag(tagger):
@@ -142,7 +144,7 @@ def test_next_sentence_and_choose(bundle_for):
     several = records("choose", bundle, "-", standard_input=lines)
     assert several[0]["choices"] == [pytest.approx(one, abs=1e-5) for one in record["choices"]]
     assert len(several[1]["choices"]) == 2
-    assert "'alone' stands alone, expected two texts or more" in refusal("choose", bundle, "alone")
+    assert "'alone' stands alone, expected a question and its choices" in refusal("choose", bundle, "alone")
 
 
 def test_images(bundle_for, tmp_path):
@@ -202,10 +204,13 @@ def test_bundle_for_another_task_is_one_line(tagger, classifier):
 
 def test_what_cannot_be_read_is_one_line(classifier, tmp_path):
     (tmp_path / "image").write_bytes(b"the \x89")
-    assert refusal("classify", classifier, "--file", tmp_path / "image").endswith("UTF-8: byte 4 is 0x89")
+    said = refusal("classify", classifier, "--file", tmp_path / "image")
+    assert said.startswith(f"error: line 1: {tmp_path / 'image'} is not UTF-8: byte 4 is 0x89; nothing is")
     assert refusal("classify", classifier, "--file", tmp_path / "no").endswith("No such file or directory")
     for arguments in [[], ["the", "--file", tmp_path / "image"]]:
-        assert refusal("classify", classifier, *arguments).startswith("Error: give texts as arguments, or --")
-    assert "is longer than 40; shorten it or choose truncate" in refusal("classify", classifier, "the " * 60)
+        assert refusal("classify", classifier, *arguments).startswith("error: give texts as arguments, or --")
+    assert "; shorten it, or cut it with truncate=True (--truncate): 'the" in refusal(
+        "classify", classifier, "the " * 60
+    )
     assert records("classify", classifier, "the " * 60, "--truncate")
     assert refusal("classify", tmp_path, "the").endswith("make one with txexport export")

@@ -64,7 +64,8 @@ def _word(value: str) -> str:
     multiple=True,
     metavar="NAME=LOW:HIGH",
     callback=_pairs("NAME=LOW:HIGH, of integers, LOW below HIGH", _range),
-    help="Integers of made inputs, HIGH excluded (default: the rows of the embedding that they pick from).",
+    show_default="the rows of the embedding that they pick from",
+    help="Integers of made inputs, HIGH excluded.",
 )
 @click.option(
     "--dim",
@@ -84,14 +85,18 @@ def _word(value: str) -> str:
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
-    help="Largest error, absolute or relative (default: as verify has it for float32, by size).",
+    show_default="as verify has it for float32, by size",
+    help="Largest error, absolute or relative.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
     "--case", "names", multiple=True, help="Only this case, by its name in a report; again for more."
 )
 @click.option(
-    "--cases", type=click.Choice(["quick", "full"]), help="Of a bundle: a handful, or all (default)."
+    "--cases",
+    type=click.Choice(["quick", "full"]),
+    show_default="full",
+    help="Of a bundle: a handful, or all.",
 )
 @reported
 def compare(

@@ -15,8 +15,8 @@ from txexport.printable import line
 @click.option(
     "--texts",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between "
-    "(default: 64 sentences).",
+    help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+    show_default="64 sentences",
 )
 @click.option(
     "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed, of each dtype."

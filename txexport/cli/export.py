@@ -1,8 +1,10 @@
 """Commands that write a bundle."""
 
+import json
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,22 @@ from txexport.cli import options
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--task", help="What the model is for; by default what config.json's architecture implies.")
-@click.option("--cache", type=click.Choice(["static", "dynamic"]), help="Kind of cache (default: static).")
+@click.option(
+    "--task",
+    show_default="what config.json's architecture implies",
+    help="What the model is for: `txexport families` lists tasks.",
+)
+@click.option(
+    "--cache", type=click.Choice(["static", "dynamic"]), show_default="static", help="Kind of cache."
+)
 @click.option("--opset", type=click.IntRange(17, 24), default=24, show_default=True, help="Operator set.")
 @click.option("--inline", is_flag=True, help="Write flat graphs, without functions.")
-@click.option("--only", type=click.Choice(["native", "hub"]), help="Our runtime's graphs alone, or others'.")
+@click.option(
+    "--only",
+    type=click.Choice(["native", "hub"]),
+    show_default="both",
+    help="Our runtime's graphs alone, or others'.",
+)
 @click.option(
     "--single-file", is_flag=True, help="Weights within each graph, up to 2 GB; others' graphs alone."
 )
@@ -31,8 +44,8 @@ from txexport.cli import options
 @click.option(
     *("--dtype", "dtypes"),
     help="How numbers are stored: float32, float16, bfloat16, int8, int8-fast, int4, int4-128; several with "
-    "commas, the first for all who ask for none. Default: float32, or stored, a quantised checkpoint's own "
-    "integers.",
+    "commas, the first for all who ask for none; stored are a quantised checkpoint's own integers.",
+    show_default="float32, or stored of a quantised checkpoint",
 )
 @click.option(
     "--keep",
@@ -41,7 +54,8 @@ from txexport.cli import options
     help="Parameters that stay float32 in every dtype, as '*.layers.0.*'; again for more.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
-def export(source: Path, out: Path, dtypes: str | None, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
+def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options: Any) -> None:
     """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
@@ -52,18 +66,21 @@ def export(source: Path, out: Path, dtypes: str | None, **options: Any) -> None:
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )
         click.echo(f"warning: {message}", err=True)
-    click.echo(_told(out, manifest))
+    click.echo(_told(out, manifest, as_json))
 
 
 @click.command()
 @options.bundle
 @click.option("--dtype", required=True, help="The one to add, as in export.")
-@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
-def quantize(out: Path, dtype: str, source: Path | None) -> None:
+@click.option(
+    "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
+def quantize(out: Path, dtype: str, source: Path | None, as_json: bool) -> None:
     """Add a number format to BUNDLE."""
     from txexport.exporter import quantize as run
 
-    click.echo(_told(out, _written(run, out, dtype, source=source)))
+    click.echo(_told(out, _written(run, out, dtype, source=source), as_json))
 
 
 def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:
@@ -81,8 +98,14 @@ def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:
         )
 
 
-def _told(out: Path, manifest: Any) -> str:
+def _told(out: Path, manifest: Any, as_json: bool) -> str:
     """What was written, in a line."""
+    if as_json:
+        values = asdict(manifest)
+        kept = {
+            name: values[name] for name in ("model_type", "task", "form", "formats", "data", "companions")
+        }
+        return json.dumps({"bundle": str(out)} | kept)
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     kinds = manifest.formats.values()
     files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())

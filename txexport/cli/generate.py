@@ -2,12 +2,16 @@
 
 import json
 import warnings
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import click
 
-from txexport.cli import options
+from txexport.cli import inputs, options
+from txexport.cli.answers import Answered, Answers, skipped
+from txexport.printable import line
 
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -31,13 +35,40 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     "--src-lang", help="Language of the texts, as fr_XX or fra_Latn, for a translator between many."
 )
 @click.option("--tgt-lang", help="Language to translate them into.")
-@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
-@click.option("--num-beams", type=int, help="Beam search with so many beams.")
-@click.option("--do-sample/--no-sample", default=None, help="Draw tokens instead of taking the likeliest.")
-@click.option("--temperature", type=float, help="Below 1 likely tokens become likelier, above 1 less so.")
-@click.option("--top-k", type=int, help="Draw from so many of the likeliest tokens.")
-@click.option("--top-p", type=float, help="Draw from the fewest tokens that have this probability.")
-@click.option("--seed", type=int, help="Draw the same tokens each time.")
+@click.option(
+    "--max-new-tokens",
+    type=int,
+    show_default="the checkpoint's, or else 20",
+    help="Most tokens of a text.",
+)
+@click.option(
+    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
+)
+@click.option(
+    "--do-sample/--no-sample",
+    default=None,
+    show_default="the checkpoint's, or else --no-sample",
+    help="Draw tokens instead of taking the likeliest.",
+)
+@click.option(
+    "--temperature",
+    type=float,
+    show_default="1, or the checkpoint's",
+    help="Below 1 likely tokens become likelier, above 1 less so.",
+)
+@click.option(
+    "--top-k",
+    type=int,
+    show_default="50, or the checkpoint's",
+    help="Draw from so many of the likeliest tokens.",
+)
+@click.option(
+    "--top-p",
+    type=float,
+    show_default="1, or the checkpoint's",
+    help="Draw from the fewest tokens that have this probability.",
+)
+@click.option("--seed", type=int, show_default="another each time", help="Draw the same tokens each time.")
 @click.option(
     "--set",
     "others",
@@ -47,65 +78,83 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     help="Any other option by transformers' name, as repetition_penalty=1.2; again for more.",
 )
 @options.batch_tokens(8192)
-@options.answers
+@options.answers(options.GENERATED)
 def generate(
-    out: Path,
+    answers: Answers,
     texts: tuple[str, ...],
     file: Path | None,
     src_lang: str | None,
     tgt_lang: str | None,
     others: dict[str, Any],
-    as_json: bool,
     batch_tokens: int | None,
-    device: str | None,
-    threads: int | None,
-    dtype: str | None,
     **chosen: Any,
 ) -> None:
     """Continue PROMPTS; an encoder-decoder answers them.
 
-    The text of one prompt comes as it is made. Many run in batches, and are answered in their order.
+    The text of one prompt comes as it is made. Many run in batches, and are answered in their order, each
+    under its prompt; with --json, in lines.
     """
-    from txexport.runtime import load
-
     given = {name: value for name, value in chosen.items() if value is not None} | others
-    prompts = options.lines(texts, file)
-    model = load(out, device=device, threads=threads, dtype=dtype)
+    prompts = inputs.lines(texts, file)
+    entries = iter(prompts)
+    first = list(islice(entries, 2))
+    model = answers.load()
     with warnings.catch_warnings(action="ignore"):  # the search will tell them
         sequences = model.generation_config.updated(**given).num_return_sequences
-    if len(prompts) == 1 and not as_json and sequences == 1:
-        for _, piece in model.stream_many(prompts, src_lang=src_lang, tgt_lang=tgt_lang, **given):
+    asked: dict[str, Any] = given | {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    if len(first) == 1 and not answers.as_json and sequences == 1:
+        for _, piece in model.stream_many(inputs.listed(first), **asked):
             click.echo(piece, nl=False)
         click.echo()
         return
-    budget = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
-    languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
-    result = options.with_progress(model.generate, prompts, **languages, **given, **budget)
-    for prompt, text in zip(prompts, result, strict=True):
-        several = [text] if isinstance(text, str) else text
-        for one in several:
-            click.echo(json.dumps({"prompt": prompt, "text": one}) if as_json else one)
+    if batch_tokens is not None:
+        asked["batch_tokens"] = batch_tokens
+
+    def ask(values: Sequence, before: int = 0, **progress: Any) -> Sequence:
+        return model.generate(values, first_place=before, **asked, **progress)
+
+    show_texts("prompt", answers.windows(prompts, chain(first, entries), ask), answers, sequences)
 
 
 @click.command()
 @options.bundle
-@click.argument("sounds", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--language", help="What is spoken, as fr (default: what the model hears).")
+@options.texts("SOUNDS")
+@click.option("--language", show_default="what the model hears", help="What is spoken, as fr.")
 @click.option(
     "--task",
     type=click.Choice(["transcribe", "translate"]),
-    help="Default: what the checkpoint says, or else to write down.",
+    show_default="the checkpoint's, or else transcribe",
+    help="Write down what is said, or translate it into English.",
 )
-@click.option("--max-new-tokens", type=int, help="Default: what the checkpoint says, or else 20.")
+@click.option(
+    "--max-new-tokens",
+    type=int,
+    show_default="the checkpoint's, or else 20",
+    help="Most tokens of a text.",
+)
 @options.batch_tokens(8192)
-@options.answers
-def transcribe(
-    out: Path,
-    sounds: tuple[Path, ...],
-    as_json: bool,
-    **chosen: Any,
-) -> None:
+@options.answers(options.GENERATED)
+def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
     """Write down the WAV files SOUNDS, or translate them into English."""
-    result = options.run(out, "transcribe", list(sounds), **chosen)
-    for sound, text in zip(sounds, result, strict=True):
-        click.echo(json.dumps({"sound": str(sound), "text": text}) if as_json else text)
+    windows = answers.ask(inputs.lines(texts, file), "transcribe", **chosen)
+    show_texts("sound", windows, answers)
+
+
+def show_texts(kind: str, windows: Iterator[list[Answered]], answers: Answers, sequences: int = 1) -> None:
+    """Print texts as lines of JSON, or where there are several, each under what it answers."""
+    several = False
+    for window in windows:
+        several = several or sequences * len(window) > 1
+        for one, answer in window:
+            if isinstance(answer, Exception):
+                if answers.as_json:
+                    click.echo(json.dumps(skipped(one, answer)))
+                continue
+            for copy, text in enumerate([answer] if isinstance(answer, str) else answer, 1):
+                if answers.as_json:
+                    click.echo(json.dumps({kind: one.value, "text": text}))
+                    continue
+                if several:
+                    number = f" ({copy} of {sequences})" if sequences > 1 else ""
+                    click.echo(f"==> {line(one.value)}{number} <==")
+                click.echo(text)

@@ -7,11 +7,12 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from txexport.cli import options
+from txexport.cli.answers import SKIPPED
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
@@ -30,14 +31,28 @@ class Commands(click.Group):
         """The command `name`, which may also be spelt as the method is."""
         return super().get_command(context, name.replace("_", "-"))
 
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """The context of the options that stand before a command."""
+        try:
+            return super().make_context(*given, **named)
+        except click.exceptions.NoArgsIsHelpError:
+            raise
+        except click.ClickException as error:
+            _refuse(error)
+
     def invoke(self, context: click.Context) -> Any:
         """Run the command that was given."""
         warnings.showwarning = _show_warning
         try:
             with crashes():
-                return super().invoke(context)
-        except (click.ClickException, click.exceptions.Exit):
+                result = super().invoke(context)
+            if context.meta.get(SKIPPED):
+                sys.exit(1)
+            return result
+        except click.exceptions.Exit:
             raise
+        except click.ClickException as error:
+            _refuse(error)
         except TxexportError as error:
             click.echo(f"error: {error}", err=True)
         except BrokenPipeError:  # nobody reads on: not an error
@@ -54,12 +69,26 @@ class Commands(click.Group):
         sys.exit(2)
 
 
+def _refuse(error: click.ClickException) -> NoReturn:
+    """Say what is wrong with how a command was called, and where it says how to call it; exit with 2."""
+    context = getattr(error, "ctx", None)
+    advice = f"; see {context.command_path} --help" if context is not None else ""
+    click.echo(line(f"error: {error.format_message().rstrip('.')}{advice}"), err=True)
+    sys.exit(2)
+
+
 def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
     with contextlib.suppress(BrokenPipeError):  # a notice that nobody reads keeps nothing from being done
         click.echo(line(f"warning: {message}"), err=True)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+EPILOG = """Exit codes: 0 done, or equal; 1 not equal, or inputs were skipped; 2 could not be done.
+
+Completion: put eval "$(_TXEXPORT_COMPLETE=bash_source txexport)" into ~/.bashrc; for zsh zsh_source into
+~/.zshrc; for fish, _TXEXPORT_COMPLETE=fish_source txexport | source into its config.fish."""
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(package_name="txexport")
 def main() -> None:
     """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
@@ -67,11 +96,14 @@ def main() -> None:
 
 @main.command()
 @bundle
-@click.option("--source", type=click.Path(path_type=Path), help="Checkpoint (default: where it came from).")
+@click.option(
+    "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
+)
 @click.option(
     "--reference",
     type=click.Choice(["twin", "transformers", "float64", "torch.onnx"]),
-    help="Only txexport's own PyTorch model, or only the original (default: both, where installed); or the"
+    show_default="twin and transformers, where installed",
+    help="Only txexport's own PyTorch model, the twin, or only the original in transformers; or the"
     " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
     " --third.",
 )
@@ -80,7 +112,8 @@ def main() -> None:
     "--runtime",
     "runtimes",
     multiple=True,
-    help="What runs the graphs: onnxruntime (default), onnxruntime-unoptimized, reference, openvino, node, "
+    show_default="onnxruntime",
+    help="What runs the graphs: onnxruntime, onnxruntime-unoptimized, reference, openvino, node, "
     "web, or all that are installed; again for more.",
 )
 @click.option(
@@ -89,7 +122,8 @@ def main() -> None:
 @click.option(
     "--cases",
     type=click.Choice(["quick", "full"]),
-    help="A handful that still covers padding, cached steps and every output, or all (default).",
+    show_default="full",
+    help="All, or a handful that still covers padding, cached steps and every output.",
 )
 @click.option(
     "--layers",
@@ -183,7 +217,9 @@ def verify(
 @main.command()
 @click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--task", help="What a checkpoint is for, as in export.")
-@click.option("--length", type=click.IntRange(min=1), help="Tokens of a row (default: 512, or the limit).")
+@click.option(
+    "--length", type=click.IntRange(min=1), show_default="512, or the limit", help="Tokens of a row."
+)
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
 @click.option(
     "--kernels",

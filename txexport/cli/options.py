@@ -1,14 +1,16 @@
-"""What commands that run a bundle share: where texts come from, how it runs, how answers come out."""
+"""Options that commands share."""
 
-import json
-import sys
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from txexport.errors import InputError
+from txexport.cli.answers import Answers
+
+TEXTS, IMAGES, GENERATED = 1024, 128, 128  # a window: with many more, batches are hardly better filled
 
 
 def bundle(command: Callable) -> Callable:
@@ -33,16 +35,41 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 def device(command: Callable) -> Callable:
     """--device and --threads."""
     command = click.option(
-        "--threads", type=click.IntRange(1, 1024), help="Threads of one operator (default: all cores)."
+        "--threads", type=click.IntRange(1, 1024), show_default="all cores", help="Threads of one operator."
     )(command)
-    where = "cpu, cuda, or another provider of ONNX Runtime, as openvino (default: CUDA where present)."
-    return click.option("--device", help=where)(command)
+    where = "cpu, cuda, or another provider of ONNX Runtime, as openvino."
+    return click.option("--device", show_default="CUDA where present", help=where)(command)
 
 
-def answers(command: Callable) -> Callable:
-    """--json, --device, --threads and --dtype."""
-    command = click.option("--dtype", help="Of those that it was exported in (default: the first).")(command)
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(device(command))
+def answers(window: int) -> Callable[[Callable], Callable]:
+    """What every command that runs a bundle takes, which gets it as `answers`; `window` is a default."""
+
+    def add(command: Callable) -> Callable:
+        @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as inputs are done.")
+        @click.option(
+            "--on-error",
+            type=click.Choice(["stop", "skip"]),
+            default="stop",
+            show_default=True,
+            help="At an input that cannot be answered; skip says which, and exits with 1 in the end.",
+        )
+        @click.option(
+            "--window",
+            type=click.IntRange(min=1),
+            default=window,
+            show_default=True,
+            help="Inputs read and answered at a time.",
+        )
+        @device
+        @click.option("--dtype", show_default="the first", help="One of those that it was exported in.")
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            own = {field.name: given.pop(field.name) for field in fields(Answers)}
+            command(Answers(**own), **given)
+
+        return run
+
+    return add
 
 
 def long_texts(command: Callable) -> Callable:
@@ -53,67 +80,21 @@ def long_texts(command: Callable) -> Callable:
 
 def batch_tokens(default: int) -> Callable[[Callable], Callable]:
     """--batch-tokens, whose default is the method's."""
-    message = f"Most tokens of a batch (default: {default})."
-    return click.option("--batch-tokens", type=click.IntRange(min=1), help=message)
+    return click.option(
+        "--batch-tokens",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help="Most tokens of a batch.",
+    )
 
 
 def batch_size(command: Callable) -> Callable:
     """--batch-size."""
     size = click.IntRange(min=1)
-    return click.option("--batch-size", type=size, help="Images of a batch (default: 8).")(command)
-
-
-def lines(texts: Sequence[str], file: Path | None) -> list[str]:
-    """The arguments, or the lines of `file`; - for either is standard input.
-
-    Raises UsageError for neither or both, InputError for a file that is not UTF-8.
-    """
-    if file is None and list(texts) == ["-"]:
-        texts, file = (), Path("-")
-    if bool(texts) == (file is not None):
-        raise click.UsageError("give texts as arguments, or --file FILE, or - for standard input")
-    if file is None:
-        return list(texts)
-    text = read(file).removesuffix("\n")
-    return [line.removesuffix("\r") for line in text.split("\n")] if text else []
-
-
-def read(file: Path) -> str:
-    """The text of a file, or of standard input for -. Raises InputError for what is not UTF-8."""
-    data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from None
-
-
-def rows(texts: Sequence[str], file: Path | None) -> list[list[str]]:
-    """The arguments as one row, or a row a line, whose parts have tabs between them.
-
-    Raises InputError for a row of less than two parts.
-    """
-    result = lines(texts, file)
-    split = file is not None or list(texts) == ["-"]
-    parts = [line.split("\t") for line in result] if split else [result]
-    for row in parts:
-        if len(row) < 2:
-            raise InputError(
-                f"{row[0][:40]!r} stands alone, expected two texts or more; in lines, with tabs between them"
-            )
-    return parts
-
-
-def pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
-    """The arguments two by two, or a pair a line, with a tab between them. Raises InputError for no pairs."""
-    parts = rows(texts, file)
-    if file is None and list(texts) != ["-"]:
-        if len(texts) % 2:
-            raise InputError(f"{len(texts)} texts make no pairs; give them two by two")
-        parts = [list(texts[i : i + 2]) for i in range(0, len(texts), 2)]
-    for i, row in enumerate(parts, 1):
-        if len(row) != 2:
-            raise InputError(f"line {i} has {len(row)} parts, expected two texts with a tab between them")
-    return [(first, second) for first, second in parts]
+    return click.option("--batch-size", type=size, default=8, show_default=True, help="Images of a batch.")(
+        command
+    )
 
 
 def shares(given: Sequence[str]) -> dict[str, float]:
@@ -126,53 +107,3 @@ def shares(given: Sequence[str]) -> dict[str, float]:
         except ValueError:
             raise click.UsageError(f"--budget {one!r}, expected NAME=SHARE, as direction=0.01") from None
     return result
-
-
-def run(
-    out: Path,
-    method: str,
-    /,
-    *inputs: Any,
-    device: str | None,
-    threads: int | None,
-    dtype: str | None,
-    **options: Any,
-) -> list[Any]:
-    """What `method` of the bundle's Model gives for `inputs` and those `options` that were chosen."""
-    from txexport.runtime import load
-
-    chosen = {name: value for name, value in options.items() if value is not None}
-    model = load(out, device=device, threads=threads, dtype=dtype)
-    return with_progress(getattr(model, method), *inputs, **chosen)
-
-
-def with_progress(method: Callable, /, *inputs: Any, **options: Any) -> list[Any]:
-    """What a Model's `method` gives, with a bar on a terminal meanwhile."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from txexport.cli.console import Console
-
-    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    quiet = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
-        task = bar.add_task("", total=None)
-        return method(
-            *inputs, **options, progress=lambda done, total: bar.update(task, completed=done, total=total)
-        )
-
-
-def show(
-    as_json: bool, records: Sequence[dict[str, Any]], asked: Sequence[str], answered: Sequence[str]
-) -> None:
-    """Records on standard output: JSON, one a line, or a table of what was asked and answered.
-
-    `asked` are keys of a record to show, `answered` those of each answer in the list that is its last value.
-    """
-    if as_json:
-        for record in records:
-            click.echo(json.dumps(record))
-        return
-    from txexport.cli.answer_table import answer_table
-    from txexport.cli.console import Console
-
-    Console(highlight=False).print(answer_table(records, [*asked, *answered]))

@@ -30,6 +30,7 @@ from txexport.tasks import TASKS, GlobalTokens
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
+CUT = "cut it with truncate=True (--truncate)"
 BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait longer for memory
 
 
@@ -39,11 +40,13 @@ def encode(
     truncate: bool,
     longest: int | None = None,
     strategy: str = LONGEST_FIRST,
+    advice: str = CUT,
 ) -> list[Encoding]:
     """An encoding of each text or pair, of at most as many tokens as the model and `longest` allow.
 
     `strategy` says which text of a pair is cut: "longest_first", "only_first" or "only_second". Raises
-    InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long.
+    InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long, with
+    `advice`.
     """
     check_flag("truncate", truncate)
     limit = min((n for n in (text_limit(bundle.manifest), longest) if n), default=None)
@@ -54,8 +57,7 @@ def encode(
             raise InputError(f"a text has no tokens: {text!r}")
         if limit is not None and tokens > limit:
             raise InputError(
-                f"a text of {tokens} tokens is longer than {limit}; shorten it or choose truncate: "
-                f"{text[:40]!r}..."
+                f"a text of {tokens} tokens is longer than {limit}; shorten it, or {advice}: {text[:40]!r}..."
             )
     check_marks(bundle.manifest, encodings)
     return encodings

@@ -107,4 +107,4 @@ def check_task(bundle: LoadedBundle, method: str) -> None:
 def check_length(length: int, limit: int | None) -> None:
     """Raise InputError for an input of more tokens than `limit`."""
     if limit is not None and length > limit:
-        raise InputError(f"an input of {length} tokens is longer than the model's {limit}")
+        raise InputError(f"an input of {length} tokens is longer than the model's {limit}; shorten it")

@@ -219,7 +219,7 @@ LONG = "the cat sat on the mat " * 10
 def test_long_text_is_an_error_or_cut_on_request(case_of):
     case = case_of(*CLASSIFIERS[0][:2], **FIVE)
     judge = case.pipeline("text-classification")
-    with pytest.raises(InputError, match="a text of 62 tokens is longer than 40; shorten it or choose trunc"):
+    with pytest.raises(InputError, match="a text of 62 tokens is longer than 40; shorten it, or cut it"):
         case.model.classify(["the", LONG])
     cut = {"truncation": True, "max_length": 40}
     same(case.model.classify(LONG, truncate=True), judge(LONG, top_k=None, **cut), "label")

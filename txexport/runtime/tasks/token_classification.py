@@ -15,7 +15,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
-from txexport.runtime.batches import BATCH_TOKENS, encode, run, text_limit
+from txexport.runtime.batches import BATCH_TOKENS, CUT, encode, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
@@ -62,7 +62,9 @@ def tag(
         raise InputError(f"ignore is {shown(ignore)}, expected labels")
     rows, limit = as_texts(texts), text_limit(bundle.manifest)
     if stride is None or limit is None:
-        encodings = encode(bundle, rows, truncate)
+        encodings = encode(
+            bundle, rows, truncate, advice=f"{CUT}, or read it in windows with stride=16 (--stride 16)"
+        )
     else:
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]

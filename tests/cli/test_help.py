@@ -1,0 +1,59 @@
+"""What a person reads who asks how a command is called: one style in all of them."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from txexport.cli.main import main
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_option_says_what_it_does_and_its_default(name):
+    command = main.commands[name]
+    assert command.help
+    assert command.help.splitlines()[0].endswith((".", ":"))
+    for option in command.params:
+        if not isinstance(option, click.Option):
+            continue
+        assert option.help, option.name
+        assert option.help.endswith((".", ")")), option.name
+        assert "default" not in option.help.lower(), option.name
+        valued = option.default not in (None, False) and not option.multiple
+        if valued and isinstance(option.default, int | float | str):
+            assert option.show_default, option.name
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_that_answers_has_json(name):
+    assert "--json" in {text for option in main.commands[name].params for text in option.opts}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bla"], "error: No such option '--bla'; see main --help"),
+        (["embed"], "error: Missing argument 'BUNDLE'; see main embed --help"),
+        (
+            ["embed", "x", "y", "--window", "0"],
+            "error: Invalid value for '--window': 0 is not in the range x>=1",
+        ),
+        (["emb"], "error: No such command 'emb'"),
+        (["verify", "x", "--case", "a", "--cases", "full"], "error: --case names the cases; --cases"),
+    ],
+)
+def test_what_is_called_wrongly_is_told_in_one_line(arguments, message):
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == 1
+
+
+def test_completion_is_described_and_works():
+    assert "_TXEXPORT_COMPLETE=bash_source txexport" in CliRunner().invoke(main, ["--help"]).stdout
+    script = (
+        CliRunner().invoke(main, [], prog_name="txexport", env={"_TXEXPORT_COMPLETE": "bash_source"}).stdout
+    )
+    assert "_txexport_completion" in script
+    words = {"COMP_WORDS": "txexport comp", "COMP_CWORD": "1", "_TXEXPORT_COMPLETE": "bash_complete"}
+    names = CliRunner().invoke(main, [], prog_name="txexport", env=words).stdout
+    assert names.splitlines() == ["plain,compare", "plain,compare-dtypes"]

@@ -1,0 +1,90 @@
+"""Vectors of many inputs: as lines of JSON, as an array in a file, or how alike they are."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+import numpy as np
+
+from txexport.cli.answers import Answered, Answers
+from txexport.errors import InputError
+
+MOST = 1024  # texts of which every one is compared with all others
+HEADER = 128  # bytes of a file in NumPy's format 1.0 before its numbers, however many rows there will be
+
+
+def show_vectors(kind: str, windows: Iterator[list[Answered]], answers: Answers, output: Path | None) -> None:
+    """Write vectors as they come, or print them as JSON, or a table of how alike inputs are."""
+    if output is not None:
+        if answers.as_json:
+            raise click.UsageError("give --json or --output, not both")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no draft is left
+        _write(windows, output)
+    elif answers.as_json:
+        answers.show(windows, lambda text, vector: {kind: text, "embedding": vector.tolist()}, [], [])
+    else:
+        _print_alike(kind, windows)
+
+
+def _print_alike(kind: str, windows: Iterator[list[Answered]]) -> None:
+    """A table of those that were answered. Raises InputError for too many of them."""
+    from txexport.cli.console import Console
+    from txexport.cli.similarity_table import similarity_table
+
+    good: list[Answered] = []
+    for window in windows:
+        good += [(one, vector) for one, vector in window if not isinstance(vector, Exception)]
+        if len(good) > MOST:
+            raise InputError(
+                f"more than {MOST:,} are not compared with each other; take the vectors themselves with "
+                "--output vectors.npy or --json"
+            )
+    if good:
+        vectors = np.stack([vector for _, vector in good])
+        Console().print(similarity_table([one.value for one, _ in good], vectors, kind))
+
+
+def _write(windows: Iterator[list[Answered]], output: Path) -> None:
+    """Write a float32 array (N,W) with a row an input, of NaN for one that was skipped."""
+    rows, width, early = 0, 0, 0  # `early` rows were skipped before the width was known
+    with _replaced(output) as stream:
+        stream.write(b"\0" * HEADER)
+        for window in windows:
+            for _, vector in window:
+                if isinstance(vector, Exception):
+                    early += not width
+                    row = np.full(width, np.nan, "<f4")
+                else:
+                    row = np.asarray(vector, "<f4")
+                    if not width:
+                        width = len(row)
+                        stream.write(np.full(early * width, np.nan, "<f4").tobytes())
+                stream.write(row.tobytes())
+                rows += 1
+        stream.seek(0)
+        stream.write(_header((rows, width)))
+
+
+def _header(shape: Sequence[int]) -> bytes:
+    """What NumPy's format 1.0 puts before an array."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape[0]}, {shape[1]}), }}"
+    start = np.lib.format.magic(1, 0)
+    length = HEADER - len(start) - 2
+    return start + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which becomes `path` when all is written, and is taken away when it is not."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            yield stream
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
