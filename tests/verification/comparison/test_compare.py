@@ -264,7 +264,9 @@ def test_unmatched_names_are_never_silent(plain, tmp_path):
     for a, b in ((plain, other), (other, plain)):
         code, output = invoke(a, b)
         assert code == 1
-        assert f"only {other} has extra" in output
+        said = f"only {other} has extra; to compare what both have: --output last_hidden_state"
+        assert said in output
+        assert said in invoke(a, b, "--quiet")[1]
         assert invoke(a, b, "--output", "last_hidden_state")[0] == 0
     code, output = invoke(plain, other, "--output", "extra")
     assert (code, output) == (2, f"error: --output names extra, which {plain} does not have")
@@ -273,6 +275,19 @@ def test_unmatched_names_are_never_silent(plain, tmp_path):
     )
     code, output = invoke(plain, masked)
     assert (code, f"the inputs do not match: only {masked} takes attention_mask;" in output) == (2, True)
+
+
+def test_what_only_a_bundle_gives_can_be_left_out(bundle_of, exported, tmp_path):
+    """As optimum's exports of sentence encoders, which have no pooler_output."""
+    fewer = onnx.load(exported)
+    del fewer.graph.output[1]
+    onnx.save(fewer, tmp_path / "model.onnx")
+    bundle = bundle_of("bert")
+    code, output = invoke(bundle, tmp_path, "--quiet")
+    said = f"only {bundle} has pooler_output; to compare what both have: --output last_hidden_state"
+    assert (code, said in output) == (1, True), output
+    code, output = invoke(bundle, tmp_path, "--output", "last_hidden_state", "--cases", "quick")
+    assert (code, "pooler_output" in output) == (0, False), output
 
 
 def test_names_can_be_matched_by_hand(plain, tmp_path):

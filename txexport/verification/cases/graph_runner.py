@@ -14,11 +14,12 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 class GraphRunner:
     """A loaded bundle, and `run`: the bundle's own, or one that keeps what passes or leaves outputs out.
 
-    What a case generates comes from the bundle itself.
+    What a case generates comes from the bundle itself. `left_out` are the outputs which `run` leaves out.
     """
 
     bundle: LoadedBundle
     run: Callable[..., dict[str, np.ndarray]]
+    left_out: frozenset[str] = frozenset()
 
     @property
     def manifest(self) -> Manifest:

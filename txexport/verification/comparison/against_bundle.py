@@ -20,7 +20,7 @@ from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import CaseReport, TensorCheck
-from txexport.verification.comparison.models import Arrays, one_sided
+from txexport.verification.comparison.models import Arrays, one_sided, one_sided_outputs
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import Report
 from txexport.verification.verify_run import CaseProgress, attempt
@@ -102,7 +102,9 @@ class _Pair:
         self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs
         self.said = (
-            "" if options.outputs else one_sided(str(loaded.folder), self.ours, reference.name, theirs)
+            ""
+            if options.outputs
+            else one_sided_outputs(str(loaded.folder), self.ours, reference.name, theirs)
         )
         lost = [name for name in options.outputs if name not in both]
         if lost:
@@ -137,7 +139,7 @@ class _Pair:
         if isinstance(case, EncoderCase):
             case = replace(case, alone=False)
         if isinstance(case, EncoderCase | SignalCase):
-            runner = replace(runner, run=self.narrowed)
+            runner = replace(runner, run=self.narrowed, left_out=frozenset(self.ours - self.common))
         assert planned.run is not None
         checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
         kept = self.common | (CHOSEN if LOGITS in self.common else set())

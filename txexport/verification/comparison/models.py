@@ -217,6 +217,13 @@ class Renamed:
         return {self.names.get(name, name): array for name, array in result.items()}
 
 
+def one_sided_outputs(a: str, ours: Iterable[str], b: str, theirs: Iterable[str]) -> str:
+    """`one_sided` of outputs, and how to have those compared that both have."""
+    message, both = one_sided(a, ours, b, theirs), sorted(set(ours) & set(theirs))
+    advice = " ".join(f"--output {name}" for name in both if not LAYER.search(name))
+    return f"{message}; to compare what both have: {advice}" if message and advice else message
+
+
 def one_sided(a: str, ours: Iterable[str], b: str, theirs: Iterable[str], verb: str = "has") -> str:
     """What only one of two has, in words, a name for all layers; nothing where they have the same."""
     sides = (a, set(ours), set(theirs)), (b, set(theirs), set(ours))

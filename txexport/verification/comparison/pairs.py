@@ -21,6 +21,7 @@ from txexport.verification.comparison.models import (
     declared,
     dtype_of,
     one_sided,
+    one_sided_outputs,
 )
 from txexport.verification.comparison.ranges import index_limits
 from txexport.verification.result import Reach
@@ -127,7 +128,7 @@ class Pair:
     def names(self, feed: Feed) -> list[TensorCheck]:
         """Raise AssertionError for an output that only one side has, unless others are wanted."""
         ours, theirs = self._run(feed)
-        alone = one_sided(self.a.name, ours, self.b.name, theirs)
+        alone = one_sided_outputs(self.a.name, ours, self.b.name, theirs)
         if alone and not self.wanted:
             raise AssertionError(alone)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in self._common(ours, theirs)]

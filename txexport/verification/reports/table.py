@@ -21,7 +21,7 @@ def render(report: Report, cases: bool = True) -> Group:
     facts = Text(line(report.facts))
     layers = [] if report.layers is None else [layer_table.render(report.layers, cases)]
     if not cases:
-        return Group(title, facts, *layers)
+        return Group(title, facts, *_failures(report), *layers)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     if len(report.runtimes) > 1:
         return Group(title, facts, _fill(table, report), *_graphs(report), *_notes(report))
@@ -36,6 +36,12 @@ def render(report: Report, cases: bool = True) -> Group:
         *cells, last = _cells(case, report.judged(case))
         table.add_row(*cells, *([_rounding(case)] if report.rounded else []), last)
     return Group(title, facts, table, *_graphs(report), *_behaviours(report), *layers)
+
+
+def _failures(report: Report) -> list[Text]:
+    """The first case that failed, and how many others did, where no table says it."""
+    others = f" (and {len(report.failed) - 1} more)" if len(report.failed) > 1 else ""
+    return [Text(line(f"{case.name}: {case.summary}{others}")) for case in report.failed[:1]]
 
 
 def _graphs(report: Report) -> list[Text]:
