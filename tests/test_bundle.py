@@ -20,6 +20,7 @@ from txexport import bundle, export, inspect, verify
 from txexport.checkpoints.checkpoint import sha256
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
+from txexport.manifest import FORMAT
 from txexport.runtime.tasks.pooling import read_pooling
 from txexport.verification import bundle_contents, reports
 
@@ -107,7 +108,7 @@ def test_force_replaces_a_bundle_of_an_older_txexport(copy, checkpoint_of):
     with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
         txexport.load(copy)
     export(checkpoint_of("bert"), copy, force=True)
-    assert txexport.load(copy, device="cpu").manifest.format == bundle.FORMAT
+    assert txexport.load(copy, device="cpu").manifest.format == FORMAT
 
 
 def test_force_replaces_a_bundle_of_one_dtype(copy, checkpoint_of):
@@ -115,7 +116,7 @@ def test_force_replaces_a_bundle_of_one_dtype(copy, checkpoint_of):
     with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
         txexport.load(copy)
     export(checkpoint_of("bert"), copy, force=True)
-    assert txexport.load(copy, device="cpu").manifest.format == bundle.FORMAT
+    assert txexport.load(copy, device="cpu").manifest.format == FORMAT
 
 
 def test_force_replaces_a_bundle_whose_verification_was_killed(copy, checkpoint_of):

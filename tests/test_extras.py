@@ -34,45 +34,52 @@ def answer(missing: set[str], code: str, *arguments: object) -> subprocess.Compl
 CAUGHT = "import txexport\ntry:\n    {}\nexcept txexport.TxexportError as error:\n    print(error)"
 
 
+def by(extra: str) -> str:
+    """The two ways to install an extra: from an index of packages, and in a checkout."""
+    return f"pip install 'txexport[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
 @pytest.mark.parametrize(
     ("missing", "statement", "said"),
     [
         (
             "onnxruntime",
             "txexport.load('out')",
-            "running a bundle needs onnxruntime, which is not installed; pip install 'txexport[cpu]'"
-            " (or 'txexport[gpu]')",
+            "running a bundle needs onnxruntime, which is not installed; "
+            + by("cpu")
+            + ", or gpu in place of cpu",
         ),
         (
             "onnxruntime",
             "import txexport.runtime.session",
-            "running a bundle needs onnxruntime, which is not installed; pip install 'txexport[cpu]'"
-            " (or 'txexport[gpu]')",
+            "running a bundle needs onnxruntime, which is not installed; "
+            + by("cpu")
+            + ", or gpu in place of cpu",
         ),
         (
             "onnx",
             "txexport.export('checkpoint', 'out')",
-            "export needs onnx, which is not installed; pip install 'txexport[export]'",
+            "export needs onnx, which is not installed; " + by("export"),
         ),
         (
             "onnx_ir",
             "txexport.export('checkpoint', 'out')",
-            "export needs onnx_ir, which is not installed; pip install 'txexport[export]'",
+            "export needs onnx_ir, which is not installed; " + by("export"),
         ),
         (
             "onnxscript",
             "txexport.export('checkpoint', 'out')",
-            "export needs onnxscript, which is not installed; pip install 'txexport[export]'",
+            "export needs onnxscript, which is not installed; " + by("export"),
         ),
         (
             "onnx",
             "txexport.inspect('out')",
-            "inspect needs onnx, which is not installed; pip install 'txexport[export]'",
+            "inspect needs onnx, which is not installed; " + by("export"),
         ),
         (
             "onnx",
             "txexport.verify('out')",
-            "verify needs onnx, which is not installed; pip install 'txexport[export]'",
+            "verify needs onnx, which is not installed; " + by("export"),
         ),
     ],
 )
@@ -90,12 +97,12 @@ CHAT = "import txexport.runtime.preprocessing.chat as chat; chat.prompt('out', [
         (
             "jinja2",
             CHAT,
-            "a chat template needs jinja2, which is not installed; pip install 'txexport[chat]'",
+            "a chat template needs jinja2, which is not installed; " + by("chat"),
         ),
         (
             "PIL",
             "import txexport.runtime.preprocessing.images as images; images._open('image.png', False)",
-            "reading images needs PIL, which is not installed; pip install 'txexport[image]'",
+            "reading images needs PIL, which is not installed; " + by("image"),
         ),
     ],
 )
@@ -108,13 +115,13 @@ def test_a_library_that_is_too_old_is_not_told_as_missing():
     old = "import sys, types\nsys.modules['jinja2'] = types.ModuleType('jinja2')\n"
     said = answer(set(), old + CAUGHT.format(CHAT)).stdout
     assert said.startswith("a chat template needs jinja2, of another version (cannot import name")
-    assert said.endswith("; pip install 'txexport[chat]'\n")
+    assert said.endswith("; " + by("chat") + "\n")
 
 
 def test_verify_without_pytorch_says_which_extra_it_lacks(tmp_path):
-    code = CAUGHT.format("txexport.export(*sys.argv[1:]); txexport.verify(sys.argv[2])")
+    code = CAUGHT.format("txexport.export(*sys.argv[1:], absolute_source=True); txexport.verify(sys.argv[2])")
     result = answer({"torch", "transformers"}, code, ENCODER, tmp_path / "out")
-    assert result.stdout == "verify needs torch, which is not installed; pip install 'txexport[verify]'\n"
+    assert result.stdout == "verify needs torch, which is not installed; " + by("verify") + "\n"
 
 
 def test_missing_library_is_an_import_error():
@@ -127,7 +134,7 @@ def test_command_says_which_extra_it_lacks(missing):
     result = answer({missing}, "from txexport.__main__ import main\nmain()")
     assert result.returncode == 2
     assert result.stderr == (
-        f"error: the command txexport needs {missing}, which is not installed; pip install 'txexport[cli]'\n"
+        f"error: the command txexport needs {missing}, which is not installed; " + by("cli") + "\n"
     )
 
 

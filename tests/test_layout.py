@@ -38,6 +38,7 @@ IMPORTED = {
     "txexport/arguments.py": "numpy paths",
     "txexport/manifest.py": "arguments contracts formats paths spec",
     "txexport/bundle.py": "contracts manifest paths spec swap",
+    "txexport/source.py": "checkpoints manifest",
     "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/spec": "",
@@ -50,7 +51,8 @@ IMPORTED = {
     "graphs/txgraphs": "numpy onnx onnxscript onnx_ir contracts formats spec",
     "txexport/exporter": (
         "numpy onnx onnx_ir txgraphs "
-        "arguments bundle checkpoints contracts families formats manifest paths progress spec swap tasks"
+        "arguments bundle checkpoints contracts families formats manifest paths progress source spec swap "
+        "tasks"
     ),
     "txexport/inspection": (
         "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec"
@@ -62,7 +64,7 @@ IMPORTED = {
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
-        "printable progress runtime spec tasks"
+        "printable progress runtime source spec tasks"
     ),
     "txexport/cli": (
         "click numpy rich bundle dtype_comparison exporter families inspection printable runtime verification"

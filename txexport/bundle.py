@@ -10,7 +10,7 @@ from pathlib import Path
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError
-from txexport.manifest import FORMAT, MANIFEST, GraphFile, Manifest, Proof, parsed
+from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof, parsed
 from txexport.paths import links_out, sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
@@ -153,7 +153,7 @@ def older_files(folder: Path) -> list[str]:
     """
     values = read_json(folder / MANIFEST)
     try:
-        if not 0 < values["format"] < FORMAT:
+        if not 0 < values["format"] < OLDEST:
             raise ValueError(values["format"])
         old = "graphs" in values  # up to format 4
         graphs = [values["graphs"]] if old else [values["native"], values["hub"]]

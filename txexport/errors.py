@@ -26,6 +26,11 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
 }
 
 
+def install(extra: str) -> str:
+    """What to type for an extra, by an index of packages or in a checkout."""
+    return f"pip install 'txexport[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
 class TxexportError(Exception):
     """Base of every error that txexport raises on purpose. The command line prints it and exits 2.
 
@@ -121,8 +126,8 @@ def needed_for(purpose: str) -> Iterator[None]:
         library = (error.name or "").split(".")[0]
         if library not in EXTRAS:
             raise
-        other = " (or 'txexport[gpu]')" if library == "onnxruntime" else ""
-        advice = f"pip install 'txexport[{EXTRAS[library]}]'{other}"
+        other = ", or gpu in place of cpu" if library == "onnxruntime" else ""
+        advice = f"{install(EXTRAS[library])}{other}"
         missing = isinstance(error, ModuleNotFoundError)
         state = "which is not installed" if missing else f"of another version ({first_line(error)})"
         raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None

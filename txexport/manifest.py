@@ -16,7 +16,7 @@ from txexport.spec import DualEncoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
 
 MANIFEST = "txexport.json"
-FORMAT = 6
+FORMAT, OLDEST = 6, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,11 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Source:
-    """The checkpoint that a bundle was made from: its folder, absolute and without links, and
-    SHA-256 by file name."""
+    """The checkpoint that a bundle was made from: SHA-256 by file name, and where it was.
+
+    `path` leads there from the bundle's own folder, is the checkpoint's name alone where that would tell
+    whose machine it was, or absolute where that was asked for, and in bundles of before this was so.
+    """
 
     path: str
     sha256: dict[str, str]
@@ -211,7 +214,7 @@ def parsed(path: Path, values: dict) -> Manifest:
             raise BundleError(
                 f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
             )
-        if values["format"] < FORMAT:
+        if values["format"] < OLDEST:
             raise BundleError(f"{path} is of an older txexport; export again")
         formats = {
             dtype: Graphs(*(_graph_files(graphs[key]) for key in ("native", "hub")))

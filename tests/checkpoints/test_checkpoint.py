@@ -411,7 +411,7 @@ def test_variants_of_names_give_the_same_weights(variant, copy_of, checkpoint_of
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "bart"])
 def test_checkpoint_written_by_transformers_4(model_type, tmp_path):
     """BART's is in three shards."""
-    export(DATA / f"transformers-4.40-{model_type}", tmp_path / "out")
+    export(DATA / f"transformers-4.40-{model_type}", tmp_path / "out", absolute_source=True)
     assert verify(tmp_path / "out", reference="transformers").ok
 
 

@@ -17,10 +17,11 @@ from safetensors.numpy import save_file
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
-from txexport.exporter import export
+from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.manifest import Form
 from txexport.runtime import load
+from txexport.source import way_to
 
 NATIVE = {  # our runtime's graphs
     "bert": ["onnx/model_native.onnx"],
@@ -65,6 +66,37 @@ def test_manifest_describes_the_graphs(model_type, bundle_of):
                 assert port.shape == dims
     assert set(manifest.source.sha256) == {"config.json", "model.safetensors"}
     assert manifest.versions["txexport"]
+
+
+def test_bundle_says_where_its_checkpoint_is_and_nothing_of_the_machine(checkpoint_of, tmp_path):
+    """They may be moved together; and a bundle that is pushed to a hub names nobody's home."""
+    source = tmp_path / "models/bert"
+    shutil.copytree(checkpoint_of("bert"), source)
+    export(source, tmp_path / "bundles/out", only="native")
+    assert bundle.read(tmp_path / "bundles/out").source.path == "../../models/bert"
+    for file in (tmp_path / "bundles/out").rglob("*.json"):
+        assert str(tmp_path) not in file.read_text(), file
+    (tmp_path / "moved").mkdir()
+    for folder in ("models", "bundles"):
+        (tmp_path / folder).rename(tmp_path / "moved" / folder)
+    quantize(tmp_path / "moved/bundles/out", "int8")
+    (tmp_path / "moved/models").rename(tmp_path / "models")
+    with pytest.raises(
+        CheckpointError, match=r"is not there: '../../models/bert'; say where .* with --source"
+    ):
+        quantize(tmp_path / "moved/bundles/out", "float16")
+    manifest = quantize(tmp_path / "moved/bundles/out", "float16", source=source)
+    assert manifest.source.path == "../../../models/bert"
+    manifest = export(source, tmp_path / "out", absolute_source=True)
+    assert manifest.source.path == str(source)
+    assert quantize(tmp_path / "out", "int8").source.path == str(source)
+
+
+def test_way_to_a_checkpoint_goes_over_no_root_and_no_homes(tmp_path):
+    home = Path.home()
+    assert way_to(Path("/one/model"), Path("/two/out")) == "model"
+    assert way_to(home.parent / "somebody/model", home / "out") == "model"
+    assert way_to(tmp_path / "model", tmp_path / "a/b/out") == "../../../model"
 
 
 CONTRACTS = {
@@ -245,7 +277,7 @@ def test_progress_counts_every_byte(checkpoint_of, tmp_path):
 
 PEAK = """
 import resource, sys
-from txexport.exporter import export
+from txexport.exporter import export, quantize
 export(sys.argv[1], sys.argv[1] + ".small")
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 export(sys.argv[2], sys.argv[2] + ".out")

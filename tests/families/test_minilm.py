@@ -27,7 +27,7 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
     out = tmp_path_factory.mktemp("minilm") / "out"
-    txexport.export(MODEL_DIR, out)
+    txexport.export(MODEL_DIR, out, absolute_source=True)
     return out
 
 

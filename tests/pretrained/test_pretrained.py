@@ -24,7 +24,7 @@ def bundle_of(tmp_path_factory):
     def get(name: str) -> Path:
         if name not in made:
             made[name] = tmp_path_factory.mktemp("pretrained") / name
-            txexport.export(FOLDER / name, made[name])
+            txexport.export(FOLDER / name, made[name], absolute_source=True)
         return made[name]
 
     return get
@@ -95,7 +95,8 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_proved_in_integers(name, tmp_path):
     """Exactly without rounding, and with it within the budgets; what answers lose is in README's table."""
-    txexport.export(FOLDER / name, tmp_path / "out", dtype=["int8", "int4"], only="native")
+    form = {"dtype": ["int8", "int4"], "only": "native"}
+    txexport.export(FOLDER / name, tmp_path / "out", **form, absolute_source=True)
     report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")
     assert report.ok, report
     assert report.lost.keys() == {"int8", "int4"}

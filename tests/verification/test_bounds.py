@@ -127,7 +127,7 @@ def faint(tmp_path_factory):
             weights[name] *= 1e-6
 
     changed(folder / "checkpoint", shrink)
-    export(folder / "checkpoint", folder / "bundle")
+    export(folder / "checkpoint", folder / "bundle", absolute_source=True)
     return folder
 
 

@@ -249,7 +249,10 @@ def test_exit_codes(copy_of, tmp_path):
     (folder / "txexport.json").write_text(json.dumps(manifest))
     code, output = invoke("verify", folder)
     assert code == 2
-    assert output.startswith(f"error: {tmp_path / 'gone'} is not a folder; expected")
+    assert output.startswith(
+        f"error: the checkpoint of {folder} is not there: '{tmp_path / 'gone'}'; say where"
+    )
+    assert "--source" in output
     assert output.count("\n") == 1
 
 

@@ -53,6 +53,11 @@ from txexport.cli import options
     metavar="PATTERN",
     help="Parameters that stay float32 in every dtype, as '*.layers.0.*'; again for more.",
 )
+@click.option(
+    "--absolute-source",
+    is_flag=True,
+    help="Record the checkpoint's absolute path, not the way to it from OUT, which may then be moved alone.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
 def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options: Any) -> None:

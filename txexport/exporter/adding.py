@@ -4,11 +4,11 @@ from pathlib import Path
 
 from txexport import bundle
 from txexport.arguments import checked
-from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, InputError, crashes
 from txexport.exporter.exporter import export
 from txexport.manifest import Manifest
 from txexport.progress import Progress
+from txexport.source import ADVICE, source_of
 
 
 @checked
@@ -29,9 +29,9 @@ def quantize(
     manifest = bundle.read(out)
     if dtype in manifest.formats:
         raise InputError(f"{out} has {dtype} already")
-    checkpoint = Checkpoint(manifest.source.path if source is None else source)
+    checkpoint = source_of(Path(out), manifest, source)
     if checkpoint.hashes() != manifest.source.sha256:
-        raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; give the checkpoint")
+        raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
     form = manifest.form
     return export(
         checkpoint.folder,
@@ -45,6 +45,7 @@ def quantize(
         client=form.client,
         dtype=[*form.dtypes, dtype],
         keep=form.keep,
+        absolute_source=Path(manifest.source.path).is_absolute(),
         force=True,
         progress=progress,
     )

@@ -25,6 +25,7 @@ from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
+from txexport.source import way_to
 from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -50,6 +51,7 @@ def export(
     client: str | None = None,
     dtype: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
+    absolute_source: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -66,9 +68,10 @@ def export(
     what numbers are stored as, or several, each with graphs and weights of its own: a name in
     `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
     checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
-    "*.layers.0.*", stay float32 in every dtype. `force` replaces an existing bundle; `progress` is told
-    bytes done and bytes in all, and True shows them. The bundle appears whole or not at all. Raises
-    CheckpointError, UnsupportedError, BundleError, InputError.
+    "*.layers.0.*", stay float32 in every dtype. txexport.json says where the checkpoint is by the way
+    from `out`, or with `absolute_source` by its absolute path. `force` replaces an existing bundle;
+    `progress` is told bytes done and bytes in all, and True shows them. The bundle appears whole or
+    not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -106,7 +109,10 @@ def export(
             data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
-            source=Source(str(checkpoint.folder.resolve()), checkpoint.hashes()),
+            source=Source(
+                str(checkpoint.folder.resolve()) if absolute_source else way_to(checkpoint.folder, Path(out)),
+                checkpoint.hashes(),
+            ),
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
         )

@@ -8,7 +8,9 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had
 
 import importlib
 import pkgutil
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -32,6 +34,7 @@ class Resolved:
     weights: dict[str, Weight]
 
 
+RECIPE = "CONTRIBUTING.md, A family, says how to add one"
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Files of model types that are no Python names.
@@ -59,9 +62,19 @@ def module(model_type: str) -> ModuleType:
         return importlib.import_module(f"{__name__}._composed")
     if model_type not in names():
         raise UnsupportedError(
-            f"model_type '{model_type}' is not supported; expected one of {', '.join(names())}"
+            f"model_type '{model_type}' is not supported{_nearest(model_type)}; expected one of "
+            f"{', '.join(names())}; {RECIPE}"
         )
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
+
+
+def _nearest(model_type: str) -> str:
+    """The families whose names come closest, in words; nothing where none does."""
+    close = get_close_matches(model_type, names(), n=2, cutoff=0.6)
+    stem = re.split(r"[-_\d]", model_type)[0]
+    kin = [name for name in names() if len(stem) > 2 and name.startswith(stem)]
+    nearest = list(dict.fromkeys([*close, *kin]))[:3]
+    return f"; the nearest by name: {', '.join(nearest)}" if nearest else ""
 
 
 def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:

@@ -101,7 +101,10 @@ def check_task(bundle: LoadedBundle, method: str) -> None:
     task, served = bundle.manifest.task, served_by(method)
     if task not in served:
         hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
-        raise InputError(f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}")
+        raise InputError(
+            f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}, of a model "
+            "that 'txexport families' lists for it"
+        )
 
 
 def check_length(length: int, limit: int | None) -> None:

@@ -21,6 +21,7 @@ from txexport.errors import (
 from txexport.formats import DEFAULT, DTYPES
 from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
+from txexport.source import ADVICE, source_of
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, environment, identity, runtimes
 from txexport.verification.bounds import tolerance
@@ -95,7 +96,7 @@ def verify(
     folder, tell = Path(out), naming(progress)
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
     manifest = bundle.read(out)
-    checkpoint = _checkpoint(source, manifest)
+    checkpoint = _checkpoint(folder, source, manifest)
     resolved = families.resolve(checkpoint, manifest.task)
     kinds = reference_kinds(reference, resolved.model_type, third)
     views = _views(manifest)
@@ -176,19 +177,21 @@ def verify(
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
-    _checkpoint(source, manifest)  # which may have been changed meanwhile, too
+    _checkpoint(folder, source, manifest)  # which may have been changed meanwhile, too
     record(folder, report)
     return report
 
 
-def _checkpoint(source: str | Path | None, manifest: bundle.Manifest) -> Checkpoint:
+def _checkpoint(folder: Path, source: str | Path | None, manifest: bundle.Manifest) -> Checkpoint:
     """The checkpoint, which must hold the files that were exported. Raises CheckpointError."""
-    checkpoint = Checkpoint(manifest.source.path if source is None else source)
+    checkpoint = source_of(folder, manifest, source)
     changed = [
         name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
     ]
     if changed:
-        raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs")
+        raise CheckpointError(
+            f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs; {ADVICE}"
+        )
     return checkpoint
 
 

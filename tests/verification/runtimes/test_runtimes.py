@@ -187,7 +187,11 @@ def test_graph_that_a_runtime_refuses_to_run_is_a_failure(two, bundle_of):
 
 
 MISSING = [
-    ("openvino", "openvino is not installed; pip install 'txexport[runtimes]'"),
+    (
+        "openvino",
+        "openvino is not installed; pip install 'txexport[runtimes]' "
+        "(in a checkout: pip install '.[runtimes]')",
+    ),
     ("node", "node is not installed"),
     ("web", "Chromium is not installed; install it, or say in CHROME_BIN where it is"),
 ]

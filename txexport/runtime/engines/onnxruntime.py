@@ -7,19 +7,19 @@ import io
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 
 from txexport.contracts import Port
-from txexport.errors import BundleError, InputError, first_line, shown, warn
+from txexport.errors import BundleError, InputError, first_line, install, shown, warn
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
-FATAL_ONLY = 4  # ONNX Runtime's severity: what it raises is told in one line, and the rest is no news
+WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's severities: what it raises is told in a line, the rest no news
 
 THREADS = 1024  # at most, of one operator
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
@@ -102,7 +102,8 @@ def open_session(
     with tempfile.TemporaryDirectory(prefix="txexport-") if integers else contextlib.nullcontext() as folder:
         profile = None if folder is None or provider != CPU else Profile(options, folder)
         try:
-            session = ort.InferenceSession(path, options, providers=providers(device))
+            with _silent():
+                session = ort.InferenceSession(path, options, providers=providers(device))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
         opened = OnnxRuntime(session)
@@ -114,6 +115,19 @@ def open_session(
             needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
         raise InputError(f"ONNX Runtime cannot start {needs}")
     return Session(opened, device)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep off the terminal what ONNX Runtime logs of providers, which no session's options hold back.
+
+    What it logs by default cannot be asked for; afterwards it is what it is in a new process.
+    """
+    ort.set_default_logger_severity(FATAL_ONLY)
+    try:
+        yield
+    finally:
+        ort.set_default_logger_severity(WARNINGS)
 
 
 def _warn_of_slow_products(path: Path) -> None:
@@ -176,7 +190,7 @@ def _known(device: str) -> str:
     """The device as `devices` names it. Raises InputError for one that is not there."""
     name = device_name(device)
     if name not in devices():
-        needs = "; txexport[gpu] brings one" if name == "cuda" else ""
+        needs = f"; {install('gpu')} brings one" if name == "cuda" else ""
         raise InputError(
             f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}{needs}"
         )

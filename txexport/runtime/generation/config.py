@@ -157,10 +157,21 @@ UNSUPPORTED: dict[str, tuple] = {
 }
 
 
+OTHER_NAMES = {  # what other programming interfaces call these
+    "stop": "stop_strings",
+    "stop_sequences": "stop_strings",
+    "max_tokens": "max_new_tokens",
+    "n": "num_return_sequences",
+    "best_of": "num_beams",
+    "beam_size": "num_beams",
+    "random_seed": "seed",
+}
+
+
 def _unknown(name: str) -> str:
     if name in UNSUPPORTED:
         return f"option '{name}' is not supported"
-    close = get_close_matches(name, DEFAULTS, n=3)
+    close = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, DEFAULTS, n=3)
     return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 

@@ -25,7 +25,7 @@ from txexport.contracts.names import (
     LOGITS,
     POOLER_OUTPUT,
 )
-from txexport.errors import UnsupportedError
+from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.spec import EncoderSpec
 from txexport.tasks import TASKS
@@ -203,7 +203,7 @@ class Transformers:
             import transformers
         except ImportError:
             raise UnsupportedError(
-                "the reference 'transformers' is not installed; pip install 'txexport[verify]'"
+                f"the reference 'transformers' is not installed; {install('verify')}"
             ) from None
         self.pooler = isinstance(resolved.spec, EncoderSpec) and resolved.spec.pooler
         decoder = resolved.spec.stacks.get("decoder")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from txexport.errors import install
 from txexport.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
@@ -17,7 +18,7 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
 def _missing() -> str | None:
-    return None if find_spec("openvino") else "openvino is not installed; pip install 'txexport[runtimes]'"
+    return None if find_spec("openvino") else f"openvino is not installed; {install('runtimes')}"
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:

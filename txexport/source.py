@@ -1,0 +1,41 @@
+"""Where a bundle's checkpoint is: what its txexport.json says of that, and how it is found again."""
+
+import os
+from pathlib import Path, PurePath
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import CheckpointError
+from txexport.manifest import Manifest
+
+ADVICE = "say where the one that was exported is with --source"
+
+
+def way_to(source: Path, out: Path) -> str:
+    """The way from the bundle `out` to its checkpoint `source`, for txexport.json.
+
+    It is the checkpoint's name alone where the way would tell whose machine it is: over the root of the file
+    system, or the folder of all homes.
+    """
+    source, out = source.resolve(), out.resolve()
+    shared = next((parent for parent in out.parents if source.is_relative_to(parent)), None)
+    if shared is None or shared in (Path(shared.anchor), Path.home().parent):
+        return source.name
+    return PurePath(os.path.relpath(source, out)).as_posix()
+
+
+def source_of(out: Path, manifest: Manifest, source: str | Path | None) -> Checkpoint:
+    """The checkpoint `source`, or else the one that the bundle at `out` was made of, where it still is.
+
+    A name alone is looked for beside the bundle, and where the command runs. Raises CheckpointError.
+    """
+    if source is not None:
+        return Checkpoint(source)
+    path = Path(manifest.source.path)
+    if path.is_absolute() or len(path.parts) > 1:
+        places = [out.resolve() / path]
+    else:
+        places = [out.resolve().parent / path, path]
+    place = next((place for place in places if place.exists()), None)
+    if place is None:
+        raise CheckpointError(f"the checkpoint of {out} is not there: '{path}'; {ADVICE}")
+    return Checkpoint(os.path.normpath(place))
