@@ -35,6 +35,7 @@ IMPORTED = {
     "txexport/paths.py": "",
     "txexport/progress.py": "",
     "txexport/swap.py": "",
+    "txexport/terminal.py": "rich",
     "txexport/arguments.py": "numpy paths",
     "txexport/manifest.py": "arguments contracts formats paths spec",
     "txexport/bundle.py": "contracts manifest paths spec swap",
@@ -55,19 +56,20 @@ IMPORTED = {
         "tasks"
     ),
     "txexport/inspection": (
-        "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec"
+        "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec terminal"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
     "txexport/dtype_comparison": (
-        "numpy rich arguments bundle contracts formats manifest progress runtime tasks"
+        "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
     ),
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
-        "printable progress runtime source spec tasks"
+        "printable progress runtime source spec tasks terminal"
     ),
     "txexport/cli": (
-        "click numpy rich bundle dtype_comparison exporter families inspection printable runtime verification"
+        "click numpy rich bundle dtype_comparison exporter families inspection printable runtime terminal "
+        "verification"
     ),
 }
 

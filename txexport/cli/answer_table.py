@@ -3,26 +3,30 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
+
+from txexport.printable import line
+from txexport.terminal import Column, FittedTable
 
 NUMBERS = ("score", "probability", "start", "end")
 
 
-def answer_table(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
+def answer_table(
+    records: Iterable[Mapping[str, Any]], asked: Sequence[str], answered: Sequence[str]
+) -> FittedTable:
     """A row an answer, with what was asked in the first row of each.
 
-    `columns` are keys of a record and then of its answers, which are a list of objects in its last value.
+    `asked` are keys of a record, `answered` those of its answers, a list of objects in its last value.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in NUMBERS else "left", overflow="fold")
+    columns = [*asked, *answered]
+    table = FittedTable(
+        *(Column(name, name in NUMBERS, name in asked and name not in NUMBERS) for name in columns)
+    )
     for record in records:
         last = list(record.values())[-1]
         for i, answer in enumerate(_flat(last) if isinstance(last, list) else [{}]):
             row = {**(record if i == 0 else {}), **answer}
-            table.add_row(*(Text(_cell(row[column]) if column in row else "") for column in columns))
+            table.add_row(*(Text(line(_cell(row[column])) if column in row else "") for column in columns))
     return table
 
 

@@ -109,7 +109,7 @@ class Answers:
                 from txexport.cli.answer_table import answer_table
                 from txexport.cli.console import Console
 
-                Console(highlight=False).print(answer_table(good, [*asked, *answered]))
+                Console(highlight=False).print(answer_table(good, asked, answered))
 
 
 def skipped(one: Input, why: Exception) -> dict[str, Any]:

@@ -255,15 +255,13 @@ def families(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    from rich import box
-    from rich.table import Table
-
     from txexport.cli.console import Console
+    from txexport.terminal import FittedTable
 
-    table = Table("task", "families", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = FittedTable("task", "families")
     for task, names in result.items():
         table.add_row(task, ", ".join(names))
-    Console().print(table)
+    Console(highlight=False).print(table)
 
 
 for command in (export, quantize, compare, compare_dtypes, generate, transcribe, *COMMANDS):

@@ -46,7 +46,7 @@ def _print_alike(kind: str, windows: Iterator[list[Answered]]) -> None:
             )
     if good:
         vectors = np.stack([vector for _, vector in good])
-        Console().print(similarity_table([one.value for one, _ in good], vectors, kind))
+        Console(highlight=False).print(similarity_table([one.value for one, _ in good], vectors, kind))
 
 
 def _write(windows: Iterator[list[Answered]], output: Path) -> None:

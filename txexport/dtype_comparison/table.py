@@ -1,22 +1,19 @@
 """A comparison of dtypes, for a terminal."""
 
-from rich import box
 from rich.console import Group
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 
 from txexport.dtype_comparison.accuracy import CHANGE, COSINE, PERPLEXITY, WORST
 from txexport.dtype_comparison.result import DtypeComparison
+from txexport.terminal import FittedTable, number
 
 NUMBERS = {COSINE: ".5f", WORST: ".5f", PERPLEXITY: ".4g", CHANGE: "+.2%"}  # other measures are shares
 
 
 def render(result: DtypeComparison) -> Group:
     """A column a dtype, and what the rows are."""
-    table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in result.dtypes:
-        table.add_column(one.dtype, justify="right")
+    table = FittedTable("", *(number(one.dtype) for one in result.dtypes))
     whole = result.dtypes[0].bytes
     table.add_row("size", *(f"{decimal(one.bytes)} ({one.bytes / whole:.0%})" for one in result.dtypes))
     for name in result.measures:
@@ -31,9 +28,9 @@ def render(result: DtypeComparison) -> Group:
     return Group(Text(f"{title}, on {result.device}{threads}{texts}"), table, *map(Text, notes))
 
 
-def measured(name: str, number: float) -> str:
+def measured(name: str, value: float) -> str:
     """A measure's number as people read it."""
-    return format(number, NUMBERS.get(name, ".1%"))
+    return format(value, NUMBERS.get(name, ".1%"))
 
 
 def duration(seconds: float) -> str:

@@ -4,17 +4,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from rich import box
 from rich.columns import Columns
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 
 from txexport.contracts import Port
 from txexport.inspection.graph_stats import GraphFacts
 from txexport.inspection.inspection import BundleFacts, Inspection
+from txexport.terminal import FittedTable, number
 
+LISTED = 100  # columns of a list of operators, where there are more
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -30,25 +31,18 @@ def render(found: Inspection) -> Group:
     return Group(*parts)
 
 
-def scaled(number: float) -> str:
+def scaled(count: float) -> str:
     """A count with three digits and the letter of its thousands: 1,234,567 is 1.23M."""
     for unit in UNITS[:-1]:
-        if number < 999.5:
-            return f"{number:.3g}{unit}"
-        number /= 1000
-    return f"{number:.3g}{UNITS[-1]}"
+        if count < 999.5:
+            return f"{count:.3g}{unit}"
+        count /= 1000
+    return f"{count:.3g}{UNITS[-1]}"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
-    return table
-
-
-def _parameters(found: Inspection) -> Table:
+def _parameters(found: Inspection) -> FittedTable:
     counted = found.parameters
-    table = _table("parameters", "", "share")
+    table = FittedTable("parameters", number(""), number("share"))
     for name, size in counted.components.items():
         if size:
             table.add_row(name.replace("_", " "), f"{size:,}", f"{size / counted.total:.1%}")
@@ -65,8 +59,8 @@ def _parameters(found: Inspection) -> Table:
     return table
 
 
-def _costs(found: Inspection) -> Table:
-    table = _table(f"{found.batch} x {found.length:,} tokens", "a token", "in all")
+def _costs(found: Inspection) -> FittedTable:
+    table = FittedTable(f"{found.batch} x {found.length:,} tokens", number("a token"), number("in all"))
     passes = {f"{name} reads {work.tokens:,} tokens": work for name, work in found.prefill.items()}
     if found.step is not None:
         passes["next token"] = found.step
@@ -99,7 +93,7 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
     yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
     yield _proof(facts)
-    files = _table("file", "")
+    files = FittedTable("file", number(""))
     for name, size in facts.files.items():
         files.add_row(Text(name), decimal(size))
     yield files
@@ -136,14 +130,15 @@ def _proof(facts: BundleFacts) -> Text:
 def _graph(graph: GraphFacts) -> Iterator[RenderableType]:
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in graph.opsets.items())
     yield Text(f"{graph.file}: IR version {graph.ir_version}, {opsets}, {graph.nodes:,} nodes inlined")
-    ports = Table("", "name", "type", box=box.SIMPLE_HEAD, pad_edge=False)
+    ports = FittedTable("", "name", "type")
     for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
         for (name, shaped), count in Counter(map(_shaped, values)).items():
             ports.add_row(kind if count == 1 else f"{count} {kind}s", Text(name), Text(shaped))
     yield ports
-    yield Columns([Text(f"{count:,} {name}") for name, count in graph.operators.items()], padding=(0, 3))
+    operators = [Text(f"{count:,} {name}") for name, count in graph.operators.items()]
+    yield Constrain(Columns(operators, padding=(0, 3)), LISTED)
     if graph.functions:
-        functions = _table("function", "nodes", "calls")
+        functions = FittedTable("function", number("nodes"), number("calls"))
         for name, function in graph.functions.items():
             functions.add_row(Text(name), f"{function.nodes:,}", f"{function.calls:,}")
         yield functions

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from txexport.printable import line
+from txexport.terminal import FittedTable, number
 from txexport.verification.layers.result import COLUMNS, ComponentCheck, LayerReport, digits
 
 TITLES = {"cross_attention": "cross", "feed_forward": "feed-forward"}
@@ -23,13 +22,10 @@ def render(layers: LayerReport, rows: bool = True) -> Group:
     return Group(*parts)
 
 
-def _table(layers: LayerReport) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("layer or component")
+def _table(layers: LayerReport) -> FittedTable:
     held = [name for name in COLUMNS if any(check.column == name for check in layers.checks)]
-    for name in held:
-        table.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
-    table.add_column("in the whole", justify="right", no_wrap=True)
+    titles = [TITLES.get(name, name) for name in held]
+    table = FittedTable("layer or component", *map(number, titles), number("in the whole"))
     for label, checks in layers.rows().items():
         drifts = [check.accumulated for check in checks if check.accumulated is not None]
         cells = [_cell([check for check in checks if check.column == name]) for name in held]
