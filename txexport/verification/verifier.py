@@ -148,7 +148,9 @@ def verify(
         if name in names
     ]
     for graphs in views:
-        results += run[graphs].over(chosen[graphs], device, tolerant=runtimes.wants_all(runtime))
+        results += run[graphs].over(chosen[graphs], device)
+    if not runtimes.wants_all(runtime):
+        _check_tried(run.values())
     if client is not None:
         results += judged.over(client, folder, manifest, resolved.spec, _judges(tried), names, tell)
     results += [
@@ -207,6 +209,16 @@ def _check_layers(kinds: dict, chosen: Iterable[Runtime] | None, manifest: bundl
         )
     if RUNTIME not in (runtime.name for runtime in chosen or ()):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
+
+
+def _check_tried(runs: Iterable[VerifyRun]) -> None:
+    """Raise what a named runtime said that could load none of the graphs: nothing was tried on it."""
+    tried = [*runs]
+    started = {name for run in tried for name in run.devices}
+    for run in tried:
+        for name, error in run.refused.items():
+            if name not in started:
+                raise error
 
 
 def _views(manifest: bundle.Manifest) -> dict[str, bundle.Manifest]:

@@ -51,6 +51,7 @@ class VerifyRun:
     float32: "dict[str, Reference]" = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
+    refused: dict[str, BundleError] = field(default_factory=dict)  # what each said of what it cannot load
     probe: "Probe | None" = None
     taken: "ExpertsTaken | None" = None
 
@@ -64,13 +65,8 @@ class VerifyRun:
         """The graphs by role."""
         return {role: self.folder / graph.file for role, graph in self.manifest.graphs.items()}
 
-    def over(
-        self, chosen: dict[Runtime, str | None], device: str | None, tolerant: bool
-    ) -> Iterator[CaseReport]:
-        """The cases on each runtime, or why one cannot run; a graph that it cannot load is a failure.
-
-        Raises BundleError for such a graph, unless `tolerant`.
-        """
+    def over(self, chosen: dict[Runtime, str | None], device: str | None) -> Iterator[CaseReport]:
+        """The cases on each runtime, or why one cannot run; a graph that it cannot load is a failure."""
         invalid = _invalid(self.files.values())
         for runtime, why in chosen.items():
             if invalid is not None:
@@ -86,8 +82,7 @@ class VerifyRun:
                 if self.budgets:
                     yield from self._lost(runtime, device)
             except BundleError as error:
-                if not tolerant:
-                    raise
+                self.refused.setdefault(runtime.name, error)
                 for name in self.originals:
                     yield self._report(EVERY, name, runtime, exception=str(error))
 

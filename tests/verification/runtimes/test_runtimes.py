@@ -28,7 +28,7 @@ from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, environment, reports, verify
-from txexport.verification.checks import HUB, NATIVE
+from txexport.verification.checks import EVERY, HUB, LOST, NATIVE
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
@@ -171,6 +171,28 @@ def test_runtime_that_cannot_load_a_graph_is_red_among_all_and_untried_by_name(t
     code, output = invoke("verify", bundle_of("bert"), "--runtime", "other")
     assert code == 2
     assert output == f"error: other cannot load {graph_path(bundle_of('bert'))}: no such operator"
+
+
+@pytest.mark.parametrize("named", ["other", "all"])
+def test_dtype_that_a_runtime_cannot_load_is_its_failure_and_others_go_on(named, two, integers_of):
+    """By its own words, and by the same rules whether the runtime is named or one of all."""
+
+    def build(path):
+        if "_q4" in path.name:
+            raise ValueError("four bits are too few")
+        return off_by(0)(path)
+
+    two(stand_in("other", build))
+    report = verify(integers_of("gpt2"), runtime=named, reference="twin", cases="quick")
+    failed = {(case.graphs, case.runtime, case.name, case.exception) for case in report.failed}
+    folder = integers_of("gpt2") / "onnx"
+    assert failed == {
+        (f"{kind} int4", "other", EVERY, f"other cannot load {folder / file}: four bits are too few")
+        for kind, file in (("native", "model_static_q4.onnx"), ("hub", "model_q4.onnx"))
+    }
+    others = [case for case in report.cases if case.runtime == "other" and case.name == LOST]
+    assert {case.graphs for case in others} == {"native int8", "hub int8"}
+    assert all(case.ok and case.checks for case in others)
 
 
 def test_graph_that_a_runtime_refuses_to_run_is_a_failure(two, bundle_of):
