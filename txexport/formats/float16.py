@@ -22,6 +22,7 @@ class Half:
     """What `wide` is in float32, in numbers of `type`."""
 
     private = False
+    rounding = None
 
     def __init__(self, wide: Float32, type_: NumberType, name: str):
         self.wide, self.type, self.name = wide, type_, name

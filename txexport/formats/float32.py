@@ -16,6 +16,7 @@ class Float32:
     name = "float32"
     relative = 1e-5  # what rounding leaves of some ten layers stays below it
     private, lossless = False, True
+    rounding = None
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""

@@ -23,6 +23,7 @@ class Int4:
 
     relative = 1e-5
     private, lossless = True, False
+    rounding = None
 
     def __init__(self, block: int):
         self.block, self.name = block, f"int4 in blocks of {block}"

@@ -10,11 +10,39 @@ from typing import Any
 import numpy as np
 
 from txexport.formats.float32 import FLOAT
-from txexport.formats.number_format import NumberType, Part, Use, Value, Values, check_use
+from txexport.formats.number_format import NumberType, Part, Rounding, Use, Value, Values, check_use
 
 INT8 = NumberType(onnx="INT8", safetensors="I8", numpy="i1", bits=8)
 LARGEST = 127
 TINY = 1e-30  # of a row of zeros, so that nothing is divided by 0
+LAST_BITS = 8 * 2.0**-23  # of a number's own size: what some divisions and products in float32 may be off by
+
+
+def _rounded(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of steps as whole ones, and 1 where they lie so near to halfway that either may come out."""
+    whole = np.rint(steps)
+    halfway = np.abs(np.abs(steps - whole) - 0.5) <= np.abs(steps) * LAST_BITS
+    return whole, halfway.astype(np.float64)
+
+
+def by_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See NumberFormat.rounding: 127 steps up to the largest number of each row."""
+    step = np.maximum(np.abs(x).max(axis=-1, keepdims=True), TINY).astype(np.float64) / LARGEST
+    whole, halfway = _rounded(x / step)
+    return whole * step, halfway * step
+
+
+def at_once(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See NumberFormat.rounding: 255 steps over all numbers and 0, of which a whole number lies at 0.
+
+    What is beyond the first or last step is there by that number's rounding, which may lie halfway too.
+    """
+    low, high = float(x.min(initial=0.0)), float(x.max(initial=0.0))
+    step = (high - low) / 255 or 1.0
+    whole, halfway = _rounded(x / step)
+    zero = np.rint(-low / step)
+    ends = (whole + zero <= 0) | (whole + zero >= 255)
+    return (whole + zero).clip(0, 255) * step - zero * step, np.maximum(halfway, ends) * step
 
 
 class Int8Rows:
@@ -23,6 +51,11 @@ class Int8Rows:
     name = "int8"
     relative = 1e-5
     private, lossless = False, False
+
+    @property
+    def rounding(self) -> Rounding:
+        """See NumberFormat."""
+        return by_rows
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""
@@ -128,6 +161,11 @@ class Int8Fast(Int8InOut):
     """As Int8InOut, with one scale for all rows of a batch: faster, and what else is there changes a row."""
 
     name = "int8, a batch at a time"
+
+    @property
+    def rounding(self) -> Rounding:
+        """See NumberFormat."""
+        return at_once
 
     def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
         """See NumberFormat."""

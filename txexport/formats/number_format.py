@@ -1,6 +1,6 @@
 """What a number format is: how a parameter is stored, and which nodes of a graph read it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
@@ -12,6 +12,7 @@ from txexport.errors import GraphError
 
 Value = Any  # of a graph
 Values = Mapping[str, Value]
+Rounding = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class UnstorableError(ValueError):
@@ -67,7 +68,9 @@ class NumberFormat(Protocol):
 
     `relative` is what rounding may leave of an output, in its own size, where products are computed so.
     A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not; a
-    `lossless` one keeps every number.
+    `lossless` one keeps every number. Where products round what they are given, x (..., in) float32,
+    `rounding` gives what they multiply with in its place, and how far float32's own rounding may take each
+    number of that: a step at what lies halfway, 0 elsewhere.
     Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
     """
 
@@ -88,6 +91,11 @@ class NumberFormat(Protocol):
 
     @property
     def lossless(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def rounding(self) -> Rounding | None:
         """See above."""
         ...
 

@@ -13,8 +13,8 @@ import numpy as np
 from txexport.formats.blocks import Blocks
 from txexport.formats.float32 import FLOAT
 from txexport.formats.int4 import UINT4
-from txexport.formats.int8 import INT8, rounded_product
-from txexport.formats.number_format import NumberType, Part, Use, Value, Values, check_use, packed
+from txexport.formats.int8 import INT8, by_rows, rounded_product
+from txexport.formats.number_format import NumberType, Part, Rounding, Use, Value, Values, check_use, packed
 
 UINT8 = NumberType(onnx="UINT8", safetensors="U8", numpy="u1", bits=8)
 INT64 = NumberType(onnx="INT64", safetensors="I64", numpy="<i8", bits=64)
@@ -47,6 +47,11 @@ class StoredIntegers:
         words = [self.type.onnx.lower(), "per output" if self.rounds else f"in blocks of {self.block}"]
         words += [word for word in ("zeros", "minima", "order") if getattr(self, word)]
         return f"stored {', '.join(words)}"
+
+    @property
+    def rounding(self) -> Rounding | None:
+        """See NumberFormat."""
+        return by_rows if self.rounds else None
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""

@@ -6,9 +6,10 @@ graph computes with the numbers that are stored, and is held to what float32 can
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -60,11 +61,11 @@ def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:
     left: list[onnx.NodeProto] = []
     for node in body.node:
         if node.op_type == "DynamicQuantizeLinear":
-            left.append(helper.make_node("Constant", [], [node.output[1]], value_float=1.0))
+            left.append(_node("Constant", [], node.output[1], value_float=1.0))
         elif node.op_type == "MatMulInteger":
             wide = f"{node.output[0]}_wide"
-            left.append(helper.make_node("Cast", [node.input[1]], [wide], to=onnx.TensorProto.FLOAT))
-            left.append(helper.make_node("MatMul", [steps[node.input[0]], wide], node.output))
+            left.append(_node("Cast", [node.input[1]], wide, to=onnx.TensorProto.FLOAT))
+            left.append(_node("MatMul", [steps[node.input[0]], wide], node.output[0]))
         elif not (node.output and (node.output[0] in exact or node.output[0] in steps)):
             node.input[:] = [exact.get(name, name) for name in node.input]
             left.append(node)
@@ -73,3 +74,8 @@ def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:
                 without_rounding(inner)
     del body.node[:]
     body.node.extend(left)
+
+
+def _node(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
+    """A node that is called as its output is: names of nodes differ."""
+    return helper.make_node(operator, inputs, [output], name=output, **attributes)

@@ -36,6 +36,7 @@ from txexport.verification.checks import (
     TensorCheck,
     of_dtype,
 )
+from txexport.verification.layers.result import joined
 from txexport.verification.losses import budgets_of
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
@@ -73,7 +74,8 @@ def verify(
     default both, the latter where it is installed. "float64" is the twin in float64: each check then says
     what it is off by in float32, too, which is rounding. "torch.onnx" is as `third`, and nothing else.
     `runtime` is what runs the graphs: a name in `verification.runtimes`, several, or "all", of which those
-    that cannot run here are skipped with the reason. `device` is ONNX Runtime's; others run on the CPU.
+    that cannot run here are skipped with the reason. One that cannot load the graphs of a dtype fails there;
+    one that was named and can load no graph is an error. `device` is ONNX Runtime's; others run on the CPU.
     `cases` are "full", "quick" for a handful, or names that a report gave, whose cases are repeated as they
     were. `layers` compares every component beside its PyTorch module too, on the inputs of each case in ONNX
     Runtime: the report's `layers` say which one is wrong. `texts` is a file of real inputs, one a line, that
@@ -106,7 +108,7 @@ def verify(
         raise InputError(f"budget is for number formats, and the bundle has {DEFAULT} alone")
     chosen = runtimes.choose(runtime, folder, views, device)
     if layers:
-        _check_layers(kinds, chosen.get(NATIVE), manifest)
+        _check_layers(kinds, [one for graphs, one in chosen.items() if graphs.startswith(NATIVE)])
     from txexport.verification.cases.plan import reach  # which needs PyTorch
     from txexport.verification.clients import judged
     from txexport.verification.references.kept import kept_in
@@ -117,13 +119,10 @@ def verify(
     originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
+    kept = {dtype.name: kept_in(checkpoint, resolved, manifest.form, dtype.name) for dtype in lossy.values()}
     own = {DEFAULT: tried} | {
-        dtype: originals_of(
-            {name: kinds[name] for name in tried},
-            kept_in(checkpoint, resolved, manifest.form, dtype),
-            resolved,
-        )
-        for dtype in {dtype.name for dtype in lossy.values()}
+        dtype: originals_of({name: kinds[name] for name in tried}, numbers, resolved)
+        for dtype, numbers in kept.items()
         if tried
     }
     run = {
@@ -136,9 +135,10 @@ def verify(
             planned[graphs],
             bound,
             tell,
-            layers and graphs == NATIVE,
+            layers and graphs.startswith(NATIVE),
             _judges(tried) if graphs in lossy else {},
             budgets.get(graphs, {}),
+            kept[view.dtype].formats if graphs in lossy else {},
         )
         for graphs, view in views.items()
     }
@@ -158,6 +158,7 @@ def verify(
     ]
     devices = {name: where for one in run.values() for name, where in one.devices.items()}
     first = next(iter(run.values()))
+    probes = [one.probe for one in run.values() if one.probe is not None]
     report = Report(
         bundle=str(out),
         model_type=resolved.model_type,
@@ -173,7 +174,7 @@ def verify(
         source=None if source is None else str(source),
         device=next((where for name, where in devices.items() if name.startswith(RUNTIME)), "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        layers=None if first.probe is None else first.probe.report(),
+        layers=joined(probe.report() for probe in probes),
         texts=None if texts is None else str(texts),
         reach=reach(resolved.spec, [case for cases in planned.values() for case in cases]) | first.experts,
     )
@@ -197,17 +198,15 @@ def _checkpoint(folder: Path, source: str | Path | None, manifest: bundle.Manife
     return checkpoint
 
 
-def _check_layers(kinds: dict, chosen: Iterable[Runtime] | None, manifest: bundle.Manifest) -> None:
+def _check_layers(kinds: dict, chosen: Sequence[Iterable[Runtime]]) -> None:
     """Raise InputError where there is nothing to compare layers with, or nothing that runs them."""
-    if chosen is None and DEFAULT not in manifest.form.dtypes:
-        raise InputError(
-            f"layers are compared in {DEFAULT}, and the bundle has {', '.join(manifest.formats)}"
-        )
+    if not chosen:
+        raise InputError("layers are those of our runtime's graphs, which the bundle lacks; leave out --only")
     if "twin" not in kinds:
         raise InputError(
             f"layers are held against the twin, not {', '.join(kinds)}; leave out the reference, or name that"
         )
-    if RUNTIME not in (runtime.name for runtime in chosen or ()):
+    if not any(RUNTIME in {runtime.name for runtime in one} for one in chosen):
         raise InputError(f"layers are compared in {RUNTIME}; name it among the runtimes")
 
 

@@ -1,7 +1,7 @@
 """The cases of a verification, tried on every runtime against every original."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ import onnx
 
 from txexport import bundle
 from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
+from txexport.formats import NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
@@ -36,7 +37,8 @@ class VerifyRun:
 
     `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport. Those of a
     number format that keeps not every number are tried without rounding, beside originals of the numbers that
-    it keeps; `float32` are those of the numbers that it had, and `budgets` what may be lost of them.
+    it keeps, by its parameters' `formats`; `float32` are those of the numbers that it had, and `budgets` what
+    may be lost of them.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class VerifyRun:
     layers: bool
     float32: "dict[str, Reference]" = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
+    formats: Mapping[str, NumberFormat] = field(default_factory=dict)
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     refused: dict[str, BundleError] = field(default_factory=dict)  # what each said of what it cannot load
     probe: "Probe | None" = None
@@ -89,7 +92,7 @@ class VerifyRun:
     def _as_it_is(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
         """The cases on a runtime."""
         with runtime.open(self.files, device) as opened:
-            yield from self.on(runtime, self._loaded(runtime, *opened))
+            yield from self.on(runtime, self._loaded(runtime, *opened), self.files)
 
     def _exact(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
         """The cases on a runtime that rounds no activations, where it can be told so."""
@@ -101,7 +104,7 @@ class VerifyRun:
             unrounded(self.folder, self.files) as files,
             runtime.open_exact(files, device) as opened,
         ):
-            yield from self.on(runtime, self._loaded(runtime, *opened))
+            yield from self.on(runtime, self._loaded(runtime, *opened), files)
 
     def _lost(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
         """What the graphs as they are lose of the originals in float32."""
@@ -121,7 +124,9 @@ class VerifyRun:
         self.devices[runtime.name] = where
         return LoadedBundle(self.folder, self.manifest, where, sessions)
 
-    def _tried(self, runtime: Runtime, loaded: LoadedBundle) -> "Iterator[tuple[str, Reference, Planned]]":
+    def _tried(
+        self, runtime: Runtime, loaded: LoadedBundle, files: Mapping[str, Path]
+    ) -> "Iterator[tuple[str, Reference, Planned]]":
         """The cases for each original, with what listens to them."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
         from txexport.verification.layers.probe import Probe
@@ -133,18 +138,18 @@ class VerifyRun:
                 self.taken = ExpertsTaken(original.model)
             listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
             if isinstance(original, Twin) and listens:
-                self.probe = Probe(loaded, original, self.bound)
+                self.probe = Probe(loaded, original, self.bound, files, self.formats)
                 planned = self.probe.through(planned)
             for case in planned:
                 yield name, original, case
 
-    def on(self, runtime: Runtime, loaded: LoadedBundle) -> Iterator[CaseReport]:
-        """The cases on a runtime against each original."""
+    def on(self, runtime: Runtime, loaded: LoadedBundle, files: Mapping[str, Path]) -> Iterator[CaseReport]:
+        """The cases on a runtime against each original, of which the graphs lie in `files` by role."""
         from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.judgement import judge  # which needs PyTorch
 
         runner = runner_of(loaded)
-        for name, original, case in self._tried(runtime, loaded):
+        for name, original, case in self._tried(runtime, loaded, files):
             skipped = case.skipped if case.case is None else runtime.skips(self.spec, case.case)
             if case.run is None or skipped is not None:
                 yield self._report(case.name, name, runtime, skipped=skipped)

@@ -85,16 +85,11 @@ def open_session(
 
     Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
     """
-    options = ort.SessionOptions()
-    options.log_severity_level = FATAL_ONLY
+    options = session_options(exact)
     if threads is not None:
         if not 0 <= threads <= THREADS:
             raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
         options.intra_op_num_threads = int(threads)
-    if saturates():
-        options.add_session_config_entry("session.x64quantprecision", "1")
-    if exact:
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
@@ -128,6 +123,17 @@ def _silent() -> Iterator[None]:
         yield
     finally:
         ort.set_default_logger_severity(WARNINGS)
+
+
+def session_options(exact: bool) -> ort.SessionOptions:
+    """What every session is told; see `open_session`."""
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    if saturates():
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    if exact:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    return options
 
 
 def _warn_of_slow_products(path: Path) -> None:

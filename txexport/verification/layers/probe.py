@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from txexport.errors import UnsupportedError
+from txexport.formats import NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import Planned
@@ -15,27 +17,47 @@ from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.layers.expand import Place, Point
 from txexport.verification.layers.result import ComponentCheck, LayerReport, merge
+from txexport.verification.layers.rounding import RoundedModules
 from txexport.verification.layers.sessions import Components, expected
 from txexport.verification.layers.trace import Trace, Traced
 from txexport.verification.references.originals import Arrays, Reference, Twin
 
 
 class Probe:
-    """Components compared over all cases that run through it."""
+    """Components compared over all cases that run through it.
 
-    def __init__(self, loaded: LoadedBundle, twin: Twin, bound: float):
+    `files` are graphs that round no activations, by role. Where products of the bundle's own do, by the
+    `formats` of their matrices, these graphs are compared too, with modules that round as well.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedBundle,
+        twin: Twin,
+        bound: float,
+        files: Mapping[str, Path],
+        formats: Mapping[str, NumberFormat],
+    ):
         self.manifest, self.bound = loaded.manifest, bound
         self.trace = Trace(twin, loaded.manifest.cache)
-        self.graphs: dict[str, Components] = {}
+        self.rounded = RoundedModules(self.trace.modules, formats)
         self.refused: list[str] = []
-        for role, graph in loaded.manifest.graphs.items():
-            try:
-                file = loaded.folder / graph.file
-                self.graphs[role] = Components(file, self.trace.modules, loaded.device)
-            except UnsupportedError as error:
-                self.refused.append(str(error))
+        self.graphs = self._components(files, loaded.device, exact=True)
+        rounds = any(one.rounding is not None for one in formats.values())
+        own = {role: loaded.folder / graph.file for role, graph in self.manifest.graphs.items()}
+        self.rounding = self._components(own, loaded.device, exact=False) if rounds else {}
         self.found: list[ComponentCheck] = []
         self.probed: set[str] = set()
+
+    def _components(self, files: Mapping[str, Path], device: str, exact: bool) -> dict[str, Components]:
+        """Those of each graph; which cannot be told apart is said once."""
+        result = {}
+        for role, file in files.items():
+            try:
+                result[role] = Components(file, self.trace.modules, device, exact)
+            except UnsupportedError as error:
+                self.refused.append(str(error))
+        return result
 
     def through(self, planned: Sequence[Planned]) -> list[Planned]:
         """The cases, each of which is probed once it has run."""
@@ -49,8 +71,8 @@ class Probe:
     def report(self) -> LayerReport:
         """What was found, graph by graph."""
         order = {role: place for place, role in enumerate(self.manifest.graphs)}
-        result = sorted(merge(self.found), key=lambda check: order[check.graph])
-        return LayerReport(result, "; ".join(self.refused) or None)
+        result = sorted(merge(self.found), key=lambda check: (check.rounds, order[check.graph]))
+        return LayerReport(result, "; ".join(dict.fromkeys(self.refused)) or None)
 
     def _run(
         self,
@@ -83,17 +105,38 @@ class Probe:
             for point in graph.together.points
             if point.kind == "output" and (truth := expected(traced, point)) is not None
         }
-        alone = graph.run(feeds, traced, cut=True)
-        result = []
-        points = graph.alone.points
-        errors = [_error(point, alone, traced, self.bound) for point in points]
+        result = self._alone(case, role, feeds, traced, graph, drifts)
+        if role in self.rounding:
+            result += self._alone(case, role, feeds, traced, self.rounding[role], None)
+        return result
+
+    def _alone(
+        self,
+        case: str,
+        role: str,
+        feeds: Arrays,
+        traced: Traced,
+        graph: Components,
+        drifts: Mapping[Place | str, float] | None,
+    ) -> list[ComponentCheck]:
+        """Each component on the twin's numbers; `drifts` are None where it rounds them."""
+        alone, points = graph.run(feeds, traced, cut=True), graph.alone.points
+        rounded = None if drifts is not None else self.rounded
+        errors = [_error(point, alone, traced, self.bound, rounded) for point in points]
         blamed = _makers(points, errors, self.bound)
+        result = []
         for point, check, maker in zip(points, errors, blamed, strict=True):
-            component, kind, value = maker or (point.component, point.kind, point.name)
-            drift = drifts.get(_key(point)) if point.kind == "output" else None
             result.append(
                 ComponentCheck(
-                    role, component, kind, value, check.elements, check.error, drift, self.bound, case
+                    role,
+                    *(maker or (point.component, point.kind, point.name)),
+                    check.elements,
+                    check.error,
+                    drifts.get(_key(point)) if drifts is not None and point.kind == "output" else None,
+                    self.bound,
+                    case,
+                    self.manifest.dtype,
+                    drifts is None,
                 )
             )
         return merge(result)
@@ -104,11 +147,20 @@ def _key(point: Point) -> Place | str:
     return point.place or point.name
 
 
-def _error(point: Point, found: Arrays, traced: Traced, bound: float) -> TensorCheck:
+def _error(
+    point: Point, values: Arrays, traced: Traced, bound: float, rounded: RoundedModules | None
+) -> TensorCheck:
     truth = expected(traced, point)
     if truth is None:  # the graph brings something where the module takes nothing
         return TensorCheck(point.name, 0, math.inf, bound)
-    return check_of(point.name, [(found[point.source], truth)], bound)
+    found = values[point.source]
+    if rounded is not None and point.kind == "output" and point.place is not None:
+        seen = traced.calls[point.place.module][point.place.call]
+        ends = rounded.ends(point.place.module, seen)
+        if ends is not None:
+            low, high = (one[point.place.index] for one in ends)
+            truth = found.clip(low, high) if found.shape == low.shape else low
+    return check_of(point.name, [(found, truth)], bound)
 
 
 def _makers(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from txexport.formats import DEFAULT
+
 # The columns of a report: the parts of a layer, every other part among its norms, and last the layer without
 # its parts, or what is of no layer.
 COLUMNS = ("attention", "cross_attention", "feed_forward", "norms", "itself")
@@ -21,7 +23,9 @@ class ComponentCheck:
     given the same numbers, the twin's. `accumulated` is that of the value in the whole graph, with what the
     components before it add; None where it is not a component's output. `kind` is "output", "inside" for a
     value that a component passes on to a part of itself, or "input" for one that the graph brings to it
-    from elsewhere. `case` is the one with the largest own error.
+    from elsewhere. `case` is the one with the largest own error. `dtype` is what the graph's numbers are, and
+    `rounds` whether it rounded activations as it does, and was held against the module doing so; else it
+    computed with the numbers that are stored, and nothing else was rounded.
     """
 
     graph: str
@@ -33,6 +37,8 @@ class ComponentCheck:
     accumulated: float | None
     tolerance: float
     case: str
+    dtype: str = DEFAULT
+    rounds: bool = False
 
     @property
     def ok(self) -> bool:
@@ -90,7 +96,13 @@ class ComponentCheck:
     @property
     def what(self) -> str:
         """Which value of it, in words."""
-        return f"{self.kind} {self.value}" if self.kind != "inside" else f"{self.value} inside"
+        value = f"{self.kind} {self.value}" if self.kind != "inside" else f"{self.value} inside"
+        return f"{value} with activations rounded" if self.rounds else value
+
+    @property
+    def of(self) -> str:
+        """Which graph, and the dtype where that is not float32."""
+        return self.graph if self.dtype == DEFAULT else f"{self.graph}, {self.dtype}"
 
     def merged(self, other: "ComponentCheck") -> "ComponentCheck":
         """The worst of both, which are of one value over several cases."""
@@ -130,7 +142,7 @@ class LayerReport:
             others = f"; {more} other components are too" if more else ""
             return (
                 f"first beyond its budget: {first.where}, {first.what}: off by {digits(first.error)}"
-                f" of {digits(first.tolerance)} in case '{first.case}' ({first.graph}){others}"
+                f" of {digits(first.tolerance)} in case '{first.case}' ({first.of}){others}"
             )
         if not self.checks:
             return f"components were not compared: {self.skipped or 'no chosen case runs a graph'}"
@@ -157,6 +169,8 @@ class LayerReport:
             if check.layer is not None:
                 crossed = ", cross keys and values" if names[0] == "cross" else ""
                 label = f"{check.stack} {check.layer}{crossed}"
+            if check.dtype != DEFAULT:
+                label = f"{check.dtype}: {label}"
             result.setdefault(label, []).append(check)
         return result
 
@@ -185,6 +199,16 @@ class LayerReport:
         return cls(checks, values["skipped"])
 
 
+def joined(reports: Iterable[LayerReport]) -> LayerReport | None:
+    """The reports of several dtypes as one; None where there are none."""
+    several = [*reports]
+    if not several:
+        return None
+    skipped = dict.fromkeys(report.skipped for report in several if report.skipped is not None)
+    checks = [check for report in several for check in report.checks]
+    return LayerReport(checks, "; ".join(skipped) or None)
+
+
 def digits(error: float) -> str:
     """An error, in a digit."""
     return f"{error:.0e}" if math.isfinite(error) else "not finite"
@@ -194,7 +218,7 @@ def merge(checks: Iterable[ComponentCheck]) -> list[ComponentCheck]:
     """One check a value, in the order in which they first came."""
     result: dict[tuple, ComponentCheck] = {}
     for check in checks:
-        key = (check.graph, check.component, check.kind, check.value)
+        key = (check.dtype, check.rounds, check.graph, check.component, check.kind, check.value)
         result[key] = result[key].merged(check) if key in result else check
     return list(result.values())
 

@@ -19,11 +19,11 @@ def kept_in(checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str) 
 
 
 class Kept(Checkpoint):
-    """Every tensor with the numbers that graphs of a dtype compute with, float32."""
+    """Every tensor with the numbers that graphs of a dtype compute with, float32; `formats` by parameter."""
 
     def __init__(self, whole: Checkpoint, plan: DtypePlan):
         vars(self).update(vars(whole))
-        self._whole, self._plan = whole, plan
+        self._whole, self.formats = whole, plan.formats
         self._fills: dict[str, list[tuple[str, Weight]]] = defaultdict(list)
         for name, weight in plan.weights.items():
             if not plan.formats[name].lossless:
@@ -43,5 +43,5 @@ class Kept(Checkpoint):
         tensor = np.array(self._whole.read(name))
         for parameter, weight in self._fills[name]:
             numbers = weight.take.cut(tensor)
-            weight.take.paste(tensor, kept(self._plan.formats[parameter], [numbers], numbers.shape))
+            weight.take.paste(tensor, kept(self.formats[parameter], [numbers], numbers.shape))
         yield tensor

@@ -25,7 +25,7 @@ def render(report: Report, cases: bool = True) -> Group:
     notes = Notes()
     if len(report.runtimes) > 1:
         table = _by_runtime(report, notes)
-        return Group(title, facts, table, *notes.lines(), *_graphs(report))
+        return Group(title, facts, table, *notes.lines(), *_graphs(report), *layers)
     table = _by_output(report, notes)
     return Group(title, facts, table, *notes.lines(), *_graphs(report), *_behaviours(report), *layers)
 
