@@ -64,8 +64,8 @@ IMPORTED = {
     ),
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints contracts exporter families formats inspection manifest paths "
-        "printable progress runtime source spec tasks terminal"
+        "arguments bundle checkpoints contracts dtype_comparison exporter families formats inspection "
+        "manifest paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/cli": (
         "click numpy rich bundle dtype_comparison exporter families inspection printable runtime terminal "

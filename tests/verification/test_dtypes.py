@@ -138,7 +138,12 @@ def test_four_bits_lose_more_than_eight(made):
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
-        ({"cosine": 0.1}, "budget 'cosine' is not known; expected direction, probability, choice, ranks"),
+        (
+            {"angle": 0.1},
+            "budget 'angle' is not known; expected direction, probability, choice, ranks, perplexity, "
+            "tokens, cosine, neighbours, answers",
+        ),
+        ({"cosine": 0.1}, "budget cosine is for what is lost on texts; give a file of them"),
         ({"direction": 1.5}, "budget direction is 1.5, expected a share from 0 to 1"),
         ({"direction": -0.1}, "budget direction is -0.1, expected a share from 0 to 1"),
         ({"direction": float("nan")}, "budget direction is nan, expected a share from 0 to 1"),

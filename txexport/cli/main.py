@@ -154,7 +154,8 @@ def main() -> None:
     *("--budget", "budgets"),
     multiple=True,
     metavar="NAME=SHARE",
-    help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks.",
+    help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks; and of "
+    "--texts perplexity, tokens, cosine, neighbours, answers.",
 )
 @reported
 def verify(

@@ -28,13 +28,24 @@ MEASURES = {
 }
 SEARCH: dict[str, Any] = {"num_beams": 1, "do_sample": False, "max_length": None}
 PROMPT = 2  # the part of a text that a decoder goes on from: a half
+CHOICES = 3  # a text, and the two before it
 IMAGES = 8  # seeded ones
 FRACTION = {COSINE, WORST}  # which are printed as numbers; other shares in per cent
 
 
+def check_task(task: str, items: list[Item]) -> str:
+    """The method whose answers are compared. Raises InputError where none can be, or not of so few texts."""
+    method = TASKS[task].methods[0]
+    if method not in (*ANSWERS, "generate", "embed", "tag", "embed_image", "classify_image", "match"):
+        raise InputError(f"dtypes are compared on texts or images, and the bundle is for {method}")
+    if method == "choose" and len(items) < CHOICES:
+        raise InputError(f"of {len(items)} texts none can be chosen, expected {CHOICES} or more")
+    return method
+
+
 def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
-    """Measures by dtype; the first of the `models` is the reference. Raises InputError where none fits."""
-    method = TASKS[next(iter(models.values())).manifest.task].methods[0]
+    """Measures by dtype; the first of the `models` is the reference. Raises InputError as `check_task`."""
+    method = check_task(next(iter(models.values())).manifest.task, items)
     if method == "generate":
         return _generating(models, items, new_tokens)
     if method == "embed":
@@ -45,8 +56,6 @@ def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) ->
         return _by(models, _pixels, vectors if method == "embed_image" else _classes)
     if method == "match":
         return _by(models, lambda model: model.embed(singles(items), truncate=True), vectors)
-    if method not in ANSWERS:
-        raise InputError(f"dtypes are compared on texts or images, and the bundle is for {method}")
     return _by(models, lambda model: ANSWERS[method](model, items), _same)
 
 
@@ -129,8 +138,9 @@ def _next(model: Model, items: list[Item]) -> list[Any]:
 
 def _chosen(model: Model, items: list[Item]) -> list[Any]:
     texts = singles(items)
-    choices = [[text, *texts[i - 2 : i][:2]] for i, text in enumerate(texts) if i > 1]
-    return [int(np.argmax(row)) for row in model.choose(texts[2:], choices, truncate=True)]
+    first = CHOICES - 1
+    choices = [[text, *texts[i - first : i]] for i, text in enumerate(texts) if i >= first]
+    return [int(np.argmax(row)) for row in model.choose(texts[first:], choices, truncate=True)]
 
 
 def _classified(model: Model, items: list[Item]) -> list[Any]:
@@ -148,13 +158,16 @@ ANSWERS: dict[str, Callable[[Model, list[Item]], list[Any]]] = {
 
 
 def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
-    """Perplexity and greedy answers; of a decoder alone, after the first half of each text."""
+    """Perplexity and greedy answers, as long as they may be; of a decoder alone, after half of each text."""
     reference = next(iter(models.values()))
     texts = singles(items)
     rows = [encoding.ids for encoding in reference.text.encode(texts)]
     targets = [item[1] for item in items if not isinstance(item, str)]
     if not reference.bundle.has_encoder:
         rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
+    if (limit := reference.manifest.limits["decoder"]) is not None:
+        room = limit - (1 if reference.bundle.has_encoder else max(map(len, rows)))
+        new_tokens = max(1, min(new_tokens, room))
     greedy = {
         dtype: model.generate_ids(rows, max_new_tokens=new_tokens, **SEARCH)
         for dtype, model in models.items()

@@ -35,9 +35,9 @@ def compare_dtypes(
     file, one text a line, or two with a tab between them (of an encoder-decoder, a source and its target); or
     the texts themselves; by default 64 sentences, the same at every run, which say little of a model that
     writes code. Models of images see seeded noise. `device` and `threads` are as in `load`. The speed is that
-    of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily.
-    `progress` is told what is done next; True shows it. Raises BundleError, InputError for texts or a
-    task that cannot be compared, OSError for a file that cannot be read.
+    of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily,
+    or as many as the model allows. `progress` is told what is done next; True shows it. Raises BundleError,
+    InputError for texts or a task that cannot be compared, OSError for a file that cannot be read.
     """
     folder = Path(out)
     manifest = bundle.read(folder)

@@ -22,6 +22,7 @@ EVERY = "all cases"  # in place of a case's name, where none could be tried
 
 # What a number format loses: the case, and of what its shares are that are judged unless told.
 LOST = "lost by the number format"  # the case's name
+LOST_ON_TEXTS = "lost on texts"  # another's, of real ones
 DIRECTION = "direction"  # 1 - cosine of vectors, on average
 PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
 

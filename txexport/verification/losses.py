@@ -24,26 +24,49 @@ CHOICE = "choice"  # of the best score: the share of rows that choose another
 RANKS = "ranks"  # of the ten best: the share that another is in the place of
 ANY = 1.0  # what is told, and judged by nobody who does not ask
 
-# By dtype, on random inputs; of a model whose answers matter, one gives one's own, and real texts.
+# Of real texts: see `text_losses`.
+PERPLEXITY = "perplexity"
+TOKENS = "tokens"
+COSINE = "cosine"
+NEIGHBOURS = "neighbours"
+ANSWERS = "answers"
+OF_TEXTS = {
+    PERPLEXITY: "how much larger it is, as a share of the original's",
+    TOKENS: "of greedy tokens, the share from the first difference on",
+    COSINE: "1 - cosine of vectors, on average",
+    NEIGHBOURS: "of each vector's ten nearest others, the share that are not those of the original",
+    ANSWERS: "the share of best answers, or of entities, that are others",
+}
+
+# By dtype: the first four on random inputs, the others on real texts, where these are given.
 BUDGETS = {
-    "float16": {DIRECTION: 1e-4, PROBABILITY: 1e-2, CHOICE: ANY, RANKS: ANY},
-    "bfloat16": {DIRECTION: 1e-3, PROBABILITY: 5e-2, CHOICE: ANY, RANKS: ANY},
-    "stored": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
-    "int8": {DIRECTION: 0.02, PROBABILITY: 0.1, CHOICE: ANY, RANKS: ANY},
-    "int8-fast": {DIRECTION: 0.05, PROBABILITY: 0.2, CHOICE: ANY, RANKS: ANY},
-    "int4": {DIRECTION: 0.15, PROBABILITY: 0.3, CHOICE: ANY, RANKS: ANY},
-    "int4-128": {DIRECTION: 0.2, PROBABILITY: 0.4, CHOICE: ANY, RANKS: ANY},
+    dtype: {DIRECTION: direction, PROBABILITY: probability, CHOICE: ANY, RANKS: ANY}
+    | {PERPLEXITY: perplexity, TOKENS: ANY, COSINE: direction, NEIGHBOURS: ANY, ANSWERS: ANY}
+    for dtype, direction, probability, perplexity in (
+        ("float16", 1e-4, 1e-2, 0.01),
+        ("bfloat16", 1e-3, 5e-2, 0.02),
+        ("stored", 0.02, 0.1, 0.05),
+        ("int8", 0.02, 0.1, 0.05),
+        ("int8-fast", 0.05, 0.2, 0.1),
+        ("int4", 0.15, 0.3, 0.25),
+        ("int4-128", 0.2, 0.4, 0.4),
+    )
 }
 
 
-def budgets_of(dtype: str, own: Mapping[str, float]) -> dict[str, float]:
-    """The budgets of a dtype, with those of one's own. Raises InputError for one that is not known."""
+def budgets_of(dtype: str, own: Mapping[str, float], texts: bool) -> dict[str, float]:
+    """The budgets of a dtype, with those of one's own.
+
+    Raises InputError for one that is not known, or that is for texts where none are given.
+    """
     known = BUDGETS[dtype]
     for name, share in own.items():
         if name not in known:
             raise InputError(f"budget '{name}' is not known; expected {', '.join(known)}")
         if not 0 <= share <= 1:
             raise InputError(f"budget {name} is {share}, expected a share from 0 to 1")
+        if name in OF_TEXTS and not texts:
+            raise InputError(f"budget {name} is for what is lost on texts; give a file of them")
     return known | dict(own)
 
 

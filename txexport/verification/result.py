@@ -18,6 +18,7 @@ from txexport.verification.checks import (
     EVERY,
     IDENTITY,
     LOST,
+    LOST_ON_TEXTS,
     PROBABILITY,
     RUNTIME,
     CaseReport,
@@ -163,7 +164,7 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        whole = (IDENTITY, COPIED_FILES, LOST)  # which compare no numbers, or none that should be equal
+        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS)  # of no numbers, or none that should be equal
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
@@ -177,6 +178,7 @@ class Report:
         beyond = self.layers is not None and self.layers.beyond
         asides = [self.reached] if self.reach else []
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
+        asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         return [*asides, "yet components are beyond their budget alone"] if beyond else asides
 
     @property
@@ -192,6 +194,17 @@ class Report:
         return {
             dtype: f"up to {check.error:.2%} of {check.output.rpartition(' ')[2]}"
             for dtype, check in worst.items()
+        }
+
+    @property
+    def lost_on_texts(self) -> dict[str, str]:
+        """What each number format loses of the answers to real texts, by dtype, in words."""
+        return {
+            case.graphs.split()[-1]: ", ".join(
+                f"{check.error:.2%} of {check.output}" for check in case.checks
+            )
+            for case in self.cases
+            if case.name == LOST_ON_TEXTS and case.checks
         }
 
     @property
@@ -235,7 +248,7 @@ class Report:
         if self.compared:
             return shlex.join([*self.command, "--case", case.name]) if self.command else ""
         words = ["txexport", "verify", self.bundle]
-        if case.name == LOST:  # of all quick cases together
+        if case.name in (LOST, LOST_ON_TEXTS):  # of all quick cases together
             words += ["--cases", "quick"]
             measures = {check.output.rpartition(" ")[2]: check.tolerance for check in case.checks}
             for measure, share in measures.items():

@@ -85,8 +85,9 @@ def verify(
     `client` is other software, one of `clients.judged.NAMES`, that computes quick cases in one pass each from
     the graphs for other clients: a column of the report beside the runtimes.
     Graphs of a dtype that keeps not every number are compared without rounding activations, with originals of
-    the numbers that it keeps, as float32 is; then, as they are, with the originals themselves: `budget` is
-    what may be lost, by a name in `losses.BUDGETS`, as a share.
+    the numbers that it keeps, as float32 is; then, as they are, with the originals themselves, and in ONNX
+    Runtime by their answers to `texts`: `budget` is what may be lost, by a name in `losses.BUDGETS`, as a
+    share.
     `allow_edited` has a graph that is not the exported one judged by cases alone, which the report's scope
     says; else it is a failure. `progress` is told each case's name before it runs; True shows it on
     standard error. A case that raises is a
@@ -103,7 +104,7 @@ def verify(
     kinds = reference_kinds(reference, resolved.model_type, third)
     views = _views(manifest)
     lossy = {name: DTYPES[view.dtype] for name, view in views.items() if not DTYPES[view.dtype].exact}
-    budgets = {name: budgets_of(dtype.name, budget or {}) for name, dtype in lossy.items()}
+    budgets = {name: budgets_of(dtype.name, budget or {}, texts is not None) for name, dtype in lossy.items()}
     if budget and not lossy:
         raise InputError(f"budget is for number formats, and the bundle has {DEFAULT} alone")
     chosen = runtimes.choose(runtime, folder, views, device)
@@ -112,6 +113,7 @@ def verify(
     from txexport.verification.cases.plan import reach  # which needs PyTorch
     from txexport.verification.clients import judged
     from txexport.verification.references.kept import kept_in
+    from txexport.verification.text_losses import TextLosses
 
     if client is not None:
         judged.check(client, folder, manifest)
@@ -125,6 +127,7 @@ def verify(
         for dtype, numbers in kept.items()
         if tried
     }
+    asked = TextLosses(folder, manifest, checkpoint, Path(texts)) if texts is not None and lossy else None
     run = {
         graphs: VerifyRun(
             folder,
@@ -139,6 +142,7 @@ def verify(
             _judges(tried) if graphs in lossy else {},
             budgets.get(graphs, {}),
             kept[view.dtype].formats if graphs in lossy else {},
+            asked if graphs.startswith(NATIVE) or manifest.form.only == "hub" else None,
         )
         for graphs, view in views.items()
     }

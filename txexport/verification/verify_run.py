@@ -11,12 +11,21 @@ import onnx
 
 from txexport import bundle
 from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
-from txexport.formats import NumberFormat
+from txexport.formats import DEFAULT, NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
-from txexport.verification.checks import EVERY, LOST, NATIVE, RUNTIME, CaseReport, SkipError, TensorCheck
+from txexport.verification.checks import (
+    EVERY,
+    LOST,
+    LOST_ON_TEXTS,
+    NATIVE,
+    RUNTIME,
+    CaseReport,
+    SkipError,
+    TensorCheck,
+)
 from txexport.verification.losses import lost
 from txexport.verification.runtimes import Runtime
 from txexport.verification.unrounded import unrounded
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from txexport.verification.cases.plan import Planned
     from txexport.verification.layers.probe import Probe
     from txexport.verification.references.originals import Reference
+    from txexport.verification.text_losses import TextLosses
 
 Run = Callable[[], list[TensorCheck]]
 CaseProgress = Callable[[str], None]  # the name of a case before it runs
@@ -38,7 +48,7 @@ class VerifyRun:
     `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport. Those of a
     number format that keeps not every number are tried without rounding, beside originals of the numbers that
     it keeps, by its parameters' `formats`; `float32` are those of the numbers that it had, and `budgets` what
-    may be lost of them.
+    may be lost of them, and of answers to `texts`.
     """
 
     folder: Path
@@ -53,6 +63,7 @@ class VerifyRun:
     float32: "dict[str, Reference]" = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)
+    texts: "TextLosses | None" = None
     devices: dict[str, str] = field(default_factory=dict)  # where each runtime that started has run
     refused: dict[str, BundleError] = field(default_factory=dict)  # what each said of what it cannot load
     probe: "Probe | None" = None
@@ -84,6 +95,7 @@ class VerifyRun:
                 yield from self._exact(runtime, device) if self.budgets else self._as_it_is(runtime, device)
                 if self.budgets:
                     yield from self._lost(runtime, device)
+                    yield from self._lost_on_texts(runtime, device)
             except BundleError as error:
                 self.refused.setdefault(runtime.name, error)
                 for name in self.originals:
@@ -119,6 +131,16 @@ class VerifyRun:
             for name, original in self.float32.items():
                 run = partial(lost, runner, tried, original, self.budgets)
                 yield attempt(LOST, name, run, runtime.name, self.graphs)
+
+    def _lost_on_texts(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
+        """What the graphs as they are lose of float32's answers to texts, where these are given."""
+        if self.texts is None or runtime.name != RUNTIME:
+            return
+        if self.progress is not None:
+            self.progress(f"{LOST_ON_TEXTS} ({self.graphs})")
+        with runtime.open(self.files, device) as opened:
+            run = partial(self.texts.lost, self._loaded(runtime, *opened), self.budgets)
+            yield attempt(LOST_ON_TEXTS, DEFAULT, run, runtime.name, self.graphs)
 
     def _loaded(self, runtime: Runtime, where: str, sessions: dict[str, Session]) -> LoadedBundle:
         self.devices[runtime.name] = where

@@ -136,7 +136,7 @@ def test_tokenizer_of_more_words_than_the_model_is_told(checkpoint_of, tmp_path)
 
 WRONG = [
     ("bert", b"\n \n", "has no texts; expected one a line"),
-    ("bert", b"a\tb\tc\n", "'a' is one of 3 parts, expected a text, or two and a tab"),
+    ("bert", b"a\tb\tc\n", "has 3 parts, expected a text, or two and a tab between them"),
     ("bert", b"\xff\xfe", "lines.txt is not UTF-8: byte 0"),
     ("gpt2", b"a\tb\n", "a decoder takes one text a line, without tabs"),
     ("vit", b"a\n", "texts are for a model that reads them; this one is for image-feature-extraction"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.dtype_comparison.texts import read
 from txexport.errors import BundleError, InputError, shown
 from txexport.manifest import Manifest
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
@@ -63,7 +64,7 @@ def plan_texts(
         planned = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
         return planned
-    lines = _lines(Path(file))
+    lines = read(Path(file))
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
         name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
@@ -73,21 +74,6 @@ def plan_texts(
 
 def _unreadable(error: BundleError, *_: object) -> list[runs.Outcome]:
     raise error
-
-
-def _lines(file: Path) -> list[Item]:
-    """A text a line, or two with a tab between them; empty lines are none. Raises InputError."""
-    try:
-        texts = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8: byte {error.start}") from None
-    parts = [line.split("\t") for line in texts.splitlines() if line.strip()]
-    if not parts:
-        raise InputError(f"{file} has no texts; expected one a line")
-    for row in parts:
-        if len(row) > 2:
-            raise InputError(f"{row[0][:40]!r} is one of {len(row)} parts, expected a text, or two and a tab")
-    return as_items([row[0] if len(row) == 1 else (row[0], row[1]) for row in parts])
 
 
 def _cases(

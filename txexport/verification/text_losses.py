@@ -1,0 +1,92 @@
+"""What a number format loses of the answers to real texts, measured as compare-dtypes does."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.dtype_comparison.accuracy import (
+    CHANGE,
+    COSINE,
+    ENTITIES,
+    GREEDY,
+    OVERLAP,
+    SAME,
+    accuracy_of,
+    check_task,
+)
+from txexport.dtype_comparison.texts import read
+from txexport.exporter import export
+from txexport.formats import DEFAULT
+from txexport.manifest import Manifest
+from txexport.runtime import Model, load
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.text import Item
+from txexport.verification import losses
+from txexport.verification.checks import SkipError, TensorCheck
+
+NEW_TOKENS = 32
+SHARES = {  # of what compare-dtypes measures: the budget of what is short of 1
+    COSINE: losses.COSINE,
+    OVERLAP: losses.NEIGHBOURS,
+    SAME: losses.ANSWERS,
+    ENTITIES: losses.ANSWERS,
+    GREEDY: losses.TOKENS,
+}
+
+
+class TextLosses:
+    """The answers of a bundle's dtypes beside those of its float32, or of the checkpoint's where it has none.
+
+    Raises InputError for texts, or a task, that cannot be compared, OSError for a file that cannot be read.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, checkpoint: Checkpoint, file: Path):
+        self.folder, self.manifest, self.checkpoint = folder, manifest, checkpoint
+        self.items = read(file)
+        check_task(manifest.task, self.items)
+
+    def lost(self, loaded: LoadedBundle, budgets: Mapping[str, float]) -> list[TensorCheck]:
+        """A check a measure, whose error is the share that is lost."""
+        with self._float32(loaded.device) as whole:
+            _check_lengths(whole, self.items)
+            models = {DEFAULT: whole, loaded.manifest.dtype: Model(loaded)}
+            measured = accuracy_of(models, self.items, NEW_TOKENS)[loaded.manifest.dtype]
+        shares = {losses.PERPLEXITY: measured[CHANGE]} if CHANGE in measured else {}
+        known = [measure for measure in SHARES if measure in measured and SHARES[measure] not in shares]
+        generates = GREEDY in measured  # whose answers are the same where all tokens are
+        shares |= {SHARES[one]: 1 - measured[one] for one in known if not (generates and one == SAME)}
+        return [
+            TensorCheck(name, len(self.items), _share(number), budgets[name])
+            for name, number in shares.items()
+        ]
+
+    @contextmanager
+    def _float32(self, device: str) -> Iterator[Model]:
+        if DEFAULT in self.manifest.formats:
+            with load(self.folder, dtype=DEFAULT, device=device, check=False) as model:
+                yield model
+            return
+        with tempfile.TemporaryDirectory(prefix="txexport-") as made:
+            out = Path(made) / DEFAULT
+            export(self.checkpoint.folder, out, task=self.manifest.task, only="native", dtype=DEFAULT)
+            with load(out, device=device) as model:
+                yield model
+
+
+def _check_lengths(model: Model, items: list[Item]) -> None:
+    """Raise SkipError for a text that a generator cannot score whole."""
+    limits = [limit for limit in model.manifest.limits.values() if limit is not None]
+    if not (model.manifest.cache and limits):
+        return
+    longest = max(len(encoding.ids) for encoding in model.text.encode(items))
+    if longest > min(limits):
+        raise SkipError(f"a text has {longest} tokens, and the model takes {min(limits)}; cut it")
+
+
+def _share(number: float) -> float:
+    """What is lost, none where more was gained; what is no number is all of it and more."""
+    return max(0.0, number) if np.isfinite(number) else float("inf")
