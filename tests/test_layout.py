@@ -50,10 +50,10 @@ IMPORTED = {
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
     "graphs/txgraphs": "numpy onnx onnxscript onnx_ir contracts formats spec",
+    "txexport/calibration": "numpy onnx bundle contracts manifest runtime spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs "
-        "arguments bundle checkpoints contracts families formats manifest paths progress source spec swap "
-        "tasks"
+        "numpy onnx onnx_ir txgraphs arguments bundle calibration checkpoints contracts families formats "
+        "inspection manifest paths progress runtime source spec swap tasks"
     ),
     "txexport/inspection": (
         "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec terminal"
@@ -64,8 +64,8 @@ IMPORTED = {
     ),
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
-        "arguments bundle checkpoints contracts dtype_comparison exporter families formats inspection "
-        "manifest paths printable progress runtime source spec tasks terminal"
+        "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
+        "inspection manifest paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/cli": (
         "click numpy rich bundle dtype_comparison exporter families inspection printable runtime terminal "

@@ -30,6 +30,19 @@ class GraphFile:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """The texts that integers were calibrated by: how many, of how many tokens, and their SHA-256 as JSON.
+
+    `searched` are matrices, by the first name of each, that these did not calibrate.
+    """
+
+    texts: int
+    tokens: int
+    sha256: str
+    searched: list[str]
+
+
+@dataclass(frozen=True)
 class Form:
     """How a bundle is written: what export was asked for.
 
@@ -38,7 +51,8 @@ class Form:
     graphs alone, "hub" for the others alone, None for both. In a `single_file`, weights lie within the graph.
     `client` is the one that the others are laid out for, where it needs another layout than a hub's.
     `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
-    `keep` are patterns of names of parameters that stay float32 in all of them.
+    `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
+    texts integers were calibrated, by dtype.
     """
 
     cache: str | None
@@ -49,6 +63,7 @@ class Form:
     client: str | None = None
     dtypes: list[str] = field(default_factory=lambda: [DEFAULT])
     keep: list[str] = field(default_factory=list)
+    calibrated: dict[str, Calibration] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -223,7 +238,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
         recorded = values.pop("proof", None)
         proof = None if recorded is None else Proof(**recorded)
-        source, form = Source(**values["source"]), Form(**values["form"])
+        source, form = Source(**values["source"]), _form(values["form"])
         manifest = Manifest(
             **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
         )
@@ -232,13 +247,13 @@ def parsed(path: Path, values: dict) -> Manifest:
             if not stays_inside(name):
                 raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
         ports = [port for graph in graphs for port in (*graph.inputs, *graph.outputs)]
-        entries = (manifest, source, form, *graphs, *data.values(), *ports)
+        entries = (manifest, source, form, *form.calibrated.values(), *graphs, *data.values(), *ports)
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
         own = () if form.only == "hub" else roles.of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
-        _check_dtypes(form.dtypes)
+        _check_dtypes(form)
         listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
             ("dtypes", formats, form.dtypes),
             ("limits", manifest.limits, limits(spec)),
@@ -254,10 +269,18 @@ def parsed(path: Path, values: dict) -> Manifest:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
 
 
-def _check_dtypes(dtypes: list[str]) -> None:
-    """Raise ValueError unless every one is known, and there once."""
+def _form(values: dict) -> Form:
+    calibrated = {dtype: Calibration(**one) for dtype, one in values.get("calibrated", {}).items()}
+    return Form(**values | {"calibrated": calibrated})
+
+
+def _check_dtypes(form: Form) -> None:
+    """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
+    dtypes = form.dtypes
     if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():
         raise ValueError(f"dtypes are {dtypes}, expected some of {', '.join(DTYPES)}")
+    if not form.calibrated.keys() <= {name for name in dtypes if DTYPES[name].calibrates}:
+        raise ValueError(f"calibrated are {', '.join(form.calibrated)}, of dtypes {', '.join(dtypes)}")
 
 
 def _graph_files(values: dict) -> dict[str, GraphFile]:

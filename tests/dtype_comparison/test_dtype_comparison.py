@@ -13,8 +13,9 @@ from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FILL, NEXT, TAG, Row
 import txexport
 from txexport.cli.main import main
 from txexport.dtype_comparison import accuracy, speed
-from txexport.dtype_comparison.texts import built_in, pairs, read
+from txexport.dtype_comparison.texts import built_in, pairs
 from txexport.errors import InputError
+from txexport.runtime.preprocessing.text_file import read
 
 DTYPES = ("int8", "float32", "int4")
 ROWS = {
@@ -129,7 +130,11 @@ def test_texts_are_lines_or_pairs(tmp_path):
     assert pairs(["a", ("b", "c"), "d"]) == [("a", "b"), ("b", "c"), ("d", "a")]
     assert built_in() == built_in()
     assert len(set(built_in())) > 60
-    for content, message in ((b"", "has no texts"), (b"a\tb\tc", "has 3 parts"), (b"\xff", "is not UTF-8")):
+    for content, message in (
+        (b"", "has no texts"),
+        (b"a\tb\tc", "is one of 3 parts"),
+        (b"\xff", "is not UTF-8"),
+    ):
         file.write_bytes(content)
         with pytest.raises(InputError, match=message):
             read(file)

@@ -12,6 +12,13 @@ import click
 
 from txexport.cli import options
 
+samples = click.option(
+    "--texts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Calibrate int4 and int4-128 by samples of what the model will read: a file, one text a line; "
+    "sources and targets with a tab between them.",
+)
+
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -58,6 +65,7 @@ from txexport.cli import options
     is_flag=True,
     help="Record the checkpoint's absolute path, not the way to it from OUT, which may then be moved alone.",
 )
+@samples
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
 def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options: Any) -> None:
@@ -80,20 +88,21 @@ def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options
 @click.option(
     "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
 )
+@samples
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
-def quantize(out: Path, dtype: str, source: Path | None, as_json: bool) -> None:
+def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     """Add a number format to BUNDLE."""
     from txexport.exporter import quantize as run
 
-    click.echo(_told(out, _written(run, out, dtype, source=source), as_json))
+    click.echo(_told(out, _written(run, out, dtype, **options), as_json))
 
 
 def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:
-    """What `run` gives, with a bar of the weights that it writes, on a terminal."""
+    """What `run` gives, with a bar of the weights that are done, on a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing stays behind
-    columns = (TextColumn("writing weights"), BarColumn(), DownloadColumn())
+    columns = (TextColumn("weights"), BarColumn(), DownloadColumn())
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as bar:
         weights = bar.add_task("", total=None)
         return run(

@@ -9,13 +9,13 @@ from txexport.contracts import roles
 from txexport.dtype_comparison.accuracy import MEASURES, accuracy_of
 from txexport.dtype_comparison.result import DtypeComparison, DtypeResult
 from txexport.dtype_comparison.speed import timed, works_of
-from txexport.dtype_comparison.texts import built_in, read
-from txexport.errors import InputError
+from txexport.dtype_comparison.texts import built_in
 from txexport.formats import DEFAULT, DTYPES
 from txexport.manifest import Manifest
 from txexport.progress import Naming, naming
 from txexport.runtime import load
-from txexport.runtime.preprocessing.text import Item, as_items
+from txexport.runtime.preprocessing.text import Item
+from txexport.runtime.preprocessing.text_file import items_of
 
 
 @checked
@@ -44,15 +44,7 @@ def compare_dtypes(
     check_count("rounds", rounds)
     check_count("max_new_tokens", max_new_tokens)
     tell = naming(progress)
-    items = (
-        built_in()
-        if texts is None
-        else read(Path(texts))
-        if isinstance(texts, str | Path)
-        else as_items(texts)
-    )
-    if not items:
-        raise InputError("texts are none, expected some")
+    items = built_in() if texts is None else items_of(texts)
     names = sorted(manifest.formats, key=lambda dtype: dtype != DEFAULT)
     tell("loading")
     models = {name: load(folder, dtype=name, device=device, threads=threads) for name in names}

@@ -1,10 +1,7 @@
-"""What is read: a person's texts, or sentences of a small grammar, the same at every run."""
-
-from pathlib import Path
+"""What is read where a person gives no texts: sentences of a small grammar, the same at every run."""
 
 import numpy as np
 
-from txexport.errors import InputError
 from txexport.runtime.preprocessing.text import Item
 
 COUNT = 64
@@ -28,25 +25,6 @@ def built_in() -> list[Item]:
     random = np.random.default_rng(0)
     parts = [random.permutation(np.resize(part, COUNT)) for part in (SUBJECTS, VERBS, ENDS)]
     return [" ".join(row) for row in zip(*parts, strict=True)]
-
-
-def read(file: Path) -> list[Item]:
-    """A text a line, or two with a tab between them; empty lines are none. Raises InputError, OSError."""
-    try:
-        lines = [line for line in file.read_text("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8: byte {error.start}") from None
-    if not lines:
-        raise InputError(f"{file} has no texts; expected one a line")
-    items: list[Item] = []
-    for line in lines:
-        first, *others = line.split("\t")
-        if len(others) > 1:
-            raise InputError(
-                f"{line[:40]!r} has {len(others) + 1} parts, expected a text, or two and a tab between them"
-            )
-        items.append((first, others[0]) if others else first)
-    return items
 
 
 def pairs(items: list[Item]) -> list[tuple[str, str]]:

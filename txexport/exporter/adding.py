@@ -1,13 +1,19 @@
 """A bundle in one more number format."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from txexport import bundle
+from txexport import bundle, families
 from txexport.arguments import checked
-from txexport.errors import CheckpointError, InputError, crashes
-from txexport.exporter.exporter import export
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import BundleError, CheckpointError, InputError, crashes
+from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.exporter import Item, check_dtypes, check_stored, samples, write_bundle
+from txexport.formats import Integers
 from txexport.manifest import Manifest
-from txexport.progress import Progress
+from txexport.paths import sha256
+from txexport.progress import Progress, counting
 from txexport.source import ADVICE, source_of
 
 
@@ -18,12 +24,14 @@ def quantize(
     dtype: str,
     *,
     source: str | Path | None = None,
+    texts: str | Path | Sequence[Item] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Add a dtype to the bundle `out`, as it would be had it been exported with that one too.
 
     `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
-    that were exported. The bundle is replaced when the new one is whole, and is to be verified again. Raises
+    that were exported. `texts` calibrate the dtype, as in `export`; what of the bundle is calibrated stays as
+    it is. The bundle is replaced when the new one is whole, and is to be verified again. Raises
     InputError for a dtype that it has, and else as `export` does.
     """
     manifest = bundle.read(out)
@@ -32,20 +40,28 @@ def quantize(
     checkpoint = source_of(Path(out), manifest, source)
     if checkpoint.hashes() != manifest.source.sha256:
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
-    form = manifest.form
-    return export(
-        checkpoint.folder,
-        out,
-        task=manifest.task,
-        cache=form.cache,
-        opset=form.opset,
-        inline=form.inline,
-        only=form.only,
-        single_file=form.single_file,
-        client=form.client,
-        dtype=[*form.dtypes, dtype],
-        keep=form.keep,
-        absolute_source=Path(manifest.source.path).is_absolute(),
-        force=True,
-        progress=progress,
-    )
+    resolved = families.resolve(checkpoint, manifest.task)
+    dtypes = check_dtypes([*manifest.form.dtypes, dtype], manifest.form.opset)
+    check_stored(dtypes, checkpoint)
+    items = None if texts is None else samples(texts, resolved, [dtype])
+    form = replace(manifest.form, dtypes=dtypes)
+    plan = BundlePlan(checkpoint, resolved, form, _integers(Path(out), manifest, checkpoint, resolved))
+    absolute = Path(manifest.source.path).is_absolute()
+    return write_bundle(checkpoint, resolved, plan, Path(out), absolute, True, counting(progress), items)
+
+
+def _integers(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: families.Resolved
+) -> Integers | None:
+    """Those of the bundle that were calibrated. Raises BundleError where they were changed since."""
+    if not manifest.form.calibrated:
+        return None
+    from txexport.exporter.calibrating import integers_of
+
+    known = {path: data.sha256 for path, data in manifest.data.items()}
+    if manifest.form.single_file:
+        known = {graph.file: graph.sha256 for graph in manifest.every_graph}
+    for path, digest in known.items():
+        if sha256(folder / path) != digest:
+            raise BundleError(f"{folder / path} is not the file that was exported; export again")
+    return integers_of(folder, BundlePlan(checkpoint, resolved, manifest.form))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -17,7 +17,7 @@ from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.contracts import ECOSYSTEM, SHARED, Contract, for_others, names, of_cache, roles
 from txexport.errors import InputError, shown
 from txexport.exporter.weight_file import WeightFile
@@ -27,7 +27,10 @@ from txexport.formats import (
     DTYPES,
     FLOAT32_IN_OUT,
     STORED,
+    CalibratedInt4,
     Dtype,
+    Int4,
+    Integers,
     NumberFormat,
     StoredIntegers,
     Use,
@@ -56,11 +59,14 @@ class BundlePlan:
     """The graphs and the weights files of a checkpoint's bundle in that form, of every dtype.
 
     `native` are graphs that our runtime runs, `hub` those for other clients, `data` the files of weights by
-    place: each graph that clients open alone has its own, into which the others point.
+    place: each graph that clients open alone has its own, into which the others point. `integers` are those
+    of calibrated matrices, without which a plan has those of the search in their place.
     """
 
-    def __init__(self, checkpoint: Checkpoint, resolved: Resolved, form: Form):
-        self.spec, self.form = resolved.spec, form
+    def __init__(
+        self, checkpoint: Checkpoint, resolved: Resolved, form: Form, integers: Integers | None = None
+    ):
+        self.spec, self.form, self.integers = resolved.spec, form, integers
         self.weights = with_shared(self.spec, resolved.weights)
         self.dtypes = {name: DtypePlan(checkpoint, self, DTYPES[name]) for name in form.dtypes}
 
@@ -124,15 +130,33 @@ class DtypePlan:
         if whole.form.keep:
             wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
             self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.form.keep)}
+        self.calibrated = self._calibrated(whole.integers)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
             own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
-            self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats)
+            self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats, self.calibrated)
 
     @property
     def graphs(self) -> list[Planned]:
         """Every graph."""
         return [*self.native, *self.hub]
+
+    @property
+    def int4(self) -> dict[str, tuple[str, Int4]]:
+        """The parameters in blocks of four bits: the name of the first that is the same matrix, and how."""
+        first = stored_names(self.weights)
+        return {name: (first[name], one) for name, one in self.formats.items() if isinstance(one, Int4)}
+
+    def _calibrated(self, integers: Integers | None) -> dict[str, CalibratedInt4]:
+        """The formats that give the bytes of calibrated parameters; graphs read them as others."""
+        calibration = self.form.calibrated.get(self.dtype.name)
+        if integers is None or calibration is None:
+            return {}
+        return {
+            name: CalibratedInt4(one.block, partial(integers, self.dtype.name, first))
+            for name, (first, one) in self.int4.items()
+            if first not in calibration.searched
+        }
 
     def _homes(self, asked: Mapping[str, Uses]) -> dict[str, set[str]]:
         """The parameters of each weights file."""

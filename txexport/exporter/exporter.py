@@ -3,11 +3,14 @@
 import contextlib
 import functools
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from txgraphs import OPSET
@@ -30,6 +33,8 @@ from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
 
+Item: TypeAlias = str | tuple[str, str]  # a text, or two
+
 # What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
 ONLY = ("native", "hub")
 SINGLE = 2**31 - 2**24  # bytes of weights that fit into a file of protobuf's, with room for its graph
@@ -51,6 +56,7 @@ def export(
     client: str | None = None,
     dtype: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
+    texts: str | Path | Sequence[Item] | None = None,
     absolute_source: bool = False,
     force: bool = False,
     progress: Progress | None = None,
@@ -68,10 +74,13 @@ def export(
     what numbers are stored as, or several, each with graphs and weights of its own: a name in
     `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
     checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
-    "*.layers.0.*", stay float32 in every dtype. txexport.json says where the checkpoint is by the way
-    from `out`, or with `absolute_source` by its absolute path. `force` replaces an existing bundle;
-    `progress` is told bytes done and bytes in all, and True shows them. The bundle appears whole or
-    not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError.
+    "*.layers.0.*", stay float32 in every dtype. `texts` calibrate int4 and int4-128 (GPTQ): a file of samples
+    of what the model will read, one a line, or two with a tab between them (of an encoder-decoder, a source
+    and its target), or the texts themselves; ONNX Runtime reads them. txexport.json says where the checkpoint
+    is by the way from `out`, or with `absolute_source` by its absolute path. `force` replaces an existing
+    bundle; `progress` is told bytes done and bytes in all, and True shows them. The bundle appears whole or
+    not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError, OSError for texts that
+    cannot be read.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -83,20 +92,55 @@ def export(
         raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
     if dtype is None:
         dtype = STORED if checkpoint.quantised else DEFAULT
-    dtypes = _dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
-    if STORED in dtypes and not checkpoint.quantised:
-        raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
+    dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
+    check_stored(dtypes, checkpoint)
     keep = [keep] if isinstance(keep, str) else list(keep)
     form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes, keep))
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
         raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
+    items = None if texts is None else samples(texts, resolved, dtypes)
     plan = BundlePlan(checkpoint, resolved, form)
+    return write_bundle(
+        checkpoint, resolved, plan, Path(out), absolute_source, force, counting(progress), items
+    )
+
+
+def samples(
+    texts: str | Path | Sequence[Item], resolved: families.Resolved, dtypes: Iterable[str]
+) -> list[Item]:
+    """Texts that are to calibrate what of some dtypes can be. Raises InputError where nothing can."""
+    from txexport.calibration import check_reads  # which takes ONNX Runtime
+    from txexport.runtime.preprocessing.text_file import items_of
+
+    if not any(DTYPES[name].calibrates for name in dtypes):
+        able = " and ".join(name for name, dtype in DTYPES.items() if dtype.calibrates)
+        raise InputError(f"texts calibrate {able} alone, not {', '.join(dtypes)}; leave them out")
+    check_reads(resolved.spec, resolved.task)
+    return items_of(texts)
+
+
+def write_bundle(
+    checkpoint: Checkpoint,
+    resolved: families.Resolved,
+    plan: BundlePlan,
+    out: Path,
+    absolute_source: bool,
+    force: bool,
+    progress: Counting,
+    items: Sequence[Item] | None = None,
+) -> Manifest:
+    """Write what is planned to the folder `out`; `items` calibrate what of it can be, and is not yet."""
+    single_file = plan.form.single_file
     if single_file:
         _check_single(plan)
-    with placed(Path(out).resolve(), checkpoint.folder, force) as folder:
+    with placed(out.resolve(), checkpoint.folder, force) as folder, TemporaryDirectory(dir=folder) as aside:
+        done = 0
+        if items is not None:
+            done = sum(file.numbers for file in plan.data.values())  # as if they were written twice
+            plan = _calibrated(checkpoint, resolved, plan, Path(aside), items, progress)
         for graph in plan.graphs:
             (folder / graph.path).parent.mkdir(parents=True, exist_ok=True)
-        data = _write_data(plan, folder, counting(progress))
+        data = _write_data(plan, folder, progress, done)
         formats = _write_graphs(plan, folder)
         if single_file:
             for name in data:
@@ -120,6 +164,40 @@ def export(
     return manifest
 
 
+def _calibrated(
+    checkpoint: Checkpoint,
+    resolved: families.Resolved,
+    plan: BundlePlan,
+    aside: Path,
+    items: Sequence[Item],
+    progress: Counting,
+) -> BundlePlan:
+    """The plan with integers that the items choose, which lie in the folder `aside`."""
+    from txexport.exporter.calibrating import Calibrating
+
+    float32 = write_float32(checkpoint, resolved, aside / "float32")
+    left = [name for name in plan.form.dtypes if DTYPES[name].calibrates and name not in plan.form.calibrated]
+    calibrating = Calibrating(checkpoint, plan, left, aside)
+    total = sum(file.numbers for file in plan.data.values())
+    made = calibrating.run(float32, items, lambda share: progress(int(share * total), 2 * total))
+    form = replace(plan.form, calibrated=plan.form.calibrated | made)
+    before = plan.integers
+
+    def integers(dtype: str, name: str) -> np.ndarray:
+        return calibrating.integers(dtype, name) if before is None or dtype in made else before(dtype, name)
+
+    return BundlePlan(checkpoint, resolved, form, integers)
+
+
+def write_float32(checkpoint: Checkpoint, resolved: families.Resolved, out: Path) -> Path:
+    """Write the folder `out`: the bundle that reads the texts that calibrate."""
+    form = _form(TASKS[resolved.task], Form(None, OPSET, only="hub"))
+    write_bundle(
+        checkpoint, resolved, BundlePlan(checkpoint, resolved, form), out, False, False, counting(None)
+    )
+    return out
+
+
 def _form(task: Task, asked: Form) -> Form:
     """How the bundle is written. Raises InputError for options that do not go together."""
     others = asked.single_file or asked.client is not None
@@ -136,7 +214,7 @@ def _form(task: Task, asked: Form) -> Form:
     return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
 
 
-def _dtypes(names: list[str], opset: int) -> list[str]:
+def check_dtypes(names: list[str], opset: int) -> list[str]:
     """The dtypes that were asked for. Raises InputError for one that is not known, or not in that opset."""
     for name in names:
         if name not in DTYPES:
@@ -148,6 +226,12 @@ def _dtypes(names: list[str], opset: int) -> list[str]:
     if len({DTYPES[name].suffix for name in names}) != len(names):
         raise InputError(f"dtypes {', '.join(names)} have files of the same names; leave out one")
     return names
+
+
+def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
+    """Raise InputError for integers of a checkpoint that has none."""
+    if STORED in dtypes and not checkpoint.quantised:
+        raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
 
 
 def _contract(task: Task, cache: str | None) -> Contract:
@@ -184,15 +268,15 @@ def _libraries() -> dict[str, str]:
     return result
 
 
-def _write_data(plan: BundlePlan, folder: Path, progress: Counting) -> dict[str, DataFile]:
-    """Write the files of weights; `progress` is told bytes of numbers done, and in all."""
-    total, written = sum(file.numbers for file in plan.data.values()), 0
+def _write_data(plan: BundlePlan, folder: Path, progress: Counting, done: int) -> dict[str, DataFile]:
+    """Write the files of weights; `progress` is told bytes of numbers done, with those before, and in all."""
+    total, written = done + sum(file.numbers for file in plan.data.values()), done
     result = {}
     for path, file in plan.data.items():
         before = written
 
-        def tell(done: int, _: int, before: int = before) -> None:
-            progress(before + done, total)
+        def tell(numbers: int, _: int, before: int = before) -> None:
+            progress(before + numbers, total)
 
         result[path] = DataFile(file.size, file.write(folder, tell))
         written += file.numbers

@@ -24,6 +24,7 @@ class WeightFile:
     which a parameter lies there, that of the first with the same numbers in the same format; `parts` are what
     lies there, by the name of each, of which `owners` are the parameters; `offsets` are where; `size` is the
     whole file's, and `numbers` that without the header. Bytes come first, so that what is wider is aligned.
+    `encoders` are what makes the bytes: the formats, or those of parameters that were calibrated.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class WeightFile:
         checkpoint: Checkpoint,
         weights: Mapping[str, Weight],
         formats: Mapping[str, NumberFormat],
+        calibrated: Mapping[str, NumberFormat],
     ):
         self.path, self.checkpoint, self.weights, self.formats = path, checkpoint, weights, formats
+        self.encoders = {name: calibrated.get(name, formats[name]) for name in weights}
         self.stored = stored_names(weights, {name: formats[name].name for name in weights})
         parts: dict[str, Part] = {}
         self.owners: dict[str, str] = {}
@@ -76,7 +79,7 @@ class WeightFile:
         """A parameter's bytes as they lie in the file, in blocks, each with the name of its part."""
         names = self.names(parameter)
         weight = self.weights[parameter]
-        for part, block in self._encoded(self.formats[parameter], weight):
+        for part, block in self._encoded(self.encoders[parameter], weight):
             yield names[part], np.ascontiguousarray(block)
 
     def _encoded(self, number_format: NumberFormat, weight: Weight) -> Iterator[tuple[str, np.ndarray]]:

@@ -5,8 +5,10 @@ multiply with it; it needs neither onnx nor PyTorch to say so.
 """
 
 from txexport.formats.blocks import Blocks
+from txexport.formats.calibrated import CalibratedInt4, Integers
 from txexport.formats.dtypes import DEFAULT, DTYPES, STORED, Dtype
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
+from txexport.formats.int4 import Int4
 from txexport.formats.number_format import (
     NumberFormat,
     NumberType,
@@ -30,7 +32,10 @@ __all__ = [
     "FLOAT32_IN_OUT",
     "STORED",
     "Blocks",
+    "CalibratedInt4",
     "Dtype",
+    "Int4",
+    "Integers",
     "NumberFormat",
     "NumberType",
     "Part",

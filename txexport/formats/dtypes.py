@@ -41,6 +41,11 @@ class Dtype:
         return in_blocks(self.product, shape[1]) if isinstance(self.product, int) else self.product
 
     @property
+    def calibrates(self) -> bool:
+        """Whether sample texts make it better."""
+        return isinstance(self.product, int)
+
+    @property
     def exact(self) -> bool:
         """Whether it keeps every number as it is."""
         return self.name == DEFAULT

@@ -4,8 +4,8 @@ Scale and zero are those of the least squared error among some; blocked Dequanti
 ONNX Runtime multiplies with where it stands before a product and nothing else reads it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ LARGEST = 15
 SHRUNK = [np.float32(1 - 0.04 * step) for step in range(1, 11)]  # spans that are tried, in the block's own
 AT_ONCE = 1 << 18  # numbers that are searched at a time: they stay in a processor's cache
 
+Found: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # integers (n,in), zeros and scales (n,blocks)
+Finder: TypeAlias = Callable[[np.ndarray, int], Found]
+
 
 class Int4:
     """A matrix (out,in) in blocks of `block` inputs, a power of two from 16 to 256; it lies (in,out)."""
@@ -24,6 +27,7 @@ class Int4:
     relative = 1e-5
     private, lossless = True, False
     rounding = None
+    most_steps = 0.5001  # that a block's numbers are off by, as a root mean square
 
     def __init__(self, block: int):
         self.block, self.name = block, f"int4 in blocks of {block}"
@@ -39,17 +43,19 @@ class Int4:
         turned = {
             name: np.empty(part.shape, "<f4" if name == "scale" else "u1") for name, part in parts.items()
         }
-        done = 0
+        find, done = self.finder(shape), 0
         for block in rows:
-            step = max(1, AT_ONCE // shape[1])
-            for first in range(0, len(block), step):
-                some = block[first : first + step]
-                for name, found in zip(parts, searched(some, self.block), strict=True):
-                    turned[name][:, done : done + len(some)] = found.T
+            for some in pieces(block):
+                for name, numbers in zip(parts, find(some, done), strict=True):
+                    turned[name][:, done : done + len(some)] = numbers.T
                 done += len(some)
         yield "", packed(turned[""])
         yield "zero", packed(turned["zero"])
         yield "scale", turned["scale"]
+
+    def finder(self, shape: tuple[int, ...]) -> Finder:
+        """What finds integers, zeros and scales, as `searched`, of rows from a matrix's given one on."""
+        return lambda rows, first: searched(rows, self.block)
 
     def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         """See NumberFormat."""
@@ -72,7 +78,7 @@ class Int4:
         step = (wide.max(axis=2).clip(0) - wide.min(axis=2).clip(None, 0)) / LARGEST
         real = np.minimum(self.block, numbers.shape[1] - self.block * np.arange(wide.shape[1]))
         off = np.sqrt(((found - wide) ** 2).sum(axis=2) / real)
-        return float((off / np.where(step > 0, 0.5001 * step, 1)).max())
+        return float((off / np.where(step > 0, self.most_steps * step, 1)).max())
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
         """See NumberFormat; four bits pass into no function of a function."""
@@ -98,7 +104,14 @@ def in_blocks(block: int, inputs: int) -> Int4:
     return next((BLOCKS[size] for size in BLOCKS if size <= block and inputs % size == 0), BLOCKS[block])
 
 
-def searched(rows: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows (n,in), as many at a time as are searched at once."""
+    at_once = max(1, AT_ONCE // rows.shape[1])
+    for first in range(0, len(rows), at_once):
+        yield rows[first : first + at_once]
+
+
+def searched(rows: np.ndarray, block: int) -> Found:
     """Rows (n,in) as integers (n,in), zeros and scales (n,blocks) of the least squared error.
 
     Of every block, spans from its own down to 0.6 of it are tried, each with the scale that is then best for

@@ -96,7 +96,7 @@ def run(
     for places in together(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
         _check_room(session, len(places), max(lengths[i] for i in places))
-        feeds = _feeds(bundle, role, [encodings[i] for i in places])
+        feeds = inputs_of(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
         yield places, outputs, feeds[ATTENTION_MASK]
         tell(places)
@@ -150,7 +150,7 @@ def gather(
     return scores
 
 
-def _feeds(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
     wanted = {port.name: port for port in bundle.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]

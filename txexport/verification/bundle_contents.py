@@ -26,6 +26,7 @@ from txexport.manifest import MANIFEST, GraphFile, Manifest, limits
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
+from txexport.verification.calibrated import plan_of
 from txexport.verification.checks import COPIED_FILES, EVERY_WEIGHT, IDENTITY, TensorCheck, check_of
 from txexport.verification.identity import check_graphs
 
@@ -35,10 +36,10 @@ def check_weights(
 ) -> list[TensorCheck]:
     """Every number of the weights files, and of what a graph holds or points to, against the checkpoint.
 
-    They must be equal, and all bytes those that export writes. Cases of tokens read few rows of a large
-    table, so they cannot prove the others.
+    They must be equal, and all bytes those that export writes; of calibrated integers those that it may.
+    Cases of tokens read few rows of a large table, so they cannot prove the others.
     """
-    plan = BundlePlan(checkpoint, resolved, manifest.form)
+    plan = plan_of(folder, checkpoint, resolved, manifest.form)
     unlike: list[str] = []
     checks: list[TensorCheck] = []
     checked = set()
@@ -88,7 +89,7 @@ def _rounding(expected: WeightFile) -> Iterator[TensorCheck]:
     An export that rounded wrongly would be made again as wrongly.
     """
     for parameter in dict.fromkeys(expected.stored.values()):
-        number_format, weight = expected.formats[parameter], expected.weights[parameter]
+        number_format, weight = expected.encoders[parameter], expected.weights[parameter]
         if not number_format.lossless:
             numbers = np.concatenate([*weight.rows(expected.checkpoint)])
             share = number_format.share(numbers, kept(number_format, [numbers], numbers.shape))
@@ -195,6 +196,10 @@ def _contradictions(
     expected = [] if manifest.form.single_file else [*plan.data]
     if [*manifest.data] != expected:
         yield f"txexport.json: data are {', '.join(manifest.data)}, expected {', '.join(expected)}"
+    for dtype, calibration in manifest.form.calibrated.items():
+        known = {first for first, _ in plan.dtypes[dtype].int4.values()}
+        if strange := [name for name in calibration.searched if name not in known]:
+            yield f"txexport.json: {strange[0]} is not searched in {dtype}, which has no such matrix"
     for path, data in manifest.data.items():
         if sha256(folder / path) != data.sha256:
             yield f"{path} is not the file that was exported"

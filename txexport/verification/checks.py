@@ -13,6 +13,7 @@ CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside t
 RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
 IDENTITY = "exported graphs"  # the check that graphs are those that export writes
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
+CALIBRATED = "calibrated matrices"  # the check of integers on the texts that they came of
 CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
 BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients

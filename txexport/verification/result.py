@@ -10,12 +10,14 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
     BY_STRUCTURE,
+    CALIBRATED,
     CHECKPOINT,
     CLIENT,
     CONTENTS,
     COPIED_FILES,
     DIRECTION,
     EVERY,
+    EVERY_WEIGHT,
     IDENTITY,
     LOST,
     LOST_ON_TEXTS,
@@ -28,6 +30,8 @@ from txexport.verification.checks import (
 from txexport.verification.layers.result import LayerReport
 
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
+BESIDE = "scales are the search's, and each integer is one of the two beside its number"
+NO_WORSE = "on these texts no matrix is worse than the search's"
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
 
@@ -43,7 +47,8 @@ class Report:
     the words that began it, where that was not verify; a comparison of what no shell can name has none.
     `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
     file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
-    experts. `graphs` are the bundle's files, and of which kind each is, as in CaseReport.
+    experts. `calibrated` says by what texts integers were chosen, by dtype. `graphs`
+    are the bundle's files, and of which kind each is, as in CaseReport.
     """
 
     bundle: str
@@ -64,6 +69,7 @@ class Report:
     texts: str | None = None
     reach: Reach = field(default_factory=dict)
     graphs: dict[str, str] = field(default_factory=dict)
+    calibrated: dict[str, str] = field(default_factory=dict)
 
     @property
     def compared(self) -> bool:
@@ -136,6 +142,8 @@ class Report:
         scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
             scope += ", graphs by their structure"
+        if self.calibrated:
+            scope += f", {' and '.join(self.calibrated)} as calibrated"
         return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
 
     @property
@@ -164,7 +172,8 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS)  # of no numbers, or none that should be equal
+        # of no numbers, or none that should be equal
+        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED)
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
@@ -179,7 +188,17 @@ class Report:
         asides = [self.reached] if self.reach else []
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
+        asides += [
+            f"{dtype} is calibrated by {what}: {self._held}" for dtype, what in self.calibrated.items()
+        ]
         return [*asides, "yet components are beyond their budget alone"] if beyond else asides
+
+    @property
+    def _held(self) -> str:
+        """What is held of calibrated integers, in words."""
+        tried = {case.name for case in self.cases if case.skipped is None}
+        held = [BESIDE] * (EVERY_WEIGHT in tried) + [NO_WORSE] * (CALIBRATED in tried)
+        return ", ".join(held) or "nothing was held of that"
 
     @property
     def lost(self) -> dict[str, str]:

@@ -18,13 +18,13 @@ from txexport.dtype_comparison.accuracy import (
     accuracy_of,
     check_task,
 )
-from txexport.dtype_comparison.texts import read
 from txexport.exporter import export
 from txexport.formats import DEFAULT
 from txexport.manifest import Manifest
 from txexport.runtime import Model, load
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item
+from txexport.runtime.preprocessing.text_file import read
 from txexport.verification import losses
 from txexport.verification.checks import SkipError, TensorCheck
 

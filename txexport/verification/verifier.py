@@ -23,9 +23,10 @@ from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.source import ADVICE, source_of
 from txexport.spec import ModelSpec, parameters
-from txexport.verification import bundle_contents, environment, identity, runtimes
+from txexport.verification import bundle_contents, calibrated, environment, identity, runtimes
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import (
+    CALIBRATED,
     CHECKPOINT,
     EVERY,
     HUB,
@@ -80,8 +81,9 @@ def verify(
     were. `layers` compares every component beside its PyTorch module too, on the inputs of each case in ONNX
     Runtime: the report's `layers` say which one is wrong. `texts` is a file of real inputs, one a line, that
     the bundle's tokenizer reads: cases of their own; where a task takes pairs, or a translation has a
-    target, two with a tab between them. What is too long is cut. `third` holds the bundle against
-    "torch.onnx" too: the twin as PyTorch's own exporter writes it, or in the report why it cannot.
+    target, two with a tab between them. What is too long is cut. Integers that these texts calibrated may
+    serve them no worse than those that need no texts. `third` holds the bundle against "torch.onnx" too: the
+    twin as PyTorch's own exporter writes it, or in the report why it cannot.
     `client` is other software, one of `clients.judged.NAMES`, that computes quick cases in one pass each from
     the graphs for other clients: a column of the report beside the runtimes.
     Graphs of a dtype that keeps not every number are compared without rounding activations, with originals of
@@ -117,11 +119,15 @@ def verify(
 
     if client is not None:
         judged.check(client, folder, manifest)
-    planned, names = _planned(folder, views, resolved.spec, cases, texts)
+    contents = _contents(allow_edited, manifest, texts)
+    planned, names = _planned(folder, views, resolved.spec, cases, texts, contents)
     originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
-    kept = {dtype.name: kept_in(checkpoint, resolved, manifest.form, dtype.name) for dtype in lossy.values()}
+    kept = {
+        dtype.name: kept_in(folder, checkpoint, resolved, manifest.form, dtype.name)
+        for dtype in lossy.values()
+    }
     own = {DEFAULT: tried} | {
         dtype: originals_of({name: kinds[name] for name in tried}, numbers, resolved)
         for dtype, numbers in kept.items()
@@ -148,7 +154,7 @@ def verify(
     }
     results = [
         attempt(name, CHECKPOINT, partial(check, folder, manifest, checkpoint, resolved))
-        for name, check in _contents(allow_edited).items()
+        for name, check in contents.items()
         if name in names
     ]
     for graphs in views:
@@ -180,6 +186,7 @@ def verify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=joined(probe.report() for probe in probes),
         texts=None if texts is None else str(texts),
+        calibrated=calibrated.told(manifest),
         reach=reach(resolved.spec, [case for cases in planned.values() for case in cases]) | first.experts,
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
@@ -247,6 +254,7 @@ def _planned(
     spec: ModelSpec,
     cases: str | Sequence[str],
     texts: str | Path | None,
+    contents: Iterable[str],
 ) -> "tuple[dict[str, list[Planned]], AbstractSet[str]]":
     """The cases to run on each kind of graphs, and all names that are wanted, those of contents too."""
     from txexport.verification.cases.plan import computed, plan, select  # which needs PyTorch
@@ -260,12 +268,18 @@ def _planned(
         if graphs.startswith(HUB) and (beside or roles.ENCODER in view.graphs):
             planned[graphs], written[graphs] = computed(planned[graphs]), computed(written[graphs])
     every = {graphs: [*planned[graphs], *written[graphs]] for graphs in views}
-    names = select([case for cases in every.values() for case in cases], cases)
+    names = select([case for cases in every.values() for case in cases], cases, contents)
     if texts is not None and isinstance(cases, str):
-        names |= {case.name for cases in written.values() for case in cases}
+        names |= {case.name for cases in written.values() for case in cases} | {*contents}
     return {graphs: [case for case in cases if case.name in names] for graphs, cases in every.items()}, names
 
 
-def _contents(allow_edited: bool) -> dict[str, Callable[..., list[TensorCheck]]]:
+def _contents(
+    allow_edited: bool, manifest: bundle.Manifest, texts: str | Path | None
+) -> dict[str, Callable[..., list[TensorCheck]]]:
     """What lies in the bundle, by the names of its checks."""
-    return bundle_contents.CHECKS | {IDENTITY: partial(identity.check_graphs, allow_edited=allow_edited)}
+    result: dict[str, Callable[..., list[TensorCheck]]] = dict(bundle_contents.CHECKS)
+    result[IDENTITY] = partial(identity.check_graphs, allow_edited=allow_edited)
+    if texts is not None and manifest.form.calibrated:
+        result[CALIBRATED] = partial(calibrated.check_texts, texts=Path(texts))
+    return result

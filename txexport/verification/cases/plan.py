@@ -1,6 +1,6 @@
 """Which cases apply to a bundle, and which of them are wanted."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import ceil, log
@@ -194,13 +194,15 @@ def _sizes(case: Any) -> dict[str, int]:
     return {"rows": len(case.rows)} | tokens | read
 
 
-def select(planned: Sequence[Planned], wanted: str | Sequence[str]) -> set[str]:
-    """The names that `wanted` means: "full", "quick", or names themselves.
+def select(
+    planned: Sequence[Planned], wanted: str | Sequence[str], contents: Iterable[str] = CHECKS
+) -> set[str]:
+    """The names that `wanted` means: "full", "quick", or names themselves; `contents` are of what is no case.
 
     Raises InputError for a name that no case has, with those that are like it, and where none of the named
     cases applies.
     """
-    known = dict.fromkeys(CHECKS) | {case.name: case.skipped for case in planned}
+    known = dict.fromkeys(contents) | {case.name: case.skipped for case in planned}
     known |= {case.name: None for case in planned if case.run is not None}
     if wanted == "full":
         return set(known)

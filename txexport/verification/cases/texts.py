@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.dtype_comparison.texts import read
-from txexport.errors import BundleError, InputError, shown
+from txexport.calibration.inputs import alone, rows_of, sources_and_targets
+from txexport.errors import BundleError, InputError
 from txexport.manifest import Manifest
 from txexport.runtime.batches import check_marks, global_tokens, text_limit
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
+from txexport.runtime.preprocessing.text_file import read
 from txexport.spec import (
     DecoderSpec,
     DualEncoderSpec,
@@ -89,13 +90,10 @@ def _cases(
         yield _of_encoder(files, manifest, spec, reader, items, name)
         return
     if isinstance(spec, DecoderSpec):
-        pair = next((item for item in items if not isinstance(item, str)), None)
-        if pair is not None:
-            raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
-        rows = prompts = _ids(files, items, reader)
+        rows = prompts = rows_of(files, alone(items), reader)
         sources, room = None, (spec.decoder.limit or 10**9) - max(map(len, rows))
     else:
-        sources, rows = _sources(files, reader, spec.decoder, items)
+        sources, rows = sources_and_targets(files, reader, spec.decoder, items)
         prompts, room = sources, NEW_TOKENS
     case = _steps(manifest, name, rows, sources)
     yield Planned(name, case, runs.run_decoder)
@@ -113,7 +111,7 @@ def _of_encoder(
     name: str,
 ) -> Planned:
     encodings = files.text.encode(items, text_limit(manifest))
-    _known([encoding.ids for encoding in encodings], reader)
+    as_rows([encoding.ids for encoding in encodings], reader.embedding.vocab_size)
     check_marks(manifest, encodings)
     padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
@@ -126,30 +124,6 @@ def _of_encoder(
     case = EncoderCase(name, ids, mask, types, marks, alone=True)
     choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
     return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
-
-
-def _ids(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
-    """Rows of ids, cut to what the stack reads."""
-    rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
-    _known(rows, stack)
-    return rows
-
-
-def _known(rows: Sequence[Sequence[int]], stack: TextStackSpec) -> None:
-    """Raise InputError for a row without tokens, or with ids that the model does not know."""
-    as_rows(rows, stack.embedding.vocab_size)
-
-
-def _sources(
-    files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
-) -> tuple[list[list[int]], list[list[int]]]:
-    """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
-    pairs = [(item, item) if isinstance(item, str) else item for item in items]
-    sources = _ids(files, [first for first, _ in pairs], encoder)
-    targets = _ids(files, [second for _, second in pairs], decoder)
-    unread, start = encoder.embedding.position.pad_token_id, files.generation_config.decoder_start or 0
-    rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
-    return sources, rows
 
 
 def _steps(

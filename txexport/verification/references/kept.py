@@ -2,20 +2,22 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
-from txexport.exporter.bundle_plan import BundlePlan, DtypePlan
+from txexport.exporter.bundle_plan import DtypePlan
 from txexport.families import Resolved
 from txexport.formats import kept
 from txexport.manifest import Form
+from txexport.verification.calibrated import plan_of
 
 
-def kept_in(checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str) -> "Kept":
-    """The checkpoint with the numbers that a bundle of that form keeps of it in a dtype."""
-    return Kept(checkpoint, BundlePlan(checkpoint, resolved, form).dtypes[dtype])
+def kept_in(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str) -> "Kept":
+    """The checkpoint with the numbers that the bundle in `folder`, of that form, keeps of it in a dtype."""
+    return Kept(checkpoint, plan_of(folder, checkpoint, resolved, form).dtypes[dtype])
 
 
 class Kept(Checkpoint):
@@ -23,7 +25,7 @@ class Kept(Checkpoint):
 
     def __init__(self, whole: Checkpoint, plan: DtypePlan):
         vars(self).update(vars(whole))
-        self._whole, self.formats = whole, plan.formats
+        self._whole, self.formats = whole, plan.formats | plan.calibrated
         self._fills: dict[str, list[tuple[str, Weight]]] = defaultdict(list)
         for name, weight in plan.weights.items():
             if not plan.formats[name].lossless:

@@ -1,0 +1,9 @@
+"""What the matrices of a model are multiplied with while it reads texts, on ONNX Runtime, without PyTorch."""
+
+from txexport.errors import needed_for
+
+with needed_for("calibration"):
+    from txexport.calibration.inputs import check_reads
+    from txexport.calibration.moments import Moments, Reading, Tell, sha256_of
+
+__all__ = ["Moments", "Reading", "Tell", "check_reads", "sha256_of"]

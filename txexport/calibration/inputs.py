@@ -1,0 +1,114 @@
+"""Texts as what graphs read: rows of ids, and batches of equal lengths, in which nothing is padding."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, POSITION_IDS
+from txexport.errors import InputError, shown
+from txexport.runtime.batches import encode, inputs_of
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.text import Item, as_rows
+from txexport.spec import DecoderSpec, EncoderDecoderSpec, ModelSpec, TextStackSpec
+
+Feeds: TypeAlias = dict[str, np.ndarray]
+Batch: TypeAlias = dict[str, Feeds]  # by the role of a graph, in the order in which they run
+
+
+def check_reads(spec: ModelSpec, task: str) -> None:
+    """Raise InputError for a model that reads no texts."""
+    if not isinstance(next(iter(spec.stacks.values())), TextStackSpec):
+        raise InputError(f"texts are for a model that reads them; this one is for {task}")
+
+
+def rows_of(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
+    """Rows of ids, cut to what the stack reads.
+
+    Raises InputError for a row without tokens, or with ids that the model does not know.
+    """
+    rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
+    return as_rows(rows, stack.embedding.vocab_size)
+
+
+def alone(items: Sequence[Item]) -> list[str]:
+    """Texts for a decoder. Raises InputError for a pair."""
+    pair = next((item for item in items if not isinstance(item, str)), None)
+    if pair is not None:
+        raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
+    return [str(item) for item in items]
+
+
+def sources_and_targets(
+    files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
+    pairs = [(item, item) if isinstance(item, str) else item for item in items]
+    sources = rows_of(files, [first for first, _ in pairs], encoder)
+    targets = rows_of(files, [second for _, second in pairs], decoder)
+    unread, start = encoder.embedding.position.pad_token_id, files.generation_config.decoder_start or 0
+    rows = [[start, *(token for token in row if token != unread)][: decoder.limit] for row in targets]
+    return sources, rows
+
+
+def batches(bundle: LoadedBundle, spec: ModelSpec, items: Sequence[Item], budget: int) -> list[Batch]:
+    """The texts in batches of at most `budget` tokens, or of one text; what is too long is cut.
+
+    A decoder behind an encoder is given no hidden states here. Raises InputError for texts that the model
+    does not read, BundleError without a tokenizer.
+    """
+    if not spec.generates:
+        encodings = encode(bundle, items, truncate=True)
+        role = roles.TEXT if roles.TEXT in bundle.manifest.hub else roles.MODEL
+        as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
+        return [
+            {role: inputs_of(bundle, role, [encodings[place] for place in places])}
+            for places in _alike([(len(encoding),) for encoding in encodings], budget)
+        ]
+    if isinstance(spec, EncoderDecoderSpec):
+        assert isinstance(spec.encoder, TextStackSpec)
+        sources, targets = sources_and_targets(bundle.files, spec.encoder, spec.decoder, items)
+        lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+        return [_pairs(sources, targets, places) for places in _alike(lengths, budget)]
+    assert isinstance(spec, DecoderSpec)
+    rows = rows_of(bundle.files, alone(items), spec.decoder)
+    return [
+        {roles.MODEL: _first_step(bundle, np.array([rows[place] for place in places]))}
+        for places in _alike([(len(row),) for row in rows], budget)
+    ]
+
+
+def _pairs(sources: list[list[int]], targets: list[list[int]], places: list[int]) -> Batch:
+    ids = np.array([sources[place] for place in places])
+    mask = np.ones_like(ids)
+    return {
+        roles.ENCODER: {INPUT_IDS: ids, ATTENTION_MASK: mask},
+        roles.DECODER: {
+            INPUT_IDS: np.array([targets[place] for place in places]),
+            ENCODER_ATTENTION_MASK: mask,
+        },
+    }
+
+
+def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Feeds:
+    """Whole rows (B,S) of which nothing is past."""
+    result = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids), POSITION_IDS: np.zeros_like(ids)}
+    result[POSITION_IDS] += np.arange(ids.shape[1])
+    for port in bundle.manifest.hub[roles.MODEL].inputs:
+        if cache_names.is_past(port.name):
+            shape = [len(ids), *(0 if isinstance(dim, str) else dim for dim in port.shape[1:])]
+            result[port.name] = np.zeros(shape, np.float32)
+    return result
+
+
+def _alike(lengths: Sequence[tuple[int, ...]], budget: int) -> Iterator[list[int]]:
+    """Places of rows of the same lengths, of at most `budget` tokens or one row alone."""
+    by_length: dict[tuple[int, ...], list[int]] = {}
+    for place, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(place)
+    for length, places in by_length.items():
+        rows = max(1, budget // max(1, sum(length)))
+        for first in range(0, len(places), rows):
+            yield places[first : first + rows]

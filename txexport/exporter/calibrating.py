@@ -1,0 +1,107 @@
+"""Integers of four bits that sample texts choose, and where they lie."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from txexport.calibration import Moments, Reading, Tell, sha256_of
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.weight_file import WeightFile
+from txexport.formats import Integers
+from txexport.formats.gptq import calibrated, feedback
+from txexport.formats.number_format import packed
+from txexport.inspection.graph_stats import initializers
+from txexport.manifest import Calibration
+from txexport.runtime.preprocessing.text import Item
+
+FEWEST = 1 / 16  # vectors that calibrate a matrix, of as many as its inputs: fewer say too little
+
+
+class Calibrating:
+    """The matrices of some `dtypes` of a plan, which texts calibrate; their integers are kept in `folder`."""
+
+    def __init__(self, checkpoint: Checkpoint, plan: BundlePlan, dtypes: Iterable[str], folder: Path):
+        self.checkpoint, self.plan, self.folder = checkpoint, plan, folder
+        self.matrices = {dtype: dict(plan.dtypes[dtype].int4.values()) for dtype in dtypes}
+        self.made: dict[tuple[str, str], Path] = {}
+
+    def run(self, float32: Path, items: Sequence[Item], tell: Tell) -> dict[str, Calibration]:
+        """Have the float32 bundle in a folder read the texts: how each dtype was calibrated.
+
+        Raises InputError for texts that the model does not read.
+        """
+        reading = Reading(float32, self.plan.spec, items, matrices_of(self.plan, self.matrices))
+        for moments in reading.moments(tell):
+            self._calibrate(moments)
+        digest = sha256_of(items)
+        return {
+            dtype: Calibration(
+                len(items), reading.tokens, digest, [name for name in of if (dtype, name) not in self.made]
+            )
+            for dtype, of in self.matrices.items()
+        }
+
+    def _calibrate(self, moments: Moments) -> None:
+        """Choose the integers of the matrices that multiply these vectors; a few vectors choose none."""
+        if moments.rows < FEWEST * len(moments.numbers):
+            return
+        try:
+            factor = feedback(moments.numbers)
+        except np.linalg.LinAlgError:  # of activations that float32 does not hold
+            return
+        for name in moments.names:
+            rows = np.concatenate([*self.plan.weights[name].rows(self.checkpoint)])
+            for dtype, of in self.matrices.items():
+                if name not in of:
+                    continue
+                integers = calibrated(rows, moments.numbers, factor, of[name].block)
+                if integers is not None:
+                    path = self.made[dtype, name] = self.folder / f"{len(self.made)}.integers"
+                    packed(integers.T).tofile(path)
+
+    def integers(self, dtype: str, name: str) -> np.ndarray:
+        """See Integers: those that were chosen."""
+        return np.fromfile(self.made[dtype, name], np.uint8)
+
+
+def matrices_of(plan: BundlePlan, dtypes: Iterable[str]) -> dict[str, tuple]:
+    """The matrices in blocks of four bits: each by its first name, and what its names have in common."""
+    firsts = {first for dtype in dtypes for first, _ in plan.dtypes[dtype].int4.values()}
+    return {name: weight.key for name, weight in plan.weights.items() if name in firsts}
+
+
+def integers_of(folder: Path, plan: BundlePlan) -> Integers:
+    """Those that a bundle holds, wherever it does; `plan` may lack calibrated ones.
+
+    What is not there is 0, which verify then tells.
+    """
+
+    def read(dtype: str, name: str) -> np.ndarray:
+        key = plan.weights[name].key
+        for file in plan.dtypes[dtype].data.values():
+            for other, weight in file.weights.items():
+                if weight.key == key:
+                    part = file.names(other)[""]
+                    size = file.parts[part].nbytes
+                    if plan.form.single_file:
+                        content = _inside(folder, plan, dtype, file, part)
+                    else:
+                        with (folder / file.path).open("rb") as stream:
+                            stream.seek(file.offsets[part])
+                            content = stream.read(size)
+                    return np.frombuffer(content[:size].ljust(size, b"\0"), np.uint8)
+        raise KeyError(name)
+
+    return read
+
+
+def _inside(folder: Path, plan: BundlePlan, dtype: str, file: WeightFile, part: str) -> bytes:
+    """What graphs of a dtype hold within themselves as that part of a file; nothing where none does."""
+    for graph in plan.dtypes[dtype].graphs:
+        for tensor in initializers(onnx.load(folder / graph.path).graph):
+            if file.part_of(tensor.name) == part:
+                return bytes(tensor.raw_data)
+    return b""

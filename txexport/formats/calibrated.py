@@ -1,0 +1,40 @@
+"""int4 of which the integers were calibrated by texts, and cannot be made again from the numbers alone."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from txexport.formats.gptq import MOST_STEPS, between
+from txexport.formats.int4 import Finder, Found, Int4, searched
+from txexport.formats.number_format import unpacked
+
+Integers: TypeAlias = Callable[[str, str], np.ndarray]  # of a dtype and a parameter: bytes as they lie
+
+
+class CalibratedInt4(Int4):
+    """Scales and zeros of the search, and integers that are `given`, as bytes: packed, (in,out).
+
+    Each is one of the two that its number lies between; one that is not is moved to the nearer of these.
+    """
+
+    most_steps = 1.01 * MOST_STEPS  # where both sides of a comparison are rounded to float32
+
+    def __init__(self, block: int, given: Callable[[], np.ndarray]):
+        super().__init__(block)
+        self.given = given
+
+    def finder(self, shape: tuple[int, ...]) -> Finder:
+        """See Int4."""
+        whole = unpacked(self.given(), shape[::-1])
+
+        def find(rows: np.ndarray, first: int) -> Found:
+            _, zeros, scales = searched(rows, self.block)
+            integers = whole[:, first : first + len(rows)].T.copy()
+            for number, start in enumerate(range(0, shape[1], self.block)):
+                own = slice(start, start + self.block)
+                low, high = between(rows[:, own].T, scales[:, number], zeros[:, number].astype(np.float32))
+                integers[:, own] = integers[:, own].clip(low.T, high.T)
+            return integers, zeros, scales
+
+        return find

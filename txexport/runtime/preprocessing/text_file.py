@@ -1,0 +1,34 @@
+"""A person's texts, given as they are or in a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from txexport.errors import InputError
+from txexport.runtime.preprocessing.text import Item, as_items
+
+
+def items_of(texts: str | Path | Sequence[Item]) -> list[Item]:
+    """The texts and pairs of a file, or those that are given. Raises InputError for none, else as `read`."""
+    items = read(Path(texts)) if isinstance(texts, str | Path) else as_items(texts)
+    if not items:
+        raise InputError("texts are none, expected some")
+    return items
+
+
+def read(file: Path) -> list[Item]:
+    """A text a line, or two with a tab between them; empty lines are none. Raises InputError, OSError."""
+    try:
+        lines = [line for line in file.read_text("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: byte {error.start}") from None
+    if not lines:
+        raise InputError(f"{file} has no texts; expected one a line")
+    items: list[Item] = []
+    for line in lines:
+        first, *others = line.split("\t")
+        if len(others) > 1:
+            raise InputError(
+                f"{first[:40]!r} is one of {len(others) + 1} parts, expected a text, or two and a tab"
+            )
+        items.append((first, others[0]) if others else first)
+    return items
