@@ -21,11 +21,12 @@ from safetensors.numpy import load_file
 
 import txexport
 from txexport import bundle, families
-from txexport.checkpoints.checkpoint import Checkpoint, read_header
+from txexport.checkpoints.checkpoint import read_header
 from txexport.cli.main import main
 from txexport.errors import BundleError
 from txexport.exporter import export
 from txexport.formats.number_format import packed, unpacked
+from txexport.source import source_of
 from txexport.verification import verify
 from txexport.verification.checks import CALIBRATED, LOST
 
@@ -227,7 +228,7 @@ def test_integers_that_are_all_on_the_wrong_side_are_named(copy, lines):
 
 def wrong_side(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
     """For each number of SECOND, of the two integers beside it the one that is further off."""
-    checkpoint = Checkpoint(bundle.read(folder).source.path)
+    checkpoint = source_of(folder, bundle.read(folder), None)
     rows = np.concatenate([*families.resolve(checkpoint).weights[SECOND].rows(checkpoint)])
     held = load_file(weights_path(folder))
     zeros = np.repeat(unpacked(held[f"{SECOND}.zero"], (3, 100)).astype(float), BLOCK, axis=0)

@@ -80,6 +80,10 @@ def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options
         )
         click.echo(f"warning: {message}", err=True)
     click.echo(_told(out, manifest, as_json))
+    from txexport.inspection.inspection import stored_integers
+
+    if not as_json and (stored := stored_integers(out, manifest)) is not None:
+        click.echo(stored)
 
 
 @click.command()

@@ -15,7 +15,7 @@ from txexport.checkpoints.stored import Stored
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved
-from txexport.formats import FLOAT32, nbytes
+from txexport.formats import FLOAT32, STORED, nbytes
 from txexport.inspection import flops, parameter_count
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
@@ -47,7 +47,8 @@ class BundleFacts:
     `proof` is what verify last found, None before; `changed` are files that are no longer those that it
     tried, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
     `load` runs and that multiply integers; None where nobody asked. `dtypes` are those that it is written
-    in, with the bytes of their weights; what else is said of weights is of the first.
+    in, with the bytes of their weights; what else is said of weights is of the first. `stored` is what
+    `stored_integers` says.
     """
 
     cache: str | None
@@ -60,6 +61,7 @@ class BundleFacts:
     changed: list[str]
     kernels: dict[str, "Kernels"] | None = None
     dtypes: dict[str, int] = field(default_factory=dict)
+    stored: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         changed=_changed(folder, manifest),
         kernels=_kernels(folder, manifest) if kernels else None,
         dtypes={dtype: sum(size for _, size in each) for dtype, each in stored.items()},
+        stored=stored_integers(folder, manifest),
     )
     weights = WeightBytes(None, sum(size for _, size in tensors))
     copies = _copies(folder, manifest.of_dtype(None))
@@ -189,6 +192,19 @@ def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
     protos = [onnx.load(folder / graph.file) for graph in manifest.every_graph]
     held = [one for proto in protos for one in proto.graph.initializer]
     return [(one.name, len(one.raw_data)) for one in held if one.data_type != onnx.TensorProto.INT64]
+
+
+def stored_integers(folder: Path, manifest: bundle.Manifest) -> str | None:
+    """Which part of a quantised checkpoint's bundle keeps its integers, in a line; None of another bundle."""
+    if STORED not in manifest.formats:
+        return None
+    sizes = dict(_stored(folder, manifest.of_dtype(STORED)))
+    matrices = [name.removesuffix(".scale") for name in sizes if name.endswith(".scale")]
+    if not matrices:
+        return f"{STORED}: no matrix keeps the checkpoint's integers, all numbers are float32"
+    own = sum(size for name, size in sizes.items() if name in matrices or name.rpartition(".")[0] in matrices)
+    kept = f"{len(matrices)} matrices keep the checkpoint's integers ({own:,} bytes)"
+    return f"{STORED}: {kept}, all else is float32 ({sum(sizes.values()) - own:,} bytes)"
 
 
 def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:

@@ -91,6 +91,8 @@ def _costs(found: Inspection) -> FittedTable:
 def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     cache = f"{facts.cache} cache, " if facts.cache else ""
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
+    if facts.stored is not None:
+        yield Text(facts.stored)
     yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
     yield _proof(facts)
     files = FittedTable("file", number(""))

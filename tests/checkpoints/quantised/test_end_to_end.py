@@ -1,15 +1,20 @@
 """A quantised checkpoint is exported and proved like the float one that it stands for."""
 
+import re
+
 import numpy as np
 import pytest
 import tiny_checkpoint
 import torch
+from click.testing import CliRunner
 from tiny_quantised import FORMATS, GPTQ, LLAMA, SIZES, edit, gptq, quantised, tiny_llama
 from txmodels.training import checkpoints
 
 import txexport
-from txexport import families
+from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.cli.main import main
+from txexport.inspection import inspect
 from txexport.verification import verify
 
 
@@ -72,6 +77,27 @@ def test_fused_transposed_and_encoders(model_type, tmp_path):
     txexport.export(tmp_path / "quantised", tmp_path / "out")
     report = verify(tmp_path / "out", cases="quick")
     assert report.ok, report
+
+
+@pytest.mark.parametrize(("method", "matrices"), [("awq", 7), ("fp8", 0)])
+def test_what_is_kept_of_a_checkpoint_is_told(method, matrices, tmp_path):
+    """Codes of floats have no integers, and a bundle of float32 alone must not look quantised."""
+    source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
+    quantised(source, tmp_path / "quantised", *FORMATS[method])
+    told = CliRunner().invoke(main, ["export", str(tmp_path / "quantised"), str(tmp_path / "out")])
+    assert told.exit_code == 0
+    line = told.stdout.splitlines()[-1]
+    manifest = bundle.read(tmp_path / "out")
+    if not matrices:
+        assert line == "stored: no matrix keeps the checkpoint's integers, all numbers are float32"
+    else:
+        own, rest = (int(part.replace(",", "")) for part in re.findall(r"\(([\d,]+) bytes\)", line))
+        assert line.startswith(f"stored: {matrices} matrices keep the checkpoint's integers (")
+        data = [data.bytes for data in manifest.data.values()]
+        assert sum(data) - 8192 < own + rest < sum(data)  # all but the headers
+    facts = inspect(tmp_path / "out").bundle
+    assert facts is not None
+    assert facts.stored == line
 
 
 def test_training_saves_nothing_like_it(tmp_path):
