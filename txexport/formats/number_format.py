@@ -162,8 +162,15 @@ def unpacked(bytes_: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def kept(number_format: NumberFormat, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """What a format keeps of float32 rows of a parameter of `shape`: the numbers that graphs compute with."""
+    return decoded(number_format, number_format.encode(rows, shape), shape)
+
+
+def decoded(
+    number_format: NumberFormat, encoded: Iterable[tuple[str, np.ndarray]], shape: tuple[int, ...]
+) -> np.ndarray:
+    """The numbers that what `encode` gave stands for."""
     blocks: dict[str, list[np.ndarray]] = {}
-    for part, block in number_format.encode(rows, shape):
+    for part, block in encoded:
         blocks.setdefault(part, []).append(block)
     own = number_format.parts(shape)
     parts = {

@@ -20,7 +20,7 @@ from txexport.exporter.companions import companions
 from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
-from txexport.formats import kept
+from txexport.formats import decoded
 from txexport.inspection.graph_stats import initializers, ports
 from txexport.manifest import MANIFEST, GraphFile, Manifest, limits
 from txexport.paths import sha256, stays_inside
@@ -46,10 +46,13 @@ def check_weights(
     for path, expected in {} if manifest.form.single_file else plan.data.items():
         with (folder / path).open("rb") as file:
             _check_header(folder, file.read(len(expected.header)), expected)
-            checks += _rounding(expected)
             for parameter in dict.fromkeys(expected.stored.values()):
                 names = [*expected.names(parameter).values()]
-                pairs = _pairs(file, expected.offsets, expected.blocks(parameter), unlike)
+                encoded = expected.blocks(parameter)
+                if not expected.formats[parameter].lossless:
+                    encoded = iter(whole := [*encoded])  # both checks read it, and it is made once
+                    checks.append(_rounding(expected, parameter, whole))
+                pairs = _pairs(file, expected.offsets, encoded, unlike)
                 checks.append(check_of(parameter, pairs, 0.0))
                 checked |= {(name, path, expected.offsets[name]) for name in names}
     held = set()
@@ -83,17 +86,16 @@ def check_weights(
     return checks
 
 
-def _rounding(expected: WeightFile) -> Iterator[TensorCheck]:
-    """What a format keeps of each parameter beside the checkpoint's numbers, by a rule that knows no bytes.
+def _rounding(expected: WeightFile, parameter: str, encoded: Iterable[tuple[str, np.ndarray]]) -> TensorCheck:
+    """What a format keeps of a parameter beside the checkpoint's numbers, by a rule that knows no bytes.
 
     An export that rounded wrongly would be made again as wrongly.
     """
-    for parameter in dict.fromkeys(expected.stored.values()):
-        number_format, weight = expected.encoders[parameter], expected.weights[parameter]
-        if not number_format.lossless:
-            numbers = np.concatenate([*weight.rows(expected.checkpoint)])
-            share = number_format.share(numbers, kept(number_format, [numbers], numbers.shape))
-            yield TensorCheck(f"{parameter}: rounding", numbers.size, share, 1.0)
+    number_format = expected.encoders[parameter]
+    parts = {name: part for part, name in expected.names(parameter).items()}
+    numbers = np.concatenate([*expected.weights[parameter].rows(expected.checkpoint)])
+    own = decoded(number_format, ((parts[name], block) for name, block in encoded), numbers.shape)
+    return TensorCheck(f"{parameter}: rounding", numbers.size, number_format.share(numbers, own), 1.0)
 
 
 def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[Planned, GraphFile]]:
