@@ -32,6 +32,7 @@ IMPORTED = {
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
+    "txexport/markup.py": "printable",
     "txexport/paths.py": "",
     "txexport/progress.py": "",
     "txexport/swap.py": "",
@@ -56,7 +57,8 @@ IMPORTED = {
         "inspection manifest paths progress runtime source spec swap tasks"
     ),
     "txexport/inspection": (
-        "onnx rich arguments bundle checkpoints contracts families formats manifest runtime spec terminal"
+        "onnx rich arguments bundle checkpoints contracts families formats manifest markup runtime spec "
+        "terminal"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
     "txexport/dtype_comparison": (
@@ -65,7 +67,7 @@ IMPORTED = {
     "txexport/verification": (
         "numpy onnx onnxruntime openvino torch transformers rich txmodels "
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
-        "inspection manifest paths printable progress runtime source spec tasks terminal"
+        "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/cli": (
         "click numpy rich bundle dtype_comparison exporter families inspection printable runtime terminal "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
-from txexport.errors import BundleError
+from txexport.errors import BundleError, InputError
 from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof, parsed
 from txexport.paths import links_out, sha256, stays_inside
 from txexport.spec import ModelSpec
@@ -182,3 +182,16 @@ def record(folder: Path, proof: Proof) -> None:
         draft.replace(folder / MANIFEST)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_report(path: Path) -> None:
+    """Raise InputError where a report cannot be written: in a bundle, over a checkpoint's file, nowhere."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
+    beside = path.parent.resolve()
+    if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
+        raise InputError(f"report '{path}' would lie in a bundle, which it would change; write it elsewhere")
+    if path.exists() and (beside / "config.json").is_file():
+        raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, so the report cannot be written there")

@@ -228,15 +228,27 @@ def verify(
     help="Of a bundle of int8 or int4 too: which products ONNX Runtime multiplies as integers here.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def inspect(path: Path, as_json: bool, **options: Any) -> None:
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    help="Write a page here too: the model drawn, with its costs by length, memory and parameters.",
+)
+def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> None:
     """What the checkpoint or bundle FOLDER holds, and what it costs to run.
 
     Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files, and
     what verify last found.
     """
+    from txexport.bundle import check_report
     from txexport.inspection import inspect as run
 
+    if html is not None:
+        check_report(html)
     result = run(path, **options)
+    if html is not None:
+        from txexport.inspection.page import render as page
+
+        html.write_text(page(result), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

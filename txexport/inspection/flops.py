@@ -4,6 +4,7 @@ B rows of S tokens: of text, or the vectors that an image or a sound becomes, wh
 N query heads, K key/value heads, H head size; d width; V vocabulary.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from txexport.spec import (
 )
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
+ONCE = ("pooler", "next_sentence", "distilled")  # heads that read one vector of a row
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
 
 
@@ -117,6 +119,46 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     return CacheBytes(
         own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
     )
+
+
+def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str, int]:
+    """The operations of a stack by what does them, by the names that its parameters begin with.
+
+    They add up to its pass in `prefill`, or, for a decoder behind an encoder, to a `step`.
+    """
+    stack, decodes = spec.stacks[name], name not in prefill(spec, length, batch)
+    size = 1 if decodes else tokens(stack, length)
+    result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project")}
+    result[f"{name}.embedding"] += 0 if decodes else _signal(stack)
+    for layer, block in enumerate(stack.layers):
+        for part in ("attention", "cross_attention", "feed_forward"):
+            owner = f"{name}.layers.{layer}.{part}"
+            kind = getattr(block, part)
+            if kind is not None:
+                result[owner] = 2 * size * _matrices(spec, owner)
+            if kind is not None and part != "feed_forward":
+                seen = _pairs(kind, size)
+                if decodes:
+                    source = part == "cross_attention" and isinstance(spec, EncoderDecoderSpec)
+                    seen = (
+                        tokens(spec.stacks["encoder"], length)
+                        if source
+                        else min(length, kind.window or length)
+                    )
+                result[owner] += 4 * kind.num_heads * kind.head_dim * seen
+    if name == "encoder":
+        result["cross"] = 2 * size * _matrices(spec, "cross")
+    return {owner: batch * work for owner, work in (result | _by_head(spec, name, size)).items()}
+
+
+def _by_head(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
+    """The operations of what stands on a stack of `size` tokens a row."""
+    if isinstance(spec, DualEncoderSpec):
+        return {f"{name}_projection": 2 * _matrices(spec, f"{name}_projection")}
+    if spec.stack is not spec.stacks[name]:
+        return {}
+    once = {owner: 2 * _matrices(spec, owner) for owner in ONCE}
+    return once | {"head": 2 * _head_weights(spec) * (1 if spec.head.scores_sequence else size)}
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
@@ -208,12 +250,7 @@ def _weights(spec: ModelSpec, stack: str) -> int:
 
 def _read_by_heads(spec: ModelSpec, name: str, size: int) -> int:
     """Weights times vectors that they read, in what stands on a stack of `size` tokens a row."""
-    if isinstance(spec, DualEncoderSpec):
-        return _matrices(spec, f"{name}_projection")
-    if isinstance(spec, EncoderDecoderSpec) and name == "encoder":
-        return 0
-    once = sum(_matrices(spec, owner) for owner in ("pooler", "next_sentence", "distilled"))
-    return once + _head_weights(spec) * (1 if spec.head.scores_sequence else size)
+    return sum(_by_head(spec, name, size).values()) // 2
 
 
 def _head_weights(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> int:
@@ -228,8 +265,14 @@ def _head_weights(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> int:
 
 def _matrices(spec: ModelSpec, owner: str) -> int:
     """Weights of all matrices under a name, of experts those of the chosen ones."""
-    return sum(
-        math.prod(shape)
+    return sum(size for name, size in _sizes(spec).items() if name.startswith(f"{owner}."))
+
+
+@functools.lru_cache(maxsize=4)
+def _sizes(spec: ModelSpec) -> dict[str, int]:
+    """Weights of each matrix that a token is multiplied with."""
+    return {
+        name: math.prod(shape)
         for name, shape in parameters.model(spec).items()
-        if name.startswith(f"{owner}.") and len(shape) == 2 and active(spec, name)
-    )
+        if len(shape) == 2 and active(spec, name)
+    }

@@ -15,8 +15,10 @@ from txexport.checkpoints.stored import Stored
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved
-from txexport.formats import FLOAT32, STORED, nbytes
+from txexport.formats import DEFAULT, STORED
 from txexport.inspection import flops, parameter_count
+from txexport.inspection.anatomy import StackParts, anatomy
+from txexport.inspection.costs import LengthCosts, by_dtype, by_length
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
@@ -34,10 +36,14 @@ WORDS = "embedding.word.weight"
 
 @dataclass(frozen=True)
 class WeightBytes:
-    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's weights."""
+    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's weights.
+
+    `dtypes` are those that a bundle is written in, or, for a checkpoint, may be, with the bytes of each.
+    """
 
     checkpoint: dict[str, int] | None
     bundle: int
+    dtypes: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,8 @@ class Inspection:
 
     `architecture` is a line for each stack. `prefill`, of each stack that reads whole rows, `step`, `cache`
     and `scores_bytes` are as the functions of those names in `flops` say; `step` and `cache` are None where
-    nothing decodes. `bundle` is None for a checkpoint.
+    nothing decodes. `parts` are where parameters, operations and cache are, `by_length` costs of one row of
+    other lengths. `bundle` is None for a checkpoint.
     """
 
     path: str
@@ -87,6 +94,8 @@ class Inspection:
     weights: WeightBytes
     bundle: BundleFacts | None
     spec: ModelSpec
+    parts: list[StackParts]
+    by_length: list[LengthCosts]
 
     def to_dict(self) -> dict:
         """The whole tree as plain JSON values."""
@@ -128,15 +137,15 @@ def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: in
     stored: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
-    parameters = parameter_count.count(resolved.spec, kept)
-    weights = WeightBytes(dict(stored), _written(resolved))
+    dtypes = _written(resolved)
+    weights = WeightBytes(dict(stored), dtypes[DEFAULT], dtypes)
     return _inspection(
-        folder, resolved.model_type, resolved.task, resolved.spec, parameters, weights, length, batch
+        folder, resolved.model_type, resolved.task, resolved.spec, kept, weights, length, batch
     )
 
 
-def _written(resolved: Resolved) -> int:
-    """The bytes of a bundle's weights: an encoder before a decoder has a file of its own."""
+def _written(resolved: Resolved) -> dict[str, int]:
+    """The bytes of a bundle's weights by dtype: an encoder before a decoder has a file of its own."""
     spec, weights = resolved.spec, dict(resolved.weights)
     parts = [set(weights)]
     if isinstance(spec, EncoderDecoderSpec) and spec.generates:
@@ -144,8 +153,7 @@ def _written(resolved: Resolved) -> int:
         if spec.shared_embedding:
             weights[f"decoder.{WORDS}"] = weights[f"encoder.{WORDS}"]
         parts = [own, weights.keys() - own]
-    held = [{name: weight for name, weight in weights.items() if name in part} for part in parts]
-    return sum(nbytes(FLOAT32, one[name].shape) for one in held for name in set(stored_names(one).values()))
+    return by_dtype(weights, parts)
 
 
 def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
@@ -166,12 +174,9 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         dtypes={dtype: sum(size for _, size in each) for dtype, each in stored.items()},
         stored=stored_integers(folder, manifest),
     )
-    weights = WeightBytes(None, sum(size for _, size in tensors))
-    copies = _copies(folder, manifest.of_dtype(None))
-    parameters = parameter_count.count(spec, {name for name, _ in tensors} - copies)
-    return _inspection(
-        folder, manifest.model_type, manifest.task, spec, parameters, weights, length, batch, facts
-    )
+    weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
+    kept = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
+    return _inspection(folder, manifest.model_type, manifest.task, spec, kept, weights, length, batch, facts)
 
 
 def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:
@@ -238,7 +243,7 @@ def _inspection(
     model_type: str,
     task: str,
     spec: ModelSpec,
-    parameters: Parameters,
+    kept: set[str],
     weights: WeightBytes,
     length: int | None,
     batch: int,
@@ -252,7 +257,7 @@ def _inspection(
         architecture={name: outline(stack) for name, stack in spec.stacks.items()},
         length=length,
         batch=batch,
-        parameters=parameters,
+        parameters=parameter_count.count(spec, kept),
         prefill=flops.prefill(spec, length, batch),
         step=flops.step(spec, length, batch),
         cache=flops.cache(spec, length, batch),
@@ -260,6 +265,8 @@ def _inspection(
         weights=weights,
         bundle=facts,
         spec=spec,
+        parts=anatomy(spec, kept, length, batch),
+        by_length=by_length(spec, length),
     )
 
 

@@ -55,19 +55,27 @@ class Parameters:
 def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
     """The parameters of `spec`, of which `stored` names those that are no copy of another; None is all."""
     components = dict.fromkeys(COMPONENTS, 0)
-    effective = idle = fixed = 0
-    for name, shape in parameters.model(spec).items():
-        size, own = math.prod(shape), stored is None or name in stored
-        if _fixed(spec, name):
-            fixed += size * own
-            continue
-        effective += size
-        components[component(spec, name)] += size * own
-        idle += size * own * (not active(spec, name))
+    idle = 0
+    shapes = parameters.model(spec)
+    for name, size in learned(spec, stored).items():
+        components[component(spec, name)] += size
+        idle += size * (not active(spec, name))
+    effective = sum(learned(spec).values())
+    kept = [math.prod(shape) for name, shape in shapes.items() if stored is None or name in stored]
+    fixed = sum(kept) - sum(components.values())
     total = sum(components.values())
     inner = total - components["embedding"]
     rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in spec.stacks.values())
     return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
+
+
+def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, int]:
+    """How many numbers each parameter has that is learned and no copy of another, as in `count`."""
+    return {
+        name: math.prod(shape)
+        for name, shape in parameters.model(spec).items()
+        if (stored is None or name in stored) and not _fixed(spec, name)
+    }
 
 
 def component(spec: ModelSpec, name: str) -> str:

@@ -30,10 +30,10 @@ def outline(spec: StackSpec) -> str:
     blocks = spec.blocks
     parts = [
         f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
-        _each(_heads(block.attention) for block in blocks),
+        _each(heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
-        _each(_feed_forward(block.feed_forward) for block in blocks),
-        *_input(spec),
+        _each(feed_forward(block.feed_forward) for block in blocks),
+        *inputs(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
         *_windows(spec),
     ]
@@ -44,7 +44,8 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def _heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
+def heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
+    """Heads of attention, and its kind."""
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
         case AttentionSpec(num_kv_heads=keys):
@@ -63,18 +64,20 @@ def _heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
             assert_never(spec)
 
 
-def _feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
+def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
+    """Width and activation, of experts how many."""
     match spec:
         case FeedForwardSpec():
             gated = "gated " * spec.gated
             return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
         case ExpertsSpec():
-            return f"{spec.top_k} of {spec.num_experts} experts, each {_feed_forward(spec.expert)}"
+            return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}"
         case _:
             assert_never(spec)
 
 
-def _input(spec: StackSpec) -> list[str]:
+def inputs(spec: StackSpec) -> list[str]:
+    """Vocabulary and positions, or the size of an image or a sound."""
     match spec:
         case TextStackSpec(embedding=words):
             return [

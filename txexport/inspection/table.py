@@ -94,7 +94,7 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     if facts.stored is not None:
         yield Text(facts.stored)
     yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
-    yield _proof(facts)
+    yield proof(facts)
     files = FittedTable("file", number(""))
     for name, size in facts.files.items():
         files.add_row(Text(name), decimal(size))
@@ -108,7 +108,7 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
         yield from _graph(graph)
 
 
-def _proof(facts: BundleFacts) -> Text:
+def proof(facts: BundleFacts) -> Text:
     """What verify last found, and whether it is about these files."""
     proof = facts.proof
     if proof is None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from txexport import bundle
 from txexport.errors import InputError
-from txexport.manifest import MANIFEST
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
 
@@ -25,15 +25,7 @@ def check(path: str | Path, form: str | None = None) -> str:
     form = path.suffix.lower() if form is None else form
     if form not in FORMS:
         raise InputError(f"report '{path}' ends in '{path.suffix}', expected one of {', '.join(FORMS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
-    beside = path.parent.resolve()
-    if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
-        raise InputError(f"report '{path}' would lie in a bundle, which it would change; write it elsewhere")
-    if path.exists() and (beside / "config.json").is_file():
-        raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, so the report cannot be written there")
+    bundle.check_report(path)
     return form
 
 

@@ -1,10 +1,10 @@
 """A report as one page of its own: no script, no other file, light and dark, for a desk or a phone."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from txexport.printable import clean
+from txexport.markup import page, plain, table, text
 from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome
@@ -18,33 +18,11 @@ def render(reports: Report | Sequence[Report]) -> str:
     every = listed(reports)
     ok = bool(every) and all(report.ok for report in every)
     verdict = ("equal" if ok else "NOT EQUAL") if every else "nothing was compared"
-    about = text(every[0].bundle) if len(every) == 1 else f"{len(every)} bundles"
+    about = every[0].bundle if len(every) == 1 else f"{len(every)} bundles"
     body = [_overview(every)] if len(every) > 1 else []
-    body += ["\n".join(_section(place, report)) for place, report in enumerate(every, 1)]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{about}: {verdict}</title>
-<style>
-{STYLE}</style>
-</head>
-<body>
-{plot.SHAPES}
-<main>
-<h1 class="{"pass" if ok else "fail"}">{about}: {verdict}</h1>
-{"".join(body)}
-</main>
-</body>
-</html>
-"""
-
-
-def text(value: str) -> str:
-    """Text that is no markup."""
-    return escape(clean(value))
+    body += ["\n".join(_section(place, report, len(every) > 1)) for place, report in enumerate(every, 1)]
+    heading = f'<h1 class="{"pass" if ok else "fail"}">{text(about)}: <span>{verdict}</span></h1>'
+    return page(f"{about}: {verdict}", "\n".join([plot.SHAPES, "<main>", heading, *body, "</main>"]), STYLE)
 
 
 def _overview(reports: Sequence[Report]) -> str:
@@ -56,19 +34,22 @@ def _overview(reports: Sequence[Report]) -> str:
         ]
         for place, report in enumerate(reports, 1)
     ]
-    return _table(["bundle", "model", ""], rows)
+    return table(["bundle", "model", ""], rows)
 
 
-def _section(place: int, report: Report) -> Iterator[str]:
+def _section(place: int, report: Report, named: bool) -> Iterator[str]:
+    """What one report says; `named` where the page's title does not name it."""
     yield f'<section id="report-{place}">'
-    yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
+    if named:
+        yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
     yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
     if report.failed:
-        commands = "\n".join(filter(None, map(report.repeat, report.failed)))
-        yield f"<h3>To repeat what failed</h3><pre>{text(commands)}</pre>" if commands else ""
+        commands = dict.fromkeys(filter(None, map(report.repeat, report.failed)))
+        lines = "".join(f"<code>{_command(command)}\n</code>" for command in commands)
+        yield f"<h3>To repeat what failed</h3><pre>{lines}</pre>" if lines else ""
     if report.graphs:
         rows = [[f"<code>{text(file)}</code>", text(words)] for file, words in report.of_graphs().items()]
-        yield f"<h3>Graphs</h3>{_table([], rows)}"
+        yield f"<h3>Graphs</h3>{table([], rows)}"
     if report.runtimes[1:]:
         yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
     for runtime in report.runtimes:
@@ -76,17 +57,19 @@ def _section(place: int, report: Report) -> Iterator[str]:
         yield plot.render(report, runtime)
     if report.behaviours():
         rows = [[text(name), text(total.summary)] for name, total in report.behaviours().items()]
-        yield f"<h3>Choices, ranks and directions</h3>{_table([], rows)}"
+        yield f"<h3>Choices, ranks and directions</h3>{table([], rows)}"
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
         yield layer_plot.render(report.layers)
     details = [_case(case, report.against(case), report.rounded) for case in report.cases]
     yield f"<h3>Cases and tensors</h3>{''.join(details)}"
     rows = [[text(name), text(value)] for name, value in facts(report).items()]
-    yield f"<h3>Versions and environment</h3>{_table([], rows)}"
+    yield f"<h3>Versions and environment</h3>{table([], rows)}"
     if hashes(report):
-        rows = [[where, text(file), f"<code>{text(digest)}</code>"] for where, file, digest in hashes(report)]
-        yield f"<h3>SHA-256 of the files</h3>{_table(['', 'file', 'hash'], rows)}"
+        rows = [
+            [where, text(file), f"<code>{_digest(digest)}</code>"] for where, file, digest in hashes(report)
+        ]
+        yield f"<h3>SHA-256 of the files</h3>{table(['', 'file', 'hash'], rows)}"
     yield "</section>"
 
 
@@ -97,7 +80,7 @@ def _grid(report: Report) -> str:
         for (name, reference), cases in report.rows().items()
         if reference != CHECKPOINT
     ]
-    return _table(["case", "against", *map(text, report.runtimes)], rows)
+    return table(["case", "against", *map(text, report.runtimes)], rows)
 
 
 def _error(case: CaseReport | None) -> str:
@@ -114,11 +97,18 @@ def _case(case: CaseReport, against: str, rounded: bool) -> str:
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
     else:
-        heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
-        failed_first = sorted(case.checks, key=lambda check: check.ok)
+        wrong, right = [[check for check in case.checks if check.ok == ok] for ok in (False, True)]
         several = len({check.graph for check in case.checks}) > 1
-        inside = _table(heads, (_check(check, rounded, several) for check in failed_first), "checks")
+        inside = _checks(wrong or right, rounded, several)
+        if wrong and right:
+            more = _checks(right, rounded, several)
+            inside += f"<details><summary>{len(right)} outputs within their bounds</summary>{more}</details>"
     return f"{start}<summary>{title}</summary>{inside}</details>\n"
+
+
+def _checks(checks: Sequence[TensorCheck], rounded: bool, several: bool) -> str:
+    heads = ["output", "numbers", "error", "bound", *(["PyTorch in float32"] if rounded else [])]
+    return table(heads, (_check(check, rounded, several) for check in checks), "checks")
 
 
 def _check(check: TensorCheck, rounded: bool, several: bool) -> list[str]:
@@ -132,13 +122,16 @@ def _check(check: TensorCheck, rounded: bool, several: bool) -> list[str]:
     return cells
 
 
+def _command(command: str) -> str:
+    """A command whose options stay whole; browsers break lines after hyphens."""
+    return re.sub(r"(?<= )--[a-z-]+", r"<span>\g<0></span>", text(command))
+
+
+def _digest(digest: str) -> str:
+    """A hash that may go on in the next line after every eight characters."""
+    return "<wbr>".join(plain(digest[at : at + 8]) for at in range(0, len(digest), 8))
+
+
 def _badge(word: str, ok: bool) -> str:
     kind = "none" if word == "skipped" else "pass" if ok else "fail"
     return f'<span class="badge {kind}">{text(word)}</span>'
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "texts") -> str:
-    """A table of cells that are HTML already; without heads, of rows only."""
-    head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table class="{kind}">{head}{body}</table></div>\n'

@@ -6,7 +6,7 @@ from html import escape
 from txexport.printable import clean
 from txexport.verification.layers.result import ComponentCheck, LayerReport
 from txexport.verification.reports.common import number
-from txexport.verification.reports.plot import HEAD, TRACK, across, axis, decades, mark
+from txexport.verification.reports.plot import HEAD, LINE, TRACK, axis, bounds, decades, mark, track
 
 
 def render(layers: LayerReport) -> str:
@@ -23,14 +23,11 @@ def render(layers: LayerReport) -> str:
     label = f"errors of {len(rows)} layers on a logarithmic axis, with the bound"
     parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
     parts += axis(first, last, height)
-    for bound in sorted({check.tolerance for check in layers.checks}):
-        x = across(bound, first, last)
-        parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
     for row, (name, checks) in enumerate(rows.items()):
         y = HEAD + TRACK * row
-        parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
-        parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
-        parts += _marks(checks, y + 26, first, last)
+        parts += track(name, y)
+        parts += bounds((check.tolerance for check in checks), y, first, last)
+        parts += _marks(checks, y + LINE, first, last)
     return "\n".join([message, *parts, "</svg>", LEGEND])
 
 

@@ -84,9 +84,9 @@ def _failed(report: Report) -> Iterator[str]:
         tried = sum(case.skipped is None for case in report.cases)
         yield f"\n{tried} cases passed, {len(report.cases) - tried} skipped."
         return
-    yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n\n| case | against | |\n|---|---|---|"
+    yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n"
     for case in failed[:MOST]:
-        yield f"| {_cell(case.name)} | {_cell(report.against(case))} | {_cell(case.summary)} |"
+        yield f"- {_code(case.name)} against {_code(report.against(case))}: {_code(case.summary)}"
     if len(failed) > MOST:
         yield f"\nand {len(failed) - MOST} more."
     commands = clean("\n".join(filter(None, map(report.repeat, failed[:MOST]))))

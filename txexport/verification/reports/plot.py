@@ -13,7 +13,8 @@ from txexport.verification.reports.common import number
 from txexport.verification.result import Report
 
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
-HEAD, TRACK = 34, 38  # pixels
+HEAD, TRACK, LINE = 34, 38, 26  # pixels; of a row, where its line is
+NAME = 48  # letters of a row's name
 
 REFERENCES = ("twin", "transformers", "float64", "torch.onnx")
 # One mark a reference, by shape and colour, and one for what failed.
@@ -41,15 +42,12 @@ def render(report: Report, runtime: str) -> str:
     label = f"errors of {len(names)} cases on a logarithmic axis, with the bound"
     parts = [f'<svg class="plot" width="100%" height="{height}" role="img" aria-label="{label}">']
     parts += axis(first, last, height)
-    for bound in sorted({check.tolerance for case in cases for check in case.checks}):
-        x = across(bound, first, last)
-        parts.append(f'<line class="bound" x1="{x}" x2="{x}" y1="{HEAD - 10}" y2="{height}"/>')
     for row, name in enumerate(names):
-        y = HEAD + TRACK * row
-        parts.append(f'<text x="0" y="{y + 12}">{escape(clean(name))}</text>')
-        parts.append(f'<line class="track" x1="0" x2="100%" y1="{y + 26}" y2="{y + 26}"/>')
-        for case in cases:
-            parts += _marks(case, y + 26, first, last) if case.name == name else ()
+        named = [case for case in cases if case.name == name]
+        parts += track(name, HEAD + TRACK * row)
+        parts += bounds((c.tolerance for case in named for c in case.checks), HEAD + TRACK * row, first, last)
+        for case in named:
+            parts += _marks(case, HEAD + TRACK * row + LINE, first, last)
     return "\n".join([*parts, "</svg>", _legend(cases)])
 
 
@@ -78,6 +76,21 @@ def axis(first: int, last: int, height: int) -> Iterator[str]:
     for label, x in ({"0": across(0, first, last)} | ticks | {"∞": across(math.inf, first, last)}).items():
         yield f'<line class="tick" x1="{x}" x2="{x}" y1="{HEAD - 16}" y2="{height}"/>'
         yield f'<text class="tick" x="{x}" y="12">{label}</text>'
+
+
+def track(name: str, y: int) -> Iterator[str]:
+    """The name of a row, which stays within a phone's page, and its line."""
+    name = clean(name)
+    short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    yield f'<text x="0" y="{y + 12}">{escape(short)}<title>{escape(name)}</title></text>'
+    yield f'<line class="track" x1="0" x2="100%" y1="{y + LINE}" y2="{y + LINE}"/>'
+
+
+def bounds(tolerances: Iterable[float], y: int, first: int, last: int) -> Iterator[str]:
+    """A stroke through a row's line for each of its bounds."""
+    for bound in sorted(set(tolerances)):
+        x = across(bound, first, last)
+        yield f'<line class="bound" x1="{x}" x2="{x}" y1="{y + LINE - 9}" y2="{y + LINE + 9}"/>'
 
 
 def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:

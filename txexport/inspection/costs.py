@@ -1,0 +1,71 @@
+"""Costs at other lengths and in other dtypes than those that were asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from txexport.checkpoints.weight_map import Weight
+from txexport.formats import DTYPES, FLOAT32_IN_OUT, STORED, NumberFormat, Use, nbytes
+from txexport.inspection import flops
+from txexport.inspection.flops import CacheBytes, Pass
+from txexport.spec import ModelSpec, TextStackSpec
+
+LONGEST = 32_768  # tokens, of a model without a limit
+WHOLE = (".position.weight", ".segment.weight", ".relative.weight", ".tokens.0.weight", ".tokens.1.weight")
+
+
+@dataclass(frozen=True)
+class LengthCosts:
+    """As in Inspection, for one row of `length` tokens."""
+
+    length: int
+    prefill: dict[str, Pass]
+    step: Pass | None
+    cache: CacheBytes | None
+
+
+def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
+    """Costs of every power of two up to the longest sequence, of it and of `length`; of images alone none."""
+    texts = [stack for stack in spec.stacks.values() if isinstance(stack, TextStackSpec)]
+    if not texts:
+        return []
+    longest = min((one.limit for one in texts if one.limit is not None), default=max(LONGEST, length))
+    powers = [2**power for power in range(longest.bit_length())]
+    return [
+        LengthCosts(size, flops.prefill(spec, size), flops.step(spec, size), flops.cache(spec, size))
+        for size in sorted({*powers, longest, length})
+    ]
+
+
+def by_dtype(weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, int]:
+    """The bytes of a bundle's weights in each dtype that any checkpoint may be exported in.
+
+    `files` are the parameters of each of its files, in which equal numbers lie once.
+    """
+    result = {}
+    for name, dtype in DTYPES.items():
+        if name == STORED:
+            continue
+        kinds: dict[tuple, NumberFormat] = {}
+        for key, (shape, names) in _alike(weights).items():
+            head = any(one == "head.weight" for one in names)
+            kinds[key] = dtype.choose(shape, {use for one in names for use in _uses(one)}, head)
+            if any(one.endswith(".router.weight") for one in names):
+                kinds[key] = FLOAT32_IN_OUT
+        each = [{weights[one].key: weights[one].shape for one in held} for held in files]
+        result[name] = sum(nbytes(kinds[key], shape) for held in each for key, shape in held.items())
+    return result
+
+
+def _alike(weights: Mapping[str, Weight]) -> dict[tuple, tuple[tuple[int, ...], list[str]]]:
+    """Shape and names of equal numbers, by their key."""
+    result: dict[tuple, tuple[tuple[int, ...], list[str]]] = {}
+    for name, weight in weights.items():
+        result.setdefault(weight.key, (weight.shape, []))[1].append(name)
+    return result
+
+
+def _uses(name: str) -> set[Use]:
+    """What graphs do with a parameter, by its name."""
+    if name.endswith(WHOLE):
+        return {Use.WHOLE}
+    return {Use.LOOKUP} if name.endswith(".word.weight") else {Use.PRODUCT}

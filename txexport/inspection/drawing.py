@@ -1,0 +1,187 @@
+"""A stack drawn as SVG: the residual stream as a rail, every sublayer a branch that comes back to it.
+
+Beside each part are bars: its share of the model's parameters, of the stack's operations and of the cache.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from txexport.inspection.anatomy import LayerGroup, Part, StackParts
+from txexport.markup import plain
+from txexport.spec import NormPlacement
+
+WIDTH, RAIL, SIDE = 348, 20, 32  # pixels: of the drawing, where the rail is, and a second one beside it
+LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # of boxes, and where bars begin and how long they may be
+LETTERS, LINE = 28, 14  # of a line of notes, and its height
+NORM, GAP = 20, 12
+TITLES = {
+    "cross_attention": "cross-attention",
+    "feed_forward": "feed-forward",
+    "final_norm": "final norm",
+    "next_sentence": "next-sentence head",
+    "distilled": "distilled head",
+    "cross": "keys and values",
+    "text_projection": "projection",
+    "vision_projection": "projection",
+    "similarity": "scaled products",
+}
+MEASURES = ("parameters", "operations", "cache")
+
+
+def title(part: Part) -> str:
+    """What a part is called."""
+    if part.name == "feed_forward" and " experts, " in part.note:
+        return "experts"
+    return TITLES.get(part.name, part.name)
+
+
+@dataclass
+class _Canvas:
+    """Shapes from top to bottom; `y` is where the next one begins."""
+
+    whole: dict[str, int]
+    y: int = 4
+    shapes: list[str] = field(default_factory=list)
+
+    def box(self, part: Part, kind: str, x: int = LEFT) -> int:
+        """A part with its bars; gives where it ends."""
+        notes = textwrap.wrap(part.note, LETTERS)
+        top, height = self.y, max(38, 22 + LINE * len(notes))
+        if title(part) == "experts":
+            self.rect(x + 5, top - 5, RIGHT - x, height, f"{kind} behind")
+        self.rect(x, top, RIGHT - x, height, kind)
+        self.write(x + 8, top + 15, title(part), "name")
+        for number, note in enumerate(notes):
+            self.write(x + 8, top + 15 + LINE * (number + 1), note, "note")
+        self.shapes += self._bars(part, top + 4)
+        self.y += height
+        return self.y
+
+    def norm(self, text: str, x: int = LEFT) -> None:
+        """A norm, as a thin box."""
+        self.rect(x, self.y, RIGHT - x, NORM, "norm")
+        self.write(LEFT + 8, self.y + 14, text, "note")
+        self.y += NORM
+
+    def rect(self, x: int, y: int, width: int, height: int, kind: str) -> None:
+        """A rounded box."""
+        self.shapes.append(f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="5"/>')
+
+    def write(self, x: int, y: int, text: str, kind: str) -> None:
+        """A line of text."""
+        self.shapes.append(f'<text class="{kind}" x="{x}" y="{y}">{plain(text)}</text>')
+
+    def path(self, line: str, kind: str = "stream") -> None:
+        """A line of the stream."""
+        self.shapes.append(f'<path class="{kind}" d="{line}"/>')
+
+    def _bars(self, part: Part, y: int) -> Iterator[str]:
+        for place, name in enumerate(MEASURES):
+            value, whole = getattr(part, name), self.whole[name]
+            if value:
+                top, share = y + 11 * place, value / whole
+                said = f"{title(part)}: {value:,} {UNITS[name]}, {share:.1%}"
+                width = max(1.0, share * LONGEST)
+                yield (
+                    f'<rect class="{name}" x="{BARS}" y="{top}" width="{width:.1f}" height="8">'
+                    f"<title>{plain(said)}</title></rect>"
+                )
+                yield f'<text class="share" x="{BARS + width + 4:.1f}" y="{top + 8}">{share:.0%}</text>'
+
+
+UNITS = {"parameters": "parameters", "operations": "operations", "cache": "bytes of cache"}
+
+
+def draw(stack: StackParts, whole: dict[str, int]) -> str:
+    """The SVG of one stack; `whole` is what the bars of its parts are shares of."""
+    canvas = _Canvas(whole | {"operations": stack.operations})
+    end = canvas.box(stack.before, "embedding", RAIL - 12)
+    for group in stack.groups:
+        canvas.path(f"M{RAIL} {end}V{end + GAP}")
+        canvas.y = end + GAP
+        _layers(canvas, group)
+        end = canvas.y
+    for part in stack.behind:
+        canvas.path(f"M{RAIL} {end}V{end + GAP}")
+        canvas.y = end + GAP
+        end = canvas.box(part, "head" if part.name != "final_norm" else "norm", RAIL - 12)
+    height = canvas.y + 4
+    layers = sum(len(group.numbers) for group in stack.groups)
+    name = f"{stack.name}: {layers} layers between what comes in and what comes out"
+    said = "; ".join(f"{title(part)} {part.note}".strip() for part in parts_of(stack))
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    return "\n".join(
+        [
+            f'<svg class="stack" {size} role="img">',
+            f"<title>{plain(name)}</title><desc>{plain(said)}</desc>",
+            *canvas.shapes,
+            "</svg>",
+        ]
+    )
+
+
+def parts_of(stack: StackParts) -> list[Part]:
+    """Every part of a stack, in order."""
+    layers = [part for group in stack.groups for part in (*group.sublayers, group.norms)]
+    return [stack.before, *layers, *stack.behind]
+
+
+def _layers(canvas: _Canvas, group: LayerGroup) -> None:
+    """The layers of a group as one, in a frame that says how many there are."""
+    top = canvas.y
+    place = len(canvas.shapes)
+    canvas.write(RAIL + 14, top + 16, numbered(group.numbers), "count")
+    canvas.y += 26
+    branches = [_branch(canvas, group, sublayer) for sublayer in group.sublayers]
+    if group.placement == NormPlacement.PARALLEL:
+        first, last = branches[0][0], branches[-1][0]
+        canvas.path(f"M{RAIL} {first}H{SIDE}V{last}")
+    canvas.path(f"M{RAIL} {top}V{canvas.y}")
+    for _, at in branches:
+        canvas.shapes.append(f'<circle class="sum" cx="{RAIL}" cy="{at}" r="6"/>')
+        canvas.path(f"M{RAIL - 4} {at}H{RAIL + 4}M{RAIL} {at - 4}V{at + 4}", "plus")
+    canvas.y += 6
+    frame = f'<rect class="frame" x="2" y="{top}" width="{RIGHT + 4}" height="{canvas.y - top}" rx="8"/>'
+    canvas.shapes.insert(place, frame)
+
+
+def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, int]:
+    """A sublayer with its norms, from the rail and back; gives where it leaves and where it is added."""
+    placement, kind = group.placement, group.norms.note
+    norm = f"norm ({kind})"
+    before = placement != NormPlacement.POST
+    before = before and not (group.skip_attention_norm and sublayer.name == "attention")
+    canvas.y += 2
+    out = canvas.y + (NORM // 2 if before else 19)
+    source = SIDE if placement == NormPlacement.PARALLEL else RAIL
+    canvas.path(f"M{source} {out}H{LEFT}")
+    if before:
+        canvas.norm(norm)
+        canvas.y += 3
+    end = canvas.box(sublayer, sublayer.name)
+    if placement == NormPlacement.SANDWICH:
+        canvas.y += 3
+        canvas.norm(norm)
+        end = canvas.y
+    if group.layer_scale:
+        canvas.y += 3
+        canvas.norm("times a learned scale")
+        end = canvas.y
+    canvas.y = end + GAP
+    canvas.path(f"M{LEFT + 12} {end}V{canvas.y}H{RAIL + 6}")
+    added = canvas.y
+    canvas.y += GAP
+    if placement == NormPlacement.POST:
+        canvas.norm(norm, RAIL - 12)
+        canvas.y += GAP // 2
+    return out, added
+
+
+def numbered(numbers: list[int]) -> str:
+    """How many layers, and which where they are not all in a row."""
+    count = f"{len(numbers)} layers" if len(numbers) > 1 else "1 layer"
+    if numbers == list(range(len(numbers))):
+        return count
+    first = ", ".join(map(str, numbers[:4]))
+    return f"{count}: {first}{', …' if len(numbers) > 4 else ''}"
