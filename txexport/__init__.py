@@ -7,6 +7,7 @@ it is used, so that `import txexport` brings in neither PyTorch nor onnxscript n
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from txexport.errors import TxexportError
@@ -43,6 +44,8 @@ _HOMES = {
 
 
 def __getattr__(name: str):
+    if name == "__version__":  # pyproject.toml has it, and nothing else
+        return version("txexport")
     if name not in _HOMES:
         raise AttributeError(f"module 'txexport' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

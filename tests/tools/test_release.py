@@ -1,0 +1,79 @@
+"""What a release says of itself agrees in all places, and anybody who builds it gets the same bytes."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+from helpers.project import ROOT
+
+import txexport
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def of_yaml(path: str):
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def pythons() -> list[str]:
+    """The Pythons that the classifiers name."""
+    named = (
+        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in PROJECT["classifiers"]
+    )
+    return [one[1] for one in named if one is not None]
+
+
+def test_version_is_the_same_everywhere():
+    assert of_yaml("CITATION.cff")["version"] == PROJECT["version"]
+    assert txexport.__version__ == PROJECT["version"]
+
+
+def test_pythons_that_are_named_are_tested():
+    jobs = of_yaml(".github/workflows/tests.yml")["jobs"]
+    assert jobs["tests"]["strategy"]["matrix"]["python"] == pythons()
+    assert PROJECT["requires-python"] == f">={pythons()[0]}"
+    set_up = next(step for step in jobs["uses"]["steps"] if "setup-python" in step.get("uses", ""))
+    assert set_up["with"]["python-version"].split() == pythons()
+    assert jobs["uses"]["steps"][-1]["run"].split() == [
+        "tools/release",
+        *(f"python{one}" for one in pythons()),
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem
+)
+def test_workflows_may_do_no_more_than_they_must(path):
+    """Only what publishes may prove who it is, and nothing keeps what could write to the repository."""
+    values = of_yaml(str(path.relative_to(ROOT)))
+    assert values["permissions"] == {"contents": "read"}
+    for name, job in values["jobs"].items():
+        assert set(job.get("permissions", {})) <= (
+            {"id-token", "pages"} if name in ("publish", "deploy") else set()
+        )
+        assert job["runs-on"]
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout"):
+                assert step["with"]["persist-credentials"] is False
+            assert "secrets." not in str(step)
+            command = step.get("run", "").split()
+            if command and command[0].startswith("tools/"):
+                assert (ROOT / command[0]).is_file()
+
+
+def test_source_distribution_has_what_a_packager_needs():
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    included = hatch["targets"]["sdist"]["include"]
+    assert all((ROOT / path.removeprefix("/")).exists() for path in included)
+    assert {"/tests", "/CHANGELOG.md", "/SECURITY.md", "/CITATION.cff"} <= set(included)
+    assert all((ROOT / path).is_dir() for path in hatch["targets"]["wheel"]["packages"])
+
+
+@pytest.mark.slow
+def test_two_builds_are_the_same_bytes():
+    done = subprocess.run([ROOT / "tools/release"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "two builds are the same: " in done.stdout
+    assert done.stdout.count("PASSED") == 2
