@@ -29,7 +29,6 @@ HEADS = [
     Row("bert", "BertForMultipleChoice", CHOOSE),
     Row("bert", "BertForMaskedLM", FILL),
     Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5}),
-    Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5}),
     Row("falcon", "FalconForCausalLM", GENERATE, "new", {"new_decoder_architecture": True}),
 ]
 FAMILIES = [name for name in tiny_checkpoint.FAMILIES if name not in SOUNDS_AND_IMAGES]

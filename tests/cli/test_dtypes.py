@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import txexport
+from txexport import bundle
 from txexport.cli.main import main
 from txexport.formats import DTYPES
 
@@ -56,4 +57,54 @@ def test_an_error_is_one_line(arguments, why, checkpoint_of, tmp_path):
     assert (code, output) == (2, "")
     assert noise.startswith(f"error: {why}")
     assert noise.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_calibrate(checkpoint_of, tmp_path):
+    """What export writes by them, and what quantize adds; verify tells of both."""
+    file, out = tmp_path / "texts.txt", tmp_path / "out"
+    file.write_text("the cat sat on the mat\n" * 9 + "\nwhere was Ada Lovelace born\n", encoding="utf-8")
+    code, output, noise = invoke("export", checkpoint_of("bert"), out, "--dtype", "int4", "--texts", file)
+    assert (code, noise) == (0, "")
+    assert "onnx/model_q4.onnx" in output
+    code, _, noise = invoke("quantize", out, "--dtype", "int4-128", "--texts", file)
+    assert (code, noise) == (0, "")
+    recorded = bundle.read(out).form.calibrated
+    assert [*recorded] == ["int4", "int4-128"]
+    assert recorded["int4"] == recorded["int4-128"]
+    assert recorded["int4"].texts == 10
+    code, output, _ = invoke("verify", out, "--case", "every weight", "--reference", "twin", "--quiet")
+    assert code == 0
+    for dtype in recorded:
+        assert f"{dtype} is calibrated by 10 texts of" in " ".join(output.split())
+
+
+UNREAD = "texts are for a model that reads them; this one is for"
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype", "content", "why"),
+    [
+        ("bert", "int8", b"a", "texts calibrate int4 and int4-128 alone, not int8; leave them out"),
+        (
+            "vit",
+            "int4",
+            b"a",
+            "texts are for a model that reads them; this one is for image-feature-extraction",
+        ),
+        ("bert", "int4", b"", "{file} has no texts; expected one a line"),
+        ("bert", "int4", b"\xff", "{file} is not UTF-8: byte 0"),
+        ("bert", "int4", b"a\tb\tc", "'a' is one of 3 parts, expected a text, or two and a tab"),
+        ("gpt2", "int4", b"a\tb", "a decoder takes one text a line, without tabs; two are given: ('a', 'b')"),
+        ("bert", "int4", None, "[Errno 2] No such file or directory: '{file}'"),
+    ],
+)
+def test_texts_that_calibrate_nothing_are_told(family, dtype, content, why, checkpoint_of, tmp_path):
+    file = tmp_path / "texts.txt"
+    if content is not None:
+        file.write_bytes(content)
+    options = ["--dtype", dtype, "--texts", file]
+    code, output, noise = invoke("export", checkpoint_of(family), tmp_path / "out", *options)
+    assert (code, output) == (2, "")
+    assert noise == f"error: {why.format(file=file)}\n"
     assert not (tmp_path / "out").exists()

