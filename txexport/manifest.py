@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.arguments import check_fields
-from txexport.contracts import Port, for_others, roles
+from txexport.contracts import OUTPUTS, Port, for_others, roles
 from txexport.errors import BundleError, InputError, SpecError
 from txexport.formats import DEFAULT, DTYPES
 from txexport.paths import stays_inside
@@ -52,7 +52,7 @@ class Form:
     `client` is the one that the others are laid out for, where it needs another layout than a hub's.
     `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
     `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
-    texts integers were calibrated, by dtype.
+    texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too.
     """
 
     cache: str | None
@@ -64,6 +64,7 @@ class Form:
     dtypes: list[str] = field(default_factory=lambda: [DEFAULT])
     keep: list[str] = field(default_factory=list)
     calibrated: dict[str, Calibration] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class Manifest:
     @property
     def sha256(self) -> str:
         """SHA-256 of what this says, but for the proof."""
-        text = json.dumps(dataclasses.asdict(dataclasses.replace(self, proof=None)), sort_keys=True)
+        text = json.dumps(dataclasses.replace(self, proof=None)._values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -219,7 +220,14 @@ class Manifest:
 
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self._values(), indent=2) + "\n", encoding="utf-8")
+
+    def _values(self) -> dict:
+        """What is written: without outputs where there are none, as before they could be asked for."""
+        values = dataclasses.asdict(self)
+        if not self.form.outputs:
+            del values["form"]["outputs"]
+        return values
 
 
 def parsed(path: Path, values: dict) -> Manifest:
@@ -254,6 +262,8 @@ def parsed(path: Path, values: dict) -> Manifest:
         own = () if form.only == "hub" else roles.of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
+        if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
+            raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")
         listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
             ("dtypes", formats, form.dtypes),
             ("limits", manifest.limits, limits(spec)),

@@ -59,9 +59,9 @@ class Body(Nodes):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self, name: str, names: Sequence[str], results: Sequence[ir.Value]) -> Recorded:
-        """The function `name` whose outputs `names` are `results`."""
+        """The function `name` whose outputs `names` are `results`; a switch may bring those named last."""
         taken = Counter(str(value.name) for value in self.graph.inputs)
-        for output, result in zip(names, results, strict=True):
+        for output, result in zip(names[: len(results)], results, strict=True):
             value = result if result.producer() else self.op.Identity(result)
             value.name = _free(output, taken)
             self.graph.outputs.append(value)
@@ -86,7 +86,7 @@ def _free(name: str, taken: Counter[str]) -> str:
 
 
 def component(*outputs: str) -> Callable[[Build], Build]:
-    """Make a function of the graph out of one of Python, which gives the values `outputs`.
+    """Make a function of the graph out of one of Python, which gives the values `outputs`, or the first ones.
 
     Its arguments are switches, then the place `g` where it stands, then values, of which some may be absent;
     a dict holds several, and so does what follows `**`. The text runs once for equal switches, the same
@@ -116,7 +116,8 @@ def component(*outputs: str) -> Callable[[Build], Build]:
                 function = _record(build, bound, values, outputs)
                 known.append(function)
             asked = itertools.chain.from_iterable(place.ask(*one).values.values() for one in function.asked)
-            return place.call(function, *values.values(), *asked)
+            result = place.call(function, *values.values(), *asked)
+            return (result,) if len(outputs) > 1 and isinstance(result, ir.Value) else result
 
         return stand
 

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
-from txexport.contracts import Port, Signature
+from txexport.contracts import Port, Signature, layer_outputs
 from txexport.formats import FLOAT32, Use, part_name
 from txgraphs import DOMAIN, OPSET
 from txgraphs._constants import make_tensors
@@ -20,7 +20,8 @@ from txgraphs._nodes import Function, Nodes, Operators, Parameter, Place, Receiv
 class Graph(Nodes):
     """A graph under construction; `stored` are the parameters that its calls may ask for, by name.
 
-    `uses` are those of all that they asked for, stored or not; `promised` are outputs still to be added.
+    `uses` are those of all that they asked for, stored or not; `promised` are outputs still to be added, and
+    `asked` the kinds of outputs of every layer that were among them.
     """
 
     def __init__(self, name: str, stored: Mapping[str, Parameter], dtype: ir.DataType = ir.DataType.FLOAT):
@@ -34,6 +35,7 @@ class Graph(Nodes):
         self._names: dict[Function, str] = {}
         self._labels: Counter[str] = Counter()
         self.promised: dict[str, Port] = {}
+        self.asked: frozenset[str] = frozenset()
 
     def __truediv__(self, name: str) -> "Place":
         return Place(self, name)
@@ -61,6 +63,7 @@ class Graph(Nodes):
         The contract's floats are numbers of the graph's type.
         """
         self.promised = {port.name: port for port in signature.outputs}
+        self.asked = layer_outputs.kinds(signature.outputs)
         return {port.name: self.input(port.name, self._type(port), port.shape) for port in signature.inputs}
 
     def add_outputs(self, values: Mapping[str, ir.Value]) -> None:

@@ -38,29 +38,86 @@ def capped_mix(q, k, v, mask, scale: float, softcap: float):
     return mixed
 
 
-@component("y")
+@script(domain, default_opset=op)
+def scores(q, k, scale: float):
+    """q (B,N,S,H), k (B,K,T,H) -> products (B,N,S,T) of queries with the keys that N/K of them share.
+
+    This and what follows is attention in operators of every opset from 17 on, for graphs that give weights:
+    the operator could, but ONNX's shape inference has it give those of no key where lengths are open.
+    """
+    shape = op.Concat(
+        op.Shape(q, end=1),
+        op.Shape(k, start=1, end=2),
+        op.Constant(value_ints=[-1]),
+        op.Shape(q, start=2),
+        axis=0,
+    )
+    keys = op.Transpose(op.Unsqueeze(k, op.Constant(value_ints=[2])), perm=[0, 1, 2, 4, 3])
+    products = op.MatMul(op.Reshape(q * op.Constant(value_float=scale), shape), keys)  # (B, K, N/K, S, T)
+    y = op.Reshape(products, op.Concat(op.Shape(q, end=3), op.Shape(k, start=2, end=3), axis=0))
+    return y
+
+
+@script(domain, default_opset=op)
+def capped(s, softcap: float):
+    """Scores s (B,N,S,T) -> softcap * tanh(s / softcap) (Bello et al. 2016, 3.2)."""
+    cap = op.Constant(value_float=softcap)
+    y = op.Tanh(s / cap) * cap
+    return y
+
+
+@script(domain, default_opset=op)
+def masked_softmax(s, mask):
+    """Scores s (B,N,S,T), mask (B,1,S,T) -> weights (B,N,S,T); a query that sees nothing has none."""
+    bias = op.Where(mask, op.Constant(value_float=0.0), op.Constant(value_float=-3.0e38))  # (B, 1, S, T)
+    keys, one = op.Constant(value_ints=[-1]), op.Constant(value_float=1.0)
+    sees = op.Min(op.ReduceSum(op.CastLike(mask, s), keys), one)  # (B, 1, S, 1)
+    y = op.Softmax(s + bias, axis=-1) * sees
+    return y
+
+
+@script(domain, default_opset=op)
+def weighted_sum(weights, v):
+    """weights (B,N,S,T), v (B,K,T,H) -> (B,N,S,H)."""
+    shape = op.Concat(
+        op.Shape(weights, end=1),
+        op.Shape(v, start=1, end=2),
+        op.Constant(value_ints=[-1]),
+        op.Shape(weights, start=2),
+        axis=0,
+    )
+    values = op.Unsqueeze(v, op.Constant(value_ints=[2]))  # (B, K, 1, T, H)
+    mixed = op.MatMul(op.Reshape(weights, shape), values)  # (B, K, N/K, S, H)
+    y = op.Reshape(mixed, op.Concat(op.Shape(weights, end=3), op.Shape(v, start=3), axis=0))
+    return y
+
+
+@component("y", "weights")
 def attention(
     spec: AttentionSpec,
+    weighted: bool,
     g: Body,
     x: ir.Value,
     mask: ir.Value | None,
     cos: ir.Value | None,
     sin: ir.Value | None,
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """Attention of a sequence over itself (Vaswani et al. 2017, 3.2).
 
-    x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W).
+    x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
     q, k, v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
     q, k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, k, cos, sin)
-    mixed = g.call(merge, _mix(spec, g, q, k, v, mask), name="mixed")  # (B, S, N*H)
+    heads, *weights = _mix(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
+    mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
-    return y
+    return y, *weights
 
 
-@component("y", "k", "v")
+@component("y", "k", "v", "weights")
 def cached_attention(
     spec: AttentionSpec,
+    weighted: bool,
     cache: Cache,
     g: Body,
     x: ir.Value,
@@ -71,12 +128,14 @@ def cached_attention(
     past_k: ir.Value,
     past_v: ir.Value,
     **room: ir.Value,
-) -> tuple[ir.Value, ir.Value, ir.Value]:
+) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
-    x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
+    x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H), and where
+    `weighted` weights (B,N,S,T).
     A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
-    mask only where the spec is not `maskless_static`. Of a shared buffer, no more than `used` (1) slots are
+    mask only where `weighted`, or the spec is not `maskless_static`. Of a shared buffer, no more than `used`
+    (1) slots are
     read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or not.
     """
     op = g.op
@@ -89,14 +148,15 @@ def cached_attention(
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
     read_k, read_v = (_used(g, cached, **room) for cached in (k, v))
-    if cache == Cache.STATIC and spec.maskless_static:
+    weights: list[ir.Value] = []
+    if cache == Cache.STATIC and spec.maskless_static and not weighted:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
         heads = op.Attention(q, read_k, read_v, None, None, None, filled, is_causal=1, scale=_scale(spec))
     else:
-        heads = _mix(spec, g, q, read_k, read_v, mask)  # (B, N, S, H)
+        heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
-    return y, k, v
+    return y, k, v, *weights
 
 
 @component("k", "v")
@@ -111,19 +171,26 @@ def cross_key_value(spec: AttentionSpec, g: Body, encoded: ir.Value) -> tuple[ir
     return k, v
 
 
-@component("y")
+@component("y", "weights")
 def cross_attention(
-    spec: AttentionSpec, g: Body, x: ir.Value, mask: ir.Value | None, k: ir.Value, v: ir.Value
-) -> ir.Value:
+    spec: AttentionSpec,
+    weighted: bool,
+    g: Body,
+    x: ir.Value,
+    mask: ir.Value | None,
+    k: ir.Value,
+    v: ir.Value,
+) -> tuple[ir.Value, ...]:
     """Attention of a decoder's tokens over an encoder's keys and values (Vaswani et al. 2017, 3.2.3).
 
-    x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W).
+    x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W), and where `weighted` weights (B,N,S,E).
     """
     heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     q = g.call(split, linear(spec.bias, g / "q", x), heads)  # (B, N, S, H)
-    mixed = g.call(merge, _mix(spec, g, q, k, v, mask), name="mixed")  # (B, S, N*H)
+    crossed, *weights = _mix(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
+    mixed = g.call(merge, crossed, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
-    return y
+    return y, *weights
 
 
 def _projected(spec: AttentionSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -158,17 +225,40 @@ def _used(g: Body, cached: ir.Value, used: ir.Value | None = None) -> ir.Value:
 
 
 def _mix(
-    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None
-) -> ir.Value:
-    """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
+    spec: AttentionSpec,
+    weighted: bool,
+    g: Body,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+) -> tuple[ir.Value, ...]:
+    """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and where `weighted` weights (B,N,S,T).
+
+    A query that sees nothing gets 0.
+    """
     scale = _scale(spec)
+    if weighted:
+        weights = _weights(spec, g, g.call(scores, q, k, scale=scale), mask)
+        return g.call(weighted_sum, weights, v), weights
     if spec.has_position_bias:
-        return g.call(biased_mix, q, k, v, mask, scale=scale)
+        return (g.call(biased_mix, q, k, v, mask, scale=scale),)
     if spec.softcap is not None:
-        return g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap)
+        return (g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap),)
     if spec.unmasked:
-        return g.op.Attention(q, k, v, scale=scale)
-    return g.op.Attention(q, k, v, mask, scale=scale)
+        return (g.op.Attention(q, k, v, scale=scale),)
+    return (g.op.Attention(q, k, v, mask, scale=scale),)
+
+
+def _weights(spec: AttentionSpec, g: Body, s: ir.Value, mask: ir.Value | None) -> ir.Value:
+    """Scores s (B,N,S,T), mask (B,1,S,T) -> weights (B,N,S,T)."""
+    if spec.has_position_bias:
+        return g.op.Softmax(g.op.Add(s, mask), axis=-1, name="weights")
+    if spec.softcap is not None:
+        s = g.call(capped, s, softcap=spec.softcap)
+    if spec.unmasked:
+        return g.op.Softmax(s, axis=-1, name="weights")
+    return g.call(masked_softmax, s, mask, name="weights")
 
 
 def _scale(spec: AttentionSpec) -> float:

@@ -28,8 +28,7 @@ from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
 from txgraphs.strided_attention import strided_attention
 
-ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
-    AttentionSpec: attention,
+SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
     StridedAttentionSpec: strided_attention,
     LongformerAttentionSpec: longformer_attention,
@@ -39,40 +38,48 @@ ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {FeedForwardSpec: feed_forward, ExpertsSpec: experts}
 
 
-@component("y")
-def encoder_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> ir.Value:
+@component("y", "weights")
+def encoder_block(
+    spec: BlockSpec, weighted: bool, g: Body, x: ir.Value, **context: ir.Value | None
+) -> tuple[ir.Value, ...]:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
 
-    x (B,S,W), what attention reads beside it -> y (B,S,W).
+    x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
-    inner = _before_attention(spec, g, x)
-    mixed = ATTENTIONS[type(spec.attention)](spec.attention, g / "attention", inner, **context)
+    inner, weights = _before_attention(spec, g, x), []
+    if isinstance(spec.attention, AttentionSpec):
+        mixed, *weights = attention(spec.attention, weighted, g / "attention", inner, **context)
+    else:
+        mixed = SPARSE_ATTENTIONS[type(spec.attention)](spec.attention, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     y = _fed(spec, g, x, attended)  # (B, S, W)
-    return y
+    return y, *weights
 
 
-@component("y", "k", "v")
+@component("y", "k", "v", "weights", "cross_weights")
 def decoder_block(
     spec: BlockSpec,
+    weighted: bool,
     cache: Cache,
     g: Body,
     x: ir.Value,
     cross: dict[str, ir.Value | None] | None,
     **context: ir.Value | None,
-) -> tuple[ir.Value, ir.Value, ir.Value]:
+) -> tuple[ir.Value, ...]:
     """Attention over a cache, over the encoder where there is one, then feed-forward.
 
     x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that -> y (B,S,W), k and v
-    (B,K,T,H). With an encoder, cross has its mask (B,1,S,E), k and v (B,K,E,H).
+    (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has its mask (B,1,S,E), k and v
+    (B,K,E,H), and weights (B,N,S,E) of it come last.
     """
     inner = _before_attention(spec, g, x)
-    mixed, k, v = cached_attention(spec.dense, cache, g / "attention", inner, **context)
+    mixed, k, v, *weights = cached_attention(spec.dense, weighted, cache, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
-        attended = _crossed(spec, g, attended, cross)  # (B, S, W)
+        attended, *cross_weights = _crossed(spec, weighted, g, attended, cross)  # (B, S, W)
+        weights += cross_weights
     y = _fed(spec, g, x, attended)  # (B, S, W)
-    return y, k, v
+    return y, k, v, *weights
 
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
@@ -95,17 +102,23 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
 
 
 def _crossed(
-    spec: BlockSpec, g: Body, attended: ir.Value, cross: dict[str, ir.Value | None] | None
-) -> ir.Value:
-    """What the block's attention made (B,S,W), and the encoder's mask, keys and values -> (B,S,W)."""
+    spec: BlockSpec,
+    weighted: bool,
+    g: Body,
+    attended: ir.Value,
+    cross: dict[str, ir.Value | None] | None,
+) -> tuple[ir.Value, ...]:
+    """What the block's attention made (B,S,W), the encoder's mask, keys and values -> (B,S,W), weights."""
     inner, post = attended, spec.placement == NormPlacement.POST
     if not post:
         inner = norm(spec.norm, g / "cross_attention_norm", attended)
-    crossed = cross_attention(spec.cross_attention, g / "cross_attention", inner, **(cross or {}))
+    crossed, *weights = cross_attention(
+        spec.cross_attention, weighted, g / "cross_attention", inner, **(cross or {})
+    )
     attended = g.op.Add(attended, crossed, name="attended")  # (B, S, W)
     if post:
         attended = norm(spec.norm, g / "cross_attention_norm", attended)
-    return attended
+    return attended, *weights
 
 
 def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:

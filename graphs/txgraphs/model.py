@@ -6,6 +6,7 @@ from typing import assert_never
 import onnx_ir as ir
 
 from txexport.contracts import Contract, Signature, cache_names, names, roles
+from txexport.contracts.layer_outputs import last_before_norm
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -15,6 +16,7 @@ from txexport.spec import (
     HeadKind,
     ModelSpec,
     SignalStackSpec,
+    StackSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
@@ -22,7 +24,7 @@ from txgraphs._parameters import with_shared
 from txgraphs.attention import cross_key_value
 from txgraphs.dual_encoder import image_vectors, similarity, text_vectors
 from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
-from txgraphs.stack import KeyValues, decoder, encoder, signal_encoder
+from txgraphs.stack import Given, KeyValues, decoder, encoder, signal_encoder
 
 Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
 Signatures = Mapping[str, Signature]
@@ -100,13 +102,29 @@ def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, new: Buil
 
 def _text_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Value:
     """input_ids and attention_mask (T,S) -> text_embeds (T,W)."""
-    x = encoder(spec.text, graph, inputs, "text")
+    given = _given(spec, graph, spec.text, names.TEXT)
+    x = encoder(spec.text, graph, inputs, given, "text")
+    _layer_outputs(graph, given)
     return text_vectors(spec, graph, x, (inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]))
 
 
 def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Value:
     """pixel_values (I,channels,height,width) -> image_embeds (I,W)."""
-    return image_vectors(graph, signal_encoder(spec.vision, graph, inputs[names.PIXEL_VALUES], "vision"))
+    given = _given(spec, graph, spec.vision, names.VISION)
+    x = signal_encoder(spec.vision, graph, inputs[names.PIXEL_VALUES], given, "vision")
+    _layer_outputs(graph, given)
+    return image_vectors(graph, x)
+
+
+def _given(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None) -> Given:
+    """The outputs of every layer of a stack that the graph promises, to be filled; `name` as LayerOutputs."""
+    return Given(graph.asked, name, last_before_norm(spec, stack))
+
+
+def _layer_outputs(graph: Graph, given: Given) -> None:
+    """Give what layers gave; what is read further on keeps its own name."""
+    for name in sorted(given.values, key=[*graph.promised].index):
+        graph.add_outputs({name: graph.op.Identity(given.values[name])})
 
 
 def _compared(graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
@@ -121,22 +139,26 @@ def encoder_model(
     """Masks and ids of tokens (B,S) -> hidden states or logits, and cross keys and values where promised."""
     graph = new(role)
     inputs = graph.declare(signatures[role])
+    both = isinstance(spec, EncoderDecoderSpec)
+    given = _given(spec, graph, spec.encoder, names.ENCODER if both else None)
     if isinstance(spec.encoder, SignalStackSpec):
         (signal,) = inputs.values()
-        x = signal_encoder(spec.encoder, graph, signal)
+        x = signal_encoder(spec.encoder, graph, signal, given)
         _head_outputs(spec, graph, x, {}, None)
     else:
         choices = None
         if spec.head.kind == HeadKind.CHOICES:
             inputs, choices = _choices(graph, inputs)
-        x = encoder(spec.encoder, graph, inputs)
+        x = encoder(spec.encoder, graph, inputs, given)
         match spec:
             case EncoderDecoderSpec(decoder_start_token_id=int(start)):
-                x = _read_again(spec, start, graph, x, inputs)
+                x, again = _read_again(spec, start, graph, x, inputs)
+                given.values |= again.values
         _head_outputs(spec, graph, x, inputs, choices)
-    if isinstance(spec, EncoderDecoderSpec) and graph.promised:
+    if isinstance(spec, EncoderDecoderSpec) and any(map(cache_names.is_present, graph.promised)):
         for layer, pair in enumerate(_cross(spec, graph, x)):
             graph.add_outputs(_named(cache_names.present(layer, cache_names.ENCODER), pair))
+    _layer_outputs(graph, given)
     return graph
 
 
@@ -148,7 +170,7 @@ def _cross(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
 
 def _read_again(
     spec: EncoderDecoderSpec, start: int, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
-) -> ir.Value:
+) -> tuple[ir.Value, Given]:
     """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
     op, input_ids = graph.op, inputs[names.INPUT_IDS]
     batch = op.Shape(input_ids, start=0, end=1)
@@ -158,10 +180,11 @@ def _read_again(
         names.INPUT_IDS: op.Concat(first, before, axis=1),
         names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
     }
+    given = _given(spec, graph, spec.decoder, names.DECODER)
     x, _ = decoder(
-        spec.decoder, Cache.DYNAMIC, graph, again, _no_past(spec, graph, x), _cross(spec, graph, x)
+        spec.decoder, Cache.DYNAMIC, graph, again, _no_past(spec, graph, x), _cross(spec, graph, x), given
     )
-    return x
+    return x, given
 
 
 def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
@@ -247,10 +270,12 @@ def decoder_model(
         past.append(_pair(inputs, cache_names.past(layer, part)))
         if block.cross_attention is not None:
             cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
-    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None)
+    given = _given(spec, graph, spec.decoder, part and names.DECODER)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, given)
     graph.add_outputs({names.LOGITS: _logits(spec, graph, x, inputs.get(names.LOGITS_INDICES))})
     for layer, pair in enumerate(present):
         graph.add_outputs(_named(cache_names.present(layer, part), pair))
+    _layer_outputs(graph, given)
     return graph
 
 
@@ -260,11 +285,14 @@ def first_decoder_model(spec: EncoderDecoderSpec, signatures: Signatures, new: B
     inputs = graph.declare(signatures[roles.DECODER])
     encoded = inputs[names.ENCODER_HIDDEN_STATES]
     cross = _cross(spec, graph, encoded)
-    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, _no_past(spec, graph, encoded), cross)
+    given = _given(spec, graph, spec.decoder, names.DECODER)
+    past = _no_past(spec, graph, encoded)
+    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, given)
     graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None)})
     for layer, (own, source) in enumerate(zip(present, cross, strict=True)):
         graph.add_outputs(_named(cache_names.present(layer, cache_names.DECODER), own))
         graph.add_outputs(_named(cache_names.present(layer, cache_names.ENCODER), source))
+    _layer_outputs(graph, given)
     return graph
 
 

@@ -5,6 +5,7 @@ from typing import assert_never
 import onnx_ir as ir
 
 from txexport.contracts import names
+from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
@@ -15,9 +16,11 @@ from txexport.spec import (
     RelativeSpec,
     RotarySpec,
     SignalStackSpec,
+    StackSpec,
     TextStackSpec,
 )
 from txgraphs._graph import Graph
+from txgraphs._nodes import Place
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.embedding import embedding
 from txgraphs.mask import biased_mask, cache_mask, causal_mask, filled_slots, near_mask, padding_mask
@@ -28,10 +31,15 @@ from txgraphs.signal import patch_embedding, sound_embedding
 Values = dict[str, ir.Value | None]
 Masks = dict[int | None, ir.Value]
 KeyValues = list[tuple[ir.Value, ir.Value]]
+Given = LayerOutputs[ir.Value]
 
 
 def encoder(
-    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
+    spec: TextStackSpec,
+    graph: Graph,
+    inputs: dict[str, ir.Value],
+    given: Given,
+    stack: str = "encoder",
 ) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
     input_ids, attention_mask = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
@@ -55,13 +63,13 @@ def encoder(
     x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks, rotations)
-        x = encoder_block(block, graph / f"{stack}.layers.{layer}", x, **context)
-    if spec.final_norm is not None:
-        x = norm(spec.final_norm, graph / f"{stack}.final_norm", x)
-    return x
+        x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
+    return _normed(spec, graph, stack, x, given)
 
 
-def signal_encoder(spec: SignalStackSpec, graph: Graph, signal: ir.Value, stack: str = "encoder") -> ir.Value:
+def signal_encoder(
+    spec: SignalStackSpec, graph: Graph, signal: ir.Value, given: Given, stack: str = "encoder"
+) -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
     match spec.embedding:
         case PatchSpec() as patches:
@@ -70,11 +78,10 @@ def signal_encoder(spec: SignalStackSpec, graph: Graph, signal: ir.Value, stack:
             x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
         case kind:
             assert_never(kind)
+    context: Values = {"mask": None, "cos": None, "sin": None}
     for layer, block in enumerate(spec.layers):
-        x = encoder_block(block, graph / f"{stack}.layers.{layer}", x, mask=None, cos=None, sin=None)
-    if spec.final_norm is not None:
-        x = norm(spec.final_norm, graph / f"{stack}.final_norm", x)
-    return x
+        x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
+    return _normed(spec, graph, stack, x, given)
 
 
 def decoder(
@@ -84,6 +91,7 @@ def decoder(
     inputs: dict[str, ir.Value],
     past: KeyValues,
     cross: KeyValues | None,
+    given: Given,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
@@ -91,8 +99,10 @@ def decoder(
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
-    over = _over_slots if cache == Cache.STATIC else _over_past
-    places, masks = over(spec, graph, inputs, slots)
+    if cache == Cache.STATIC:
+        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted)
+    else:
+        places, masks = _over_past(spec, graph, inputs, slots)
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
@@ -102,17 +112,36 @@ def decoder(
     present = []
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks, rotations)
-        if cache == Cache.STATIC and block.dense.maskless_static:
+        if cache == Cache.STATIC and block.dense.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
         source = None if cross is None else _source(cross_mask, *cross[layer])
-        x, k, v = decoder_block(block, cache, place, x, source, cache_lengths=cache_lengths, **context)
+        given.hidden(x)
+        x, k, v, *weights = decoder_block(
+            block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
+        )
+        given.weights(*weights)
         present.append((k, v))
-    if spec.final_norm is not None:
-        x = norm(spec.final_norm, graph / "decoder.final_norm", x)
-    return x, present
+    return _normed(spec, graph, "decoder", x, given), present
+
+
+def _through(
+    block: BlockSpec, place: Place, x: ir.Value, context: dict[str, ir.Value | None], given: Given
+) -> ir.Value:
+    """x (B,S,W) -> what an encoder's layer makes of it (B,S,W)."""
+    given.hidden(x)
+    x, *weights = encoder_block(block, given.weighted, place, x, **context)
+    given.weights(*weights)
+    return x
+
+
+def _normed(spec: StackSpec, graph: Graph, stack: str, x: ir.Value, given: Given) -> ir.Value:
+    """What the last layer made (B,S,W) -> the same in the stack's final norm, where there is one."""
+    y = x if spec.final_norm is None else norm(spec.final_norm, graph / f"{stack}.final_norm", x)
+    given.last(x, y)
+    return y
 
 
 def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Value], ir.Value]:
@@ -124,7 +153,7 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
 
 
 def _over_slots(
-    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value, weighted: bool
 ) -> tuple[ir.Value, Masks]:
     """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read.
 
@@ -134,7 +163,7 @@ def _over_slots(
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in _dense(spec) if not kind.maskless_static):
+    for window in dict.fromkeys(kind.window for kind in _dense(spec) if weighted or not kind.maskless_static):
         mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
         masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
     return places, masks

@@ -24,18 +24,40 @@ def _mix(
 ) -> Tensor:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
     if softcap is not None:
-        assert mask is not None
-        return _capped_mix(q, k, v, mask, scale or q.shape[-1] ** -0.5, softcap)
+        return weighted_sum(_weights(q, k, mask, scale, softcap), v)
     return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
-def _capped_mix(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, softcap: float) -> Tensor:
-    """As `_mix`, with scores s that become softcap * tanh(s / softcap) (Bello et al. 2016, 3.2)."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)  # (B, N, T, H)
-    scores = softcap * torch.tanh(q @ k.mT * scale / softcap)  # (B, N, S, T)
-    shares = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1).nan_to_num(0.0)
-    return shares @ v
+def scores(q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """q (B,N,S,H), k (B,K,T,H) -> products (B,N,S,T) of queries with the keys that N/K of them share."""
+    return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT * scale
+
+
+def capped(s: Tensor, softcap: float) -> Tensor:
+    """Scores s (B,N,S,T) -> softcap * tanh(s / softcap) (Bello et al. 2016, 3.2)."""
+    return softcap * torch.tanh(s / softcap)
+
+
+def masked_softmax(s: Tensor, mask: Tensor) -> Tensor:
+    """Scores s (B,N,S,T), mask (B,1,S,T) -> weights (B,N,S,T); a query that sees nothing has none."""
+    return s.masked_fill(~mask, float("-inf")).softmax(dim=-1).nan_to_num(0.0)
+
+
+def weighted_sum(weights: Tensor, v: Tensor) -> Tensor:
+    """weights (B,N,S,T), v (B,K,T,H) -> (B,N,S,H)."""
+    return weights @ v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)
+
+
+def _weights(
+    q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None, softcap: float | None = None
+) -> Tensor:
+    """q (B,N,S,H), k (B,K,T,H), mask (B,1,S,T) or a bias (B,N,S,T) -> weights (B,N,S,T)."""
+    s = scores(q, k, scale or q.shape[-1] ** -0.5)
+    if softcap is not None:
+        s = capped(s, softcap)
+    if mask is None:
+        return s.softmax(dim=-1)
+    return masked_softmax(s, mask) if mask.dtype == torch.bool else (s + mask).softmax(dim=-1)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
@@ -65,10 +87,11 @@ def _seen(q: Tensor, k: Tensor, cache_lengths: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2)."""
+    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2); gives its weights where `weighted`."""
 
-    def __init__(self, spec: AttentionSpec):
+    def __init__(self, spec: AttentionSpec, weighted: bool = False):
         super().__init__()
+        self.weighted = weighted
         self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
         self.softcap = spec.softcap
         self.rotary, self.normed = spec.rotary is not None, spec.head_norm is not None
@@ -81,13 +104,22 @@ class Attention(nn.Module):
             self.q_norm = Norm(spec.head_norm)
             self.k_norm = Norm(spec.head_norm)
 
-    def forward(self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None) -> Tensor:
-        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W)."""
+    def forward(
+        self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S)."""
         q, k, v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
         q, k = self._rotated(q, cos, sin), self._rotated(k, cos, sin)
-        mixed = merge(_mix(q, k, v, mask, self.scale, self.softcap))  # (B, S, N*H)
-        y: Tensor = self.o(mixed)  # (B, S, W)
-        return y
+        heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
+        y: Tensor = self.o(merge(heads))  # (B, S, W)
+        return y, *weights
+
+    def _mixed(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and weights (B,N,S,T)."""
+        if not self.weighted:
+            return (_mix(q, k, v, mask, self.scale, self.softcap),)
+        weights = _weights(q, k, mask, self.scale, self.softcap)
+        return weighted_sum(weights, v), weights
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
@@ -110,10 +142,10 @@ class Attention(nn.Module):
 class CachedAttention(Attention):
     """Attention of new tokens over the past and themselves."""
 
-    def __init__(self, spec: AttentionSpec, cache: Cache):
-        super().__init__(spec)
+    def __init__(self, spec: AttentionSpec, cache: Cache, weighted: bool = False):
+        super().__init__(spec, weighted)
         self.static = cache == Cache.STATIC
-        self.maskless = self.static and spec.maskless_static
+        self.maskless = self.static and spec.maskless_static and not weighted
 
     def forward(  # type: ignore[override]
         self,
@@ -124,11 +156,11 @@ class CachedAttention(Attention):
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
-        A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it
-        takes a mask only where the spec is not `maskless_static`.
+        And weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the slots that each
+        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`.
         """
         q, new_k, new_v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
         q, new_k = self._rotated(q, cos, sin), self._rotated(new_k, cos, sin)
@@ -141,9 +173,9 @@ class CachedAttention(Attention):
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)
-        mixed = merge(_mix(q, k, v, mask, self.scale, self.softcap))  # (B, S, N*H)
-        y: Tensor = self.o(mixed)  # (B, S, W)
-        return y, k, v
+        heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
+        y: Tensor = self.o(merge(heads))  # (B, S, W)
+        return y, k, v, *weights
 
 
 class CrossKeyValue(nn.Module):
@@ -165,15 +197,18 @@ class CrossKeyValue(nn.Module):
 class CrossAttention(nn.Module):
     """Attention of a decoder's tokens over an encoder's keys and values (Vaswani et al. 2017, 3.2.3)."""
 
-    def __init__(self, spec: AttentionSpec):
+    def __init__(self, spec: AttentionSpec, weighted: bool = False):
         super().__init__()
-        self.num_heads, self.scale = spec.num_heads, spec.scale
+        self.num_heads, self.scale, self.weighted = spec.num_heads, spec.scale, weighted
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None, k: Tensor, v: Tensor) -> Tensor:
-        """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W)."""
+    def forward(self, x: Tensor, mask: Tensor | None, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W), and weights (B,N,S,E)."""
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
-        mixed = merge(_mix(q, k, v, mask, self.scale))  # (B, S, N*H)
-        y: Tensor = self.o(mixed)  # (B, S, W)
-        return y
+        if not self.weighted:
+            y: Tensor = self.o(merge(_mix(q, k, v, mask, self.scale)))  # (B, S, W)
+            return (y,)
+        weights = _weights(q, k, mask, self.scale)
+        y = self.o(merge(weighted_sum(weights, v)))
+        return y, weights

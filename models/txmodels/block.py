@@ -28,8 +28,7 @@ from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
 from txmodels.strided_attention import StridedAttention
 
-ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
-    AttentionSpec: Attention,
+SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
     StridedAttentionSpec: StridedAttention,
     LongformerAttentionSpec: LongformerAttention,
@@ -54,7 +53,7 @@ class _Scale(nn.Module):
 class _Block(nn.Module):
     """The sublayers that every block has, in its norms and its scale."""
 
-    def __init__(self, spec: BlockSpec, attention: nn.Module):
+    def __init__(self, spec: BlockSpec, attention: nn.Module, weighted: bool):
         super().__init__()
         self.spec = spec
         self.attention = attention
@@ -65,7 +64,7 @@ class _Block(nn.Module):
         if spec.layer_scale:
             self.attention_scale = _Scale(spec.attention.hidden_size)
         if spec.cross_attention is not None:
-            self.cross_attention = CrossAttention(spec.cross_attention)
+            self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
         self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
         self.feed_forward_norm = Norm(spec.norm)
@@ -92,16 +91,16 @@ class _Block(nn.Module):
             attended = self.attention_norm(attended)
         return attended
 
-    def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> Tensor:
-        """What the block's attention made (B,S,W), and the encoder's mask, keys and values -> (B,S,W)."""
+    def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> tuple[Tensor, ...]:
+        """What the block's attention made (B,S,W), the encoder's mask, keys, values -> (B,S,W), weights."""
         inner, post = attended, self.spec.placement == NormPlacement.POST
         if not post:
             inner = self.cross_attention_norm(attended)
-        crossed = self.cross_attention(inner, **(cross or {}))
+        crossed, *weights = self.cross_attention(inner, **(cross or {}))
         attended = attended + crossed  # (B, S, W)
         if post:
             attended = self.cross_attention_norm(attended)
-        return attended
+        return attended, *weights
 
     def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
@@ -122,35 +121,44 @@ class _Block(nn.Module):
 class EncoderBlock(_Block):
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
 
-    def __init__(self, spec: BlockSpec):
-        super().__init__(spec, ATTENTIONS[type(spec.attention)](spec.attention))
+    def __init__(self, spec: BlockSpec, weighted: bool = False):
+        if isinstance(spec.attention, AttentionSpec):
+            attention: nn.Module = Attention(spec.attention, weighted)
+        else:
+            attention = SPARSE_ATTENTIONS[type(spec.attention)](spec.attention)
+        super().__init__(spec, attention, weighted)
 
-    def forward(self, x: Tensor, **context: Tensor | None) -> Tensor:
-        """x (B,S,W), what attention reads beside it -> y (B,S,W)."""
-        inner = self._before_attention(x)
-        mixed = self.attention(inner, **context)
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+        """x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S)."""
+        inner, weights = self._before_attention(x), []
+        if isinstance(self.spec.attention, AttentionSpec):
+            mixed, *weights = self.attention(inner, **context)
+        else:
+            mixed = self.attention(inner, **context)
         attended = self._attended(x, mixed)  # (B, S, W)
         y = self._fed(x, attended)  # (B, S, W)
-        return y
+        return y, *weights
 
 
 class DecoderBlock(_Block):
     """Attention over a cache, over the encoder where there is one, then feed-forward."""
 
-    def __init__(self, spec: BlockSpec, cache: Cache):
-        super().__init__(spec, CachedAttention(spec.dense, cache))
+    def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
+        super().__init__(spec, CachedAttention(spec.dense, cache, weighted), weighted)
 
     def forward(
         self, x: Tensor, cross: dict[str, Tensor | None] | None, **context: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that.
 
-        Gives y (B,S,W), k and v (B,K,T,H). With an encoder, cross has its mask (B,1,S,E), k and v (B,K,E,H).
+        Gives y (B,S,W), k and v (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has
+        its mask (B,1,S,E), k and v (B,K,E,H), and weights (B,N,S,E) of it come last.
         """
         inner = self._before_attention(x)
-        mixed, k, v = self.attention(inner, **context)
+        mixed, k, v, *weights = self.attention(inner, **context)
         attended = self._attended(x, mixed)  # (B, S, W)
         if self.spec.cross_attention is not None:
-            attended = self._crossed(attended, cross)  # (B, S, W)
+            attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)
+            weights += cross_weights
         y = self._fed(x, attended)  # (B, S, W)
-        return y, k, v
+        return y, k, v, *weights

@@ -1,13 +1,16 @@
 """Two encoders whose vectors of texts and images are compared."""
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor, nn
 
-from txexport.contracts import names
+from txexport.contracts import check_outputs, names
+from txexport.contracts.layer_outputs import last_before_norm
 from txexport.spec import DualEncoderSpec, Pick
 from txmodels.heads import pick
 from txmodels.linear import Linear
-from txmodels.stack import Encoder, SignalEncoder
+from txmodels.stack import Encoder, Given, SignalEncoder
 
 
 def unit(x: Tensor) -> Tensor:
@@ -31,35 +34,45 @@ class Similarity(nn.Module):
 
 
 class DualEncoder(nn.Module):
-    """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3)."""
+    """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3).
 
-    def __init__(self, spec: DualEncoderSpec):
+    `outputs` of every layer are given too, as a contract has them.
+    """
+
+    def __init__(self, spec: DualEncoderSpec, outputs: Collection[str] = ()):
         super().__init__()
-        self.spec = spec
-        self.text = Encoder(spec.text)
+        check_outputs(spec, outputs)
+        self.spec, self.outputs = spec, frozenset(outputs)
+        weighted = names.ATTENTIONS in self.outputs
+        self.text = Encoder(spec.text, weighted)
         self.text_projection = Linear(spec.text.hidden_size, spec.size, bias=False)
-        self.vision = SignalEncoder(spec.vision)
+        self.vision = SignalEncoder(spec.vision, weighted)
         self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
         self.similarity = Similarity()
 
-    def texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Both (T,S) -> text_embeds (T,size)."""
-        x = self.text(input_ids, attention_mask)  # (T, S, W)
+    def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
+        """Both (T,S) -> text_embeds (T,size), and what layers give."""
+        given = Given(self.outputs, names.TEXT, last_before_norm(self.spec, self.spec.text))
+        x = self.text(input_ids, attention_mask, given=given)  # (T, S, W)
         picked = pick(self.spec.pick, self.spec.eos_token_id, x, input_ids, attention_mask)  # (T, W)
-        return unit(self.text_projection(picked))
+        return {names.TEXT_EMBEDS: unit(self.text_projection(picked)), **given.values}
 
-    def images(self, pixel_values: Tensor) -> Tensor:
-        """pixel_values (I,channels,height,width) -> image_embeds (I,size)."""
-        x = self.vision(pixel_values)  # (I, S, W)
-        return unit(self.vision_projection(pick(Pick.FIRST, None, x, None, None)))
+    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> image_embeds (I,size), and what layers give."""
+        given = Given(self.outputs, names.VISION, last_before_norm(self.spec, self.spec.vision))
+        x = self.vision(pixel_values, given)  # (I, S, W)
+        vectors = unit(self.vision_projection(pick(Pick.FIRST, None, x, None, None)))
+        return {names.IMAGE_EMBEDS: vectors, **given.values}
 
     def compare(self, input_ids: Tensor, attention_mask: Tensor, pixel_values: Tensor) -> dict[str, Tensor]:
         """What the three graphs put out, by its names."""
-        text_embeds, image_embeds = self.texts(input_ids, attention_mask), self.images(pixel_values)
-        logits_per_text, logits_per_image = self.similarity(text_embeds, image_embeds)
+        texts, images = self.texts(input_ids, attention_mask), self.images(pixel_values)
+        logits_per_text, logits_per_image = self.similarity(
+            texts[names.TEXT_EMBEDS], images[names.IMAGE_EMBEDS]
+        )
         return {
-            names.TEXT_EMBEDS: text_embeds,
-            names.IMAGE_EMBEDS: image_embeds,
+            **texts,
+            **images,
             names.LOGITS_PER_TEXT: logits_per_text,
             names.LOGITS_PER_IMAGE: logits_per_image,
         }

@@ -1,11 +1,13 @@
 """Whole models, put together from a spec."""
 
+from collections.abc import Collection
 from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
-from txexport.contracts import cache_names, names
+from txexport.contracts import cache_names, check_outputs, names
+from txexport.contracts.layer_outputs import last_before_norm
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -18,7 +20,7 @@ from txexport.spec import (
 )
 from txmodels.attention import CrossKeyValue
 from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
-from txmodels.stack import Decoder, Encoder, KeyValues, SignalEncoder
+from txmodels.stack import Decoder, Encoder, Given, KeyValues, SignalEncoder
 
 LABEL_HEADS = {
     HeadKind.SEQUENCE: SequenceHead,
@@ -29,21 +31,28 @@ LABEL_HEADS = {
 
 
 class Model(nn.Module):
-    """Encoder, decoder or both, and the head."""
+    """Encoder, decoder or both, and the head; `outputs` of every layer come too, as a contract has them."""
 
-    def __init__(self, spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec, cache: Cache = Cache.STATIC):
+    def __init__(
+        self,
+        spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec,
+        cache: Cache = Cache.STATIC,
+        outputs: Collection[str] = (),
+    ):
         super().__init__()
-        self.spec = spec
+        check_outputs(spec, outputs)
+        self.spec, self.outputs = spec, frozenset(outputs)
+        weighted = names.ATTENTIONS in self.outputs
         width = spec.stack.hidden_size
         self.reads_tokens = True
         if isinstance(spec, EncoderSpec | EncoderDecoderSpec):
-            self.encoder = _encoder(spec.encoder)
+            self.encoder = _encoder(spec.encoder, weighted)
             self.reads_tokens = isinstance(self.encoder, Encoder)
         if isinstance(spec, EncoderDecoderSpec):
             crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
             self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
         if isinstance(spec, DecoderSpec | EncoderDecoderSpec):
-            self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC)
+            self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC, weighted)
             shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
             if shared and isinstance(self.encoder, Encoder):
                 self.decoder.embedding.word = self.encoder.embedding.word
@@ -75,30 +84,42 @@ class Model(nn.Module):
             return {
                 names.LOGITS: self.head(x, input_ids, attention_mask).unflatten(0, (-1, choices)).squeeze(2)
             }
-        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask)
+        given = self._given(self.spec.stacks[names.ENCODER], names.ENCODER)
+        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, given)
+        again = Given()
         match self.spec:
             case EncoderDecoderSpec(decoder_start_token_id=int(start)):
-                x = self._read_again(start, x, input_ids, attention_mask)
-        return self._outputs(x, input_ids, attention_mask)
+                x, again = self._read_again(start, x, input_ids, attention_mask)
+        return self._outputs(x, input_ids, attention_mask) | given.values | again.values
 
-    def _read_again(self, start: int, x: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def _given(self, stack: StackSpec, name: str) -> Given:
+        """The outputs of every layer of a stack that are asked for, to be filled."""
+        both = isinstance(self.spec, EncoderDecoderSpec)
+        return Given(self.outputs, name if both else None, last_before_norm(self.spec, stack))
+
+    def _read_again(
+        self, start: int, x: Tensor, input_ids: Tensor, attention_mask: Tensor
+    ) -> tuple[Tensor, Given]:
         """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
         first = torch.full_like(input_ids[:, :1], start)
         later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
         cross, nothing = [pair(x) for pair in self.cross], self.empty_past(len(input_ids))
-        x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross)
-        return x
+        given = self._given(self.spec.stacks[names.DECODER], names.DECODER)
+        x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross, given=given)
+        return x, given
 
     def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
         """Pixels or a spectrogram -> what an encoder graph puts out, by its names."""
-        x = self.encoder(signal)
+        given = self._given(self.spec.stacks[names.ENCODER], names.ENCODER)
+        x = self.encoder(signal, given)
         if not (isinstance(self.spec, EncoderSpec) and self.spec.distilled):
-            return self._outputs(x, None, None)
+            return self._outputs(x, None, None) | given.values
         first, second = self.head(x, None, None), self.distilled(x[:, 1:], None, None)  # (B, labels)
         return {
             names.LOGITS: (first + second) / 2,
             names.CLS_LOGITS: first,
             names.DISTILLATION_LOGITS: second,
+            **given.values,
         }
 
     def _outputs(
@@ -137,8 +158,16 @@ class Model(nn.Module):
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues]:
         """As `Decoder`, and logits_indices (B,L) -> logits (B,L,V), present."""
-        x, present = self.decoder(input_ids, past, **inputs)
-        return self.head(x, logits_indices, self.decoder.token_embedding), present
+        logits, present, _ = self.decode_layers(input_ids, past, logits_indices, **inputs)
+        return logits, present
+
+    def decode_layers(
+        self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
+    ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
+        """As `decode`, and what every layer gives of the outputs asked for, by name."""
+        given = self._given(self.decoder.spec, names.DECODER)
+        x, present = self.decoder(input_ids, past, given=given, **inputs)
+        return self.head(x, logits_indices, self.decoder.token_embedding), present, given.values
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
@@ -149,12 +178,12 @@ class Model(nn.Module):
         return past
 
 
-def _encoder(spec: StackSpec) -> Encoder | SignalEncoder:
+def _encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder:
     match spec:
         case TextStackSpec():
-            return Encoder(spec)
+            return Encoder(spec, weighted)
         case SignalStackSpec():
-            return SignalEncoder(spec)
+            return SignalEncoder(spec, weighted)
         case _:
             assert_never(spec)
 

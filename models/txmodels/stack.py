@@ -6,6 +6,7 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
@@ -28,6 +29,7 @@ from txmodels.signal import PatchEmbedding, SoundEmbedding
 Values = dict[str, Tensor | None]
 Masks = dict[int | None, Tensor]
 KeyValues = list[tuple[Tensor, Tensor]]
+Given = LayerOutputs[Tensor]
 
 
 class _Stack(nn.Module):
@@ -85,10 +87,10 @@ def _context(
 
 
 class Encoder(_Stack):
-    """A stack that reads a whole sequence at once."""
+    """A stack that reads a whole sequence at once; its layers give their weights where `weighted`."""
 
-    def __init__(self, spec: TextStackSpec):
-        super().__init__(spec, map(EncoderBlock, spec.layers))
+    def __init__(self, spec: TextStackSpec, weighted: bool = False):
+        super().__init__(spec, (EncoderBlock(block, weighted) for block in spec.layers))
 
     def forward(
         self,
@@ -96,8 +98,10 @@ class Encoder(_Stack):
         attention_mask: Tensor,
         token_type_ids: Tensor | None = None,
         global_attention_mask: Tensor | None = None,
+        given: Given | None = None,
     ) -> Tensor:
-        """All (B,S) -> last_hidden_state (B,S,W)."""
+        """All (B,S) -> last_hidden_state (B,S,W); `given` is filled with what layers give."""
+        given = given or Given()
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
         padding = self.spec.embedding.position.pad_token_id
         order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
@@ -111,9 +115,12 @@ class Encoder(_Stack):
         rotations = self.rotations(order)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
         for block, layer in zip(self.spec.layers, self.layers, strict=True):
-            x = layer(x, **_context(block, tokens, masks, rotations))
-        x = self.final_norm(x)
-        return x
+            given.hidden(x)
+            x, *weights = layer(x, **_context(block, tokens, masks, rotations))
+            given.weights(*weights)
+        y: Tensor = self.final_norm(x)
+        given.last(x, y)
+        return y
 
     def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
         """Who may attend to whom (B,1,S,S) in layers with that window."""
@@ -127,27 +134,34 @@ class Encoder(_Stack):
 class SignalEncoder(nn.Module):
     """A stack that reads a whole image or sound at once."""
 
-    def __init__(self, spec: SignalStackSpec):
+    def __init__(self, spec: SignalStackSpec, weighted: bool = False):
         super().__init__()
         self.spec = spec
         self.embedding = _signal_embedding(spec.embedding)
-        self.layers = nn.ModuleList(map(EncoderBlock, spec.layers))
+        self.layers = nn.ModuleList(EncoderBlock(block, weighted) for block in spec.layers)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
-    def forward(self, signal: Tensor) -> Tensor:
-        """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W)."""
+    def forward(self, signal: Tensor, given: Given | None = None) -> Tensor:
+        """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W).
+
+        `given` is filled with what layers give.
+        """
+        given = given or Given()
         x = self.embedding(signal)  # (B, S, W)
         for layer in self.layers:
-            x = layer(x, mask=None, cos=None, sin=None)
-        x = self.final_norm(x)
-        return x
+            given.hidden(x)
+            x, *weights = layer(x, mask=None, cos=None, sin=None)
+            given.weights(*weights)
+        y: Tensor = self.final_norm(x)
+        given.last(x, y)
+        return y
 
 
 class Decoder(_Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
-    def __init__(self, spec: TextStackSpec, cache: Cache):
-        super().__init__(spec, (DecoderBlock(block, cache) for block in spec.layers))
+    def __init__(self, spec: TextStackSpec, cache: Cache, weighted: bool = False):
+        super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
         self.static = cache == Cache.STATIC
 
     def forward(
@@ -160,13 +174,16 @@ class Decoder(_Stack):
         position_ids: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
         cross: KeyValues | None = None,
+        given: Given | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
         A static cache takes cache_lengths (B). A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
-        its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer.
+        its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
+        what layers give.
         """
+        given = given or Given()
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(input_ids, past[0][0], cache_lengths)
@@ -183,10 +200,13 @@ class Decoder(_Stack):
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])
-            x, k, v = layer(x, source, cache_lengths=cache_lengths, **context)
+            given.hidden(x)
+            x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            given.weights(*weights)
             present.append((k, v))
-        x = self.final_norm(x)
-        return x, present
+        y: Tensor = self.final_norm(x)
+        given.last(x, y)
+        return y, present
 
     def _over_slots(self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor) -> tuple[Tensor, Masks]:
         """Positions of new tokens (B,S), and by window the mask over a static cache (B,1,S,C)."""

@@ -215,7 +215,7 @@ def test_encoder_block(placement, switches):
     module = EncoderBlock(spec)
     assert {key: tuple(p.shape) for key, p in module.named_parameters()} == parameters.block(spec)
     masks = {"attention_mask": padding(9), "global_attention_mask": marks(9)}
-    check(module, partial(encoder_block, spec), random(3, 9, W), **masks)
+    check(module, partial(encoder_block, spec, False), random(3, 9, W), **masks)
 
 
 def test_a_stack_without_full_attention_has_no_mask_of_pairs():

@@ -246,44 +246,74 @@ def test_token_dropout(dropped, masked):
     check(module, function, ids, torch.arange(S)[None], ABSENT, mask)
 
 
+WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+
+
+@WEIGHTED
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_attention(name):
+def test_attention(name, weighted):
     spec = ATTENTIONS[name]
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[1, 0, 2] = False  # a query that sees nothing
     mask = ABSENT if spec.unmasked else mask
-    module, function = txmodels.attention.Attention(spec), partial(txgraphs.attention.attention, spec)
+    module = txmodels.attention.Attention(spec, weighted)
+    function = partial(txgraphs.attention.attention, spec, weighted)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention(spec)
-    check(module, function, random(B, S, W), carried(spec, mask), **turns(spec))
+    y, *weights = check(module, function, random(B, S, W), carried(spec, mask), **turns(spec))
+    assert len(weights) == weighted
+    plain = seeded(txmodels.attention.Attention(spec))
+    with torch.no_grad():
+        expected, *_ = plain(random(B, S, W), carried(spec, mask), **turns(spec))
+    assert np.abs(y - expected.numpy()).max() < 1e-5
+    if weighted and not spec.unmasked:
+        hidden = np.broadcast_to(~mask.numpy(), weights[0].shape)
+        sees = np.broadcast_to(mask.numpy().any(axis=3), weights[0].shape[:3])
+        assert weights[0][sees].sum(axis=1) == pytest.approx(1, abs=1e-6)
+        assert not weights[0][hidden & sees[..., None]].any()
+
+
+def test_grouped_queries_weigh_the_keys_that_they_share():
+    """Head n reads key head n // (N/K); each of a group asks on its own."""
+    spec = attention_spec(2, bias=False)
+    module = seeded(txmodels.attention.Attention(spec, weighted=True))
+    x, mask = random(1, S, W), torch.ones(1, 1, S, S, dtype=torch.bool)
+    with torch.no_grad():
+        _, weights = module(x, mask, None, None)
+        q, k = module.q(x)[0].view(S, N, H), module.k(x)[0].view(S, 2, H)
+    for head in range(N):
+        scores = (q[:, head] @ k[:, head // 2].T * H**-0.5).softmax(dim=-1)
+        assert (weights[0, head] - scores).abs().max() < 1e-6
 
 
 CACHED = [name for name, spec in ATTENTIONS.items() if spec.causal]
 
 
+@WEIGHTED
 @pytest.mark.parametrize("past", [0, P])
 @pytest.mark.parametrize("name", CACHED)
-def test_dynamic_attention(name, past):
+def test_dynamic_attention(name, past, weighted):
     spec = ATTENTIONS[name]
     shape = (B, spec.num_kv_heads, past, H)
     mask = torch.rand(B, 1, S, past + S, generator=torch.Generator().manual_seed(3)) < 0.6
     mask = carried(spec, mask)
     arguments = (random(B, S, W), mask, *turns(spec).values(), ABSENT, random(*shape), random(*shape) + 1)
-    module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC)
-    check(module, partial(txgraphs.attention.cached_attention, spec, Cache.DYNAMIC), *arguments)
+    module = txmodels.attention.CachedAttention(spec, Cache.DYNAMIC, weighted)
+    check(module, partial(txgraphs.attention.cached_attention, spec, weighted, Cache.DYNAMIC), *arguments)
 
 
+@WEIGHTED
 @pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
 @pytest.mark.parametrize("name", CACHED)
-def test_static_attention(name, lengths):
+def test_static_attention(name, lengths, weighted):
     spec = ATTENTIONS[name]
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
-    if not spec.maskless_static:
+    if weighted or not spec.maskless_static:
         mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
     arguments = (random(B, S, W), mask, *turns(spec).values(), filled, *caches)
-    module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
-    check(module, partial(txgraphs.attention.cached_attention, spec, Cache.STATIC), *arguments)
+    module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
+    check(module, partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC), *arguments)
 
 
 def test_static_and_dynamic_attention_agree():
@@ -299,8 +329,9 @@ def test_static_and_dynamic_attention_agree():
     assert (y - expected).abs().max() < 1e-6
 
 
+@WEIGHTED
 @pytest.mark.parametrize("name", CROSSING)
-def test_cross_attention(name):
+def test_cross_attention(name, weighted):
     spec = ATTENTIONS[name]
     encoded = random(B, E, W)
     keys = txmodels.attention.CrossKeyValue(spec)
@@ -311,9 +342,8 @@ def test_cross_attention(name):
         else (torch.arange(E) < torch.tensor([6, 1, 4])[:, None])[:, None, None].expand(B, 1, S, E)
     )
     arguments = (random(B, S, W), mask, torch.from_numpy(k), torch.from_numpy(v))
-    check(
-        txmodels.attention.CrossAttention(spec), partial(txgraphs.attention.cross_attention, spec), *arguments
-    )
+    module = txmodels.attention.CrossAttention(spec, weighted)
+    check(module, partial(txgraphs.attention.cross_attention, spec, weighted), *arguments)
 
 
 @pytest.mark.parametrize("gated", [True, False])
@@ -351,11 +381,13 @@ SWITCHES = [(kind, {}) for kind in NormPlacement] + [
 ]
 
 
+@WEIGHTED
 @pytest.mark.parametrize("attention", BLOCKS)
 @pytest.mark.parametrize(("placement", "switches"), SWITCHES)
-def test_encoder_block(placement, switches, attention):
+def test_encoder_block(placement, switches, attention, weighted):
     spec = block_spec(attention, NormPlacement(placement), **switches)
-    module, function = txmodels.block.EncoderBlock(spec), partial(txgraphs.block.encoder_block, spec)
+    module = txmodels.block.EncoderBlock(spec, weighted)
+    function = partial(txgraphs.block.encoder_block, spec, weighted)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     mask = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(3)) < 0.6
     check(module, function, random(B, S, W), mask=mask, **turns(spec.attention))
@@ -369,21 +401,25 @@ CROSSABLE = [
 ]
 
 
+@WEIGHTED
 @pytest.mark.parametrize("cache", Cache)
 @pytest.mark.parametrize("attention", BLOCKS)
 @pytest.mark.parametrize(("placement", "cross"), CROSSABLE)
-def test_decoder_block(placement, attention, cache, cross):
+def test_decoder_block(placement, attention, cache, cross, weighted):
     spec = block_spec(attention, placement, cross)
     module, function = (
-        txmodels.block.DecoderBlock(spec, cache),
-        partial(txgraphs.block.decoder_block, spec, cache),
+        txmodels.block.DecoderBlock(spec, cache, weighted),
+        partial(txgraphs.block.decoder_block, spec, weighted, cache),
     )
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
     size = C if static else P
     past = {"past_k": random(B, heads, size, H), "past_v": random(B, heads, size, H) + 1}
-    mask = ABSENT if static else torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
+    mask = torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
     lengths = torch.tensor([2, 0, 7]) if static else ABSENT
+    if static:
+        seen = partial(txmodels.mask.cache_mask, None, lengths, past["past_k"], integers(V, B, S))
+        mask = seen() if weighted else ABSENT
     real = torch.ones(B, 1, S, E, dtype=torch.bool)
     source = {"mask": real, "k": random(B, N, E, H), "v": random(B, N, E, H) + 1} if cross else ABSENT
     context = {"mask": mask, **turns(spec.attention), "cache_lengths": lengths, **past}

@@ -61,6 +61,10 @@ samples = click.option(
     help="Parameters that stay float32 in every dtype, as '*.layers.0.*'; again for more.",
 )
 @click.option(
+    "--outputs",
+    help="What every layer gives too: attentions (its weights), hidden_states, or both with a comma.",
+)
+@click.option(
     "--absolute-source",
     is_flag=True,
     help="Record the checkpoint's absolute path, not the way to it from OUT, which may then be moved alone.",
@@ -68,12 +72,14 @@ samples = click.option(
 @samples
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
-def export(source: Path, out: Path, dtypes: str | None, as_json: bool, **options: Any) -> None:
+def export(
+    source: Path, out: Path, dtypes: str | None, outputs: str | None, as_json: bool, **options: Any
+) -> None:
     """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
-    manifest = _written(run, source, out, **options, dtype=dtypes and dtypes.split(","))
+    manifest = _written(run, source, out, **options, dtype=_listed(dtypes), outputs=_listed(outputs) or ())
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
@@ -99,6 +105,11 @@ def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     from txexport.exporter import quantize as run
 
     click.echo(_told(out, _written(run, out, dtype, **options), as_json))
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """What commas part, None where nothing was given."""
+    return None if text is None else text.split(",")
 
 
 def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:

@@ -3,13 +3,15 @@
 A contract is an object: `STATIC` and `DYNAMIC` are ours for models that generate, by the kind of their cache,
 `ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load, `SHARED` what
 onnxruntime-genai alone does. Names of inputs and outputs are in `names`, those of keys and values in
-`cache_names`, those of graphs and files in `roles`; nobody else spells them.
+`cache_names`, those of graphs and files in `roles`; nobody else spells them. `with_outputs` makes of a
+contract one whose graphs give hidden states and attention weights of every layer too.
 """
 
 from txexport.contracts import roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.dynamic import DYNAMIC
 from txexport.contracts.ecosystem import ECOSYSTEM
+from txexport.contracts.layer_outputs import OUTPUTS, check_outputs, with_outputs
 from txexport.contracts.one_pass import ONE_PASS
 from txexport.contracts.shared import SHARED
 from txexport.contracts.static import STATIC
@@ -19,13 +21,16 @@ __all__ = [
     "DYNAMIC",
     "ECOSYSTEM",
     "ONE_PASS",
+    "OUTPUTS",
     "SHARED",
     "STATIC",
     "Contract",
     "Port",
     "Signature",
+    "check_outputs",
     "for_others",
     "of_cache",
+    "with_outputs",
 ]
 
 

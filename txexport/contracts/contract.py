@@ -32,12 +32,14 @@ class Signature:
 class Contract:
     """The graphs of a model by role, and what each takes and gives.
 
-    `cache` is how past keys and values come and go, None where nothing is kept.
+    `cache` is how past keys and values come and go, None where nothing is kept. `outputs` are those of every
+    layer that its graphs give too, of `layer_outputs.OUTPUTS`.
     """
 
     name: str
     cache: Cache | None
     graphs: Callable[[ModelSpec], dict[str, Signature]]
+    outputs: tuple[str, ...] = ()
 
 
 def ints(name: str, *shape: int | str) -> Port:

@@ -36,6 +36,12 @@ IMAGE_EMBEDS = "image_embeds"  # (I,W)
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
 
+# Outputs beside those of a task, one for every layer, by `of_layer`
+HIDDEN_STATES = "hidden_states"  # (B,S,W): what the first layer reads, and then what each layer gives
+ATTENTIONS = "attentions"  # (B,N,S,T): how much of each key a query takes, which is 1 in all
+CROSS_ATTENTIONS = "cross_attentions"  # (B,N,S,E): the same of an encoder's tokens
+ENCODER, DECODER, TEXT, VISION = "encoder", "decoder", "text", "vision"  # the stacks, where there are two
+
 # Dimensions
 BATCH_SIZE = "batch_size"
 SEQUENCE_LENGTH = "sequence_length"
@@ -50,3 +56,8 @@ NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
 TEXT_BATCH_SIZE = "text_batch_size"
 IMAGE_BATCH_SIZE = "image_batch_size"
+
+
+def of_layer(kind: str, layer: int, stack: str | None = None) -> str:
+    """The output of a layer, as transformers' outputs and transformers.js call it: decoder_attentions.0."""
+    return f"{kind}.{layer}" if stack is None else f"{stack}_{kind}.{layer}"

@@ -18,7 +18,16 @@ from txgraphs.model import models
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
-from txexport.contracts import ECOSYSTEM, SHARED, Contract, for_others, names, of_cache, roles
+from txexport.contracts import (
+    ECOSYSTEM,
+    SHARED,
+    Contract,
+    for_others,
+    names,
+    of_cache,
+    roles,
+    with_outputs,
+)
 from txexport.errors import InputError, shown
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
@@ -113,13 +122,15 @@ class DtypePlan:
         self.native: list[Planned] = []
         self.hub: list[Planned] = []
         if self.form.only != "hub":
-            own = of_cache(self.form.cache)
+            own = with_outputs(of_cache(self.form.cache), tuple(self.form.outputs))
             for role in own.graphs(self.spec):
                 path = roles.native_path(role, own.cache, dtype.suffix)
                 self.native.append(Planned(path, role, own, dtype.name))
         if self.form.only != "native":
             for role, contract in for_others(self.spec, self.form.client).items():
                 path = roles.hub_path(role, self.form.client, dtype.suffix)
+                if contract == ECOSYSTEM:  # a shared buffer's client reads nothing else
+                    contract = with_outputs(contract, tuple(self.form.outputs))
                 self.hub.append(Planned(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
@@ -193,9 +204,11 @@ class DtypePlan:
     def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[Planned, ir.Model]]:
         """The graphs, each over its `stored` parameters."""
 
+        ecosystem = with_outputs(ECOSYSTEM, tuple(self.form.outputs))
+
         def flat(
             own: Callable[[str], Mapping[str, Parameter]],
-            contract: Contract = ECOSYSTEM,
+            contract: Contract = ecosystem,
             opset: int = min(self.form.opset, HUB_OPSET),
         ) -> dict[str, ir.Model]:
             graphs = models(self.spec, contract, own)
@@ -206,7 +219,7 @@ class DtypePlan:
             result |= flat(lambda role: stored[role], SHARED, self.form.opset)
         if roles.DECODER_MERGED in stored:
             parts = flat(lambda role: stored[roles.DECODER_MERGED])
-            signature = ECOSYSTEM.graphs(self.spec)[roles.DECODER_MERGED]
+            signature = ecosystem.graphs(self.spec)[roles.DECODER_MERGED]
             result[roles.DECODER_MERGED] = merged(
                 parts[roles.DECODER], parts[roles.DECODER_WITH_PAST], signature
             )

@@ -19,7 +19,7 @@ from txgraphs._lowering import IR_VERSIONS
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
-from txexport.contracts import Contract, Port, roles
+from txexport.contracts import OUTPUTS, Contract, Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
@@ -56,6 +56,7 @@ def export(
     client: str | None = None,
     dtype: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
     texts: str | Path | Sequence[Item] | None = None,
     absolute_source: bool = False,
     force: bool = False,
@@ -74,13 +75,15 @@ def export(
     what numbers are stored as, or several, each with graphs and weights of its own: a name in
     `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
     checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
-    "*.layers.0.*", stay float32 in every dtype. `texts` calibrate int4 and int4-128 (GPTQ): a file of samples
-    of what the model will read, one a line, or two with a tab between them (of an encoder-decoder, a source
-    and its target), or the texts themselves; ONNX Runtime reads them. txexport.json says where the checkpoint
-    is by the way from `out`, or with `absolute_source` by its absolute path. `force` replaces an existing
-    bundle; `progress` is told bytes done and bytes in all, and True shows them. The bundle appears whole or
-    not at all. Raises CheckpointError, UnsupportedError, BundleError, InputError, OSError for texts that
-    cannot be read.
+    "*.layers.0.*", stay float32 in every dtype. `outputs` are "attentions", "hidden_states" or both: those of
+    every layer, which graphs then give too, by names and shapes of `output_attentions` and
+    `output_hidden_states` in transformers; attention is then spelled out, and slower. `texts` calibrate int4
+    and int4-128 (GPTQ): a file of samples of what the model will read, one a line, or two with a tab between
+    them (of an encoder-decoder, a source and its target), or the texts themselves; ONNX Runtime reads them.
+    txexport.json says where the checkpoint is by the way from `out`, or with `absolute_source` by its
+    absolute path. `force` replaces an existing bundle; `progress` is told bytes done and bytes in all, and
+    True shows them. The bundle appears whole or not at all. Raises CheckpointError, UnsupportedError,
+    BundleError, InputError, OSError for texts that cannot be read.
     """
     checkpoint = Checkpoint(source)
     resolved = families.resolve(checkpoint, task)
@@ -95,7 +98,9 @@ def export(
     dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
     check_stored(dtypes, checkpoint)
     keep = [keep] if isinstance(keep, str) else list(keep)
-    form = _form(TASKS[resolved.task], Form(cache, opset, inline, only, single_file, client, dtypes, keep))
+    asked = Form(cache, opset, inline, only, single_file, client, dtypes, keep, outputs=_outputs(outputs))
+    form = _form(TASKS[resolved.task], asked)
+    check_outputs(resolved.spec, form.outputs)
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
         raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
     items = None if texts is None else samples(texts, resolved, dtypes)
@@ -232,6 +237,15 @@ def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
     """Raise InputError for integers of a checkpoint that has none."""
     if STORED in dtypes and not checkpoint.quantised:
         raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
+
+
+def _outputs(outputs: str | Sequence[str]) -> list[str]:
+    """Those of every layer that were asked for, in the order of OUTPUTS. Raises InputError for another."""
+    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    for name in names:
+        if name not in OUTPUTS:
+            raise InputError(f"outputs has {shown(name)}, expected {' or '.join(OUTPUTS)}")
+    return [name for name in OUTPUTS if name in names]
 
 
 def _contract(task: Task, cache: str | None) -> Contract:

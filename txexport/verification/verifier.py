@@ -121,7 +121,8 @@ def verify(
         judged.check(client, folder, manifest)
     contents = _contents(allow_edited, manifest, texts)
     planned, names = _planned(folder, views, resolved.spec, cases, texts, contents)
-    originals = originals_of(kinds, checkpoint, resolved) if any(planned.values()) else {}
+    outputs = manifest.form.outputs
+    originals = originals_of(kinds, checkpoint, resolved, outputs) if any(planned.values()) else {}
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
     kept = {
@@ -129,7 +130,7 @@ def verify(
         for dtype in lossy.values()
     }
     own = {DEFAULT: tried} | {
-        dtype: originals_of({name: kinds[name] for name in tried}, numbers, resolved)
+        dtype: originals_of({name: kinds[name] for name in tried}, numbers, resolved, outputs)
         for dtype, numbers in kept.items()
         if tried
     }

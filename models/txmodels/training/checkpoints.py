@@ -1,7 +1,7 @@
 """Checkpoints in and out: what a model is trained from, and what its training leaves."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,20 @@ from txmodels.model import Model
 WEIGHTS = "model.safetensors"
 
 
-def build(checkpoint: Checkpoint, resolved: Resolved, cache: Cache = Cache.DYNAMIC) -> Model | DualEncoder:
+def build(
+    checkpoint: Checkpoint,
+    resolved: Resolved,
+    cache: Cache = Cache.DYNAMIC,
+    outputs: Collection[str] = (),
+) -> Model | DualEncoder:
     """The components that `resolved` asks for, filled from the checkpoint, float32, on the CPU.
 
-    Parameters that the checkpoint does not keep, such as sinusoids, are not to be trained.
+    They give `outputs` of every layer too. Parameters that the checkpoint does not keep, such as sinusoids,
+    are not to be trained.
     """
     spec = resolved.spec
     model: Model | DualEncoder = (
-        DualEncoder(spec) if isinstance(spec, DualEncoderSpec) else Model(spec, cache)
+        DualEncoder(spec, outputs) if isinstance(spec, DualEncoderSpec) else Model(spec, cache, outputs)
     )
     with torch.no_grad():
         for name, parameter in model.named_parameters():

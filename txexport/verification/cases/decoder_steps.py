@@ -3,9 +3,11 @@
 import numpy as np
 
 from txexport.contracts import cache_names, roles
+from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
+    HIDDEN_STATES,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
@@ -21,7 +23,13 @@ SPARE = 3  # slots of a static cache beyond those that a case fills
 
 
 class Steps:
-    """A decoder graph run step by step; `present` are its caches after the last one, which `ran` gave."""
+    """A decoder graph run step by step; `present` are its caches after the last one, which `ran` gave.
+
+    `new` is where in that step the new tokens of each row stand, `result` all that the graph gave.
+    """
+
+    new: list[np.ndarray]
+    result: dict[str, np.ndarray]
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         self.runner, self.case, self.cross = runner, case, cross
@@ -49,6 +57,14 @@ class Steps:
         """The slots that a row has filled."""
         raise NotImplementedError
 
+    def layers(self, row: int) -> dict[str, np.ndarray]:
+        """What layers gave of a row's new tokens: vectors (n,W), and weights (N,n,T) of all slots."""
+        return {
+            name: array[row][self.new[row]] if kind == HIDDEN_STATES else array[row][:, self.new[row]]
+            for name, array in self.result.items()
+            if (kind := kind_of(name)) is not None
+        }
+
     @property
     def present(self) -> dict[str, np.ndarray]:
         """The caches by output name."""
@@ -56,9 +72,9 @@ class Steps:
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
         """One run; keeps the caches, returns the logits."""
-        result = self.runner.run(self.role, **feeds, **self.cross, **self.past)
-        self.past = {name: result[cache_names.to_present(name)] for name in self.past}
-        return result[LOGITS]
+        self.result = self.runner.run(self.role, **feeds, **self.cross, **self.past)
+        self.past = {name: self.result[cache_names.to_present(name)] for name in self.past}
+        return self.result[LOGITS]
 
 
 class StaticSteps(Steps):
@@ -73,6 +89,7 @@ class StaticSteps(Steps):
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
         """New tokens a row -> their logits a row; asked for in reverse, so that the indices must be used."""
         counts = np.array([len(row) for row in new])
+        self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
         logits = self.advance({INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards})[
@@ -100,6 +117,7 @@ class SharedSteps(StaticSteps):
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
         """New tokens a row -> their logits a row."""
         counts = np.array([len(row) for row in new])
+        self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
         real = np.arange(ids.shape[1]) < counts[:, None]
         self.mask = np.concatenate([self.mask, real.astype(np.int64)], axis=1)
@@ -125,6 +143,7 @@ class DynamicSteps(Steps):
         real[[not row for row in new]] = 0
         if self.case.left:
             ids, real = _to_left(ids, real)
+        self.new = [np.flatnonzero(row) for row in real]
         self.mask = np.concatenate([self.mask, real], axis=1)
         feeds = {INPUT_IDS: ids}
         if ATTENTION_MASK in self.ports:
@@ -185,6 +204,7 @@ class HubSteps(DynamicSteps):
             if not np.array_equal(kept, array):
                 raise AssertionError(f"{name} came back otherwise")
         self.past = {name: result[cache_names.to_present(name)] for name in self.past}
+        self.result = result
         return result[LOGITS]
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts import cache_names, roles
+from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ATTENTION_MASK,
+    ATTENTIONS,
     ENCODER_ATTENTION_MASK,
     ENCODER_HIDDEN_STATES,
     GLOBAL_ATTENTION_MASK,
@@ -19,7 +21,10 @@ from txexport.contracts.names import (
     LOGITS_PER_IMAGE,
     PIXEL_VALUES,
     SEQUENCE_LENGTH,
+    TEXT,
+    TEXT_EMBEDS,
     TOKEN_TYPE_IDS,
+    VISION,
 )
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.config import GenerationConfig
@@ -27,6 +32,7 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
+from txexport.verification.cases import layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, SharedSteps, StaticSteps, Steps
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.seeded import (
@@ -40,6 +46,10 @@ from txexport.verification.cases.seeded import (
 from txexport.verification.references.originals import Arrays, Reference, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
+EMBEDS = (
+    (roles.TEXT, TEXT_EMBEDS),
+    (roles.VISION, IMAGE_EMBEDS),
+)  # what is compared, and which graph gives it
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
 
 
@@ -66,14 +76,17 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
         """One row's numbers, without those of padding where an output has a number of its own a token."""
-        return {name: array[row][mask] if name in by_token else array[row] for name, array in outputs.items()}
+        return {
+            name: array[row][mask] if name in by_token else layers.of_row(name, array[row], mask)
+            for name, array in outputs.items()
+        }
 
     pairs: dict[str, Pairs] = {name: [] for name in result}
     whole = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         if whole is None:
             alone = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
-            expected = {name: array[0] for name, array in alone.items()}
+            expected = {name: layers.among(name, array[0], mask) for name, array in alone.items()}
         else:
             expected = real(whole, row, mask)
         _check_owed(result, expected)
@@ -117,7 +130,8 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
     }
     if roles.SIMILARITY in there:
         results[roles.SIMILARITY] = runner.run(
-            roles.SIMILARITY, **results[roles.TEXT], **results[roles.VISION]
+            roles.SIMILARITY,
+            **{name: results[role][name] for role, name in EMBEDS},
         )
     pairs: RolePairs = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
@@ -125,7 +139,11 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
         expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
         for role, result in results.items():
             for name, array in result.items():
-                found, truth = _of_text(name, array, row), _of_text(name, expected[name], 0)
+                if name.startswith(TEXT) and kind_of(name) is not None:
+                    found = layers.of_row(name, array[row], mask)
+                    truth = layers.among(name, expected[name][0], mask)
+                else:
+                    found, truth = _of_text(name, array, row), _of_text(name, expected[name], 0)
                 pairs.setdefault((role, name), []).append((found, truth))
     return _by_graph(runner, pairs)
 
@@ -134,7 +152,7 @@ def _of_text(name: str, array: np.ndarray, row: int) -> np.ndarray:
     """What an output of texts and images says of the text of a row: vectors, one of them of all images."""
     if name == LOGITS_PER_IMAGE:
         return array[:, row : row + 1].T
-    return array if name == IMAGE_EMBEDS else array[row : row + 1]
+    return array if name == IMAGE_EMBEDS or name.startswith(VISION) else array[row : row + 1]
 
 
 def _by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:
@@ -188,6 +206,10 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                 if len(logits):
                     part = truth[LOGITS][done : done + len(logits)]
                     pairs.setdefault((steps.ran, LOGITS), []).append((logits, part))
+            for row, truth in enumerate(expected):
+                for name, found in steps.layers(row).items() if counts[row] else ():
+                    part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
+                    pairs.setdefault((steps.ran, name), []).append((found, part))
             taken += counts
         _check_owed([*(name for _, name in pairs), *steps.present], expected[0])
         for row, truth in enumerate(expected):
@@ -228,10 +250,16 @@ def _run_source(
         per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
         for row, source in enumerate(sources):
             truth = expected[row][name]
+            if kind_of(name) == ATTENTIONS:
+                real = np.arange(array.shape[2]) < (len(source) if rest else array.shape[2])
+                pair = layers.of_row(name, array[row], real), layers.among(name, truth, real)
+                pairs.setdefault((roles.ENCODER, name), []).append(pair)
+                continue
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
             length = len(source) if rest else len(truth)
             pairs.setdefault((roles.ENCODER, name), []).append((per_row[row, :length], truth))
-    cross = {cache_names.to_past(name): array for name, array in result.items() if name != LAST_HIDDEN_STATE}
+    made = {name: array for name, array in result.items() if cache_names.is_present(name)}
+    cross = {cache_names.to_past(name): array for name, array in made.items()}
     if not cross:  # the decoder makes them
         cross = {ENCODER_HIDDEN_STATES: result[LAST_HIDDEN_STATE]}
     return {**rest, **cross}

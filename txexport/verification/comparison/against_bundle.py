@@ -11,6 +11,7 @@ import numpy as np
 
 from txexport.bundle import files_sha256
 from txexport.contracts import cache_names, roles
+from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
 from txexport.manifest import MANIFEST
@@ -140,6 +141,8 @@ class _Pair:
             case = replace(case, alone=False)
         if isinstance(case, EncoderCase | SignalCase):
             runner = replace(runner, run=self.narrowed, left_out=frozenset(self.ours - self.common))
+        else:
+            runner = replace(runner, run=self.without_layers)
         assert planned.run is not None
         checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
         kept = self.common | (CHOSEN if LOGITS in self.common else set())
@@ -149,6 +152,11 @@ class _Pair:
         """Of what the bundle's graph gives, the outputs that are wanted."""
         result = self.loaded.run(graph, **inputs)
         return {name: array for name, array in result.items() if name in self.common}
+
+    def without_layers(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+        """What the bundle's graph gives, without outputs of every layer that are not wanted."""
+        result = self.loaded.run(graph, **inputs)
+        return {name: a for name, a in result.items() if kind_of(name) is None or name in self.common}
 
 
 class _Narrow:

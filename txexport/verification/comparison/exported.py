@@ -11,19 +11,23 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import cache_names, roles
 from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
+from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     ENCODER_HIDDEN_STATES,
+    IMAGE_EMBEDS,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
     POSITION_IDS,
+    TEXT_EMBEDS,
     USE_CACHE_BRANCH,
 )
 from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification.cases import layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.seeded import DecoderCase
@@ -68,9 +72,11 @@ class Exported:
 
     @property
     def outputs(self) -> set[str]:
-        """What all its graphs give."""
-        graphs = [self.encoder, *self.graphs] if self.encoder is not None else self.graphs
-        return {name for graph in graphs for name in graph.outputs}
+        """What all its graphs give, without a decoder's outputs of every layer, which are not asked."""
+        own = {name for graph in self.graphs for name in graph.outputs}
+        if self.past or self.encoder is not None:
+            own = {name for name in own if kind_of(name) is None}
+        return own | set(self.encoder.outputs if self.encoder is not None else ())
 
     def check_decoder(self) -> None:
         """Raise InputError for an input of a decoder that the contract does not have."""
@@ -172,7 +178,8 @@ class Bundled:
         texts = {name: array for name, array in inputs.items() if name != PIXEL_VALUES}
         result = self.runner.run(roles.TEXT, **texts)
         result |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
-        return result | self.runner.run(roles.SIMILARITY, **result)
+        vectors = {name: result[name] for name in (TEXT_EMBEDS, IMAGE_EMBEDS)}
+        return result | self.runner.run(roles.SIMILARITY, **vectors)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
@@ -192,10 +199,13 @@ class Bundled:
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
         steps = kind(self.runner, case, cross)
-        parts = [steps.run([tokens[: counts[0]]])[0]]
-        parts += [steps.run([tokens[-1:]])[0]] if len(counts) > 1 else []
+        parts, of_layers = [], []
+        for new in (tokens[: counts[0]], tokens[counts[0] :])[: len(counts)]:
+            parts.append(steps.run([new])[0])
+            of_layers.append({n: layers.read(n, a, steps.filled(0)) for n, a in steps.layers(0).items()})
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
-        return result | present | {LOGITS: np.concatenate(parts)}
+        whole = {name: layers.joined(name, [one[name] for one in of_layers]) for name in of_layers[0]}
+        return result | present | whole | {LOGITS: np.concatenate(parts)}
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:

@@ -49,7 +49,7 @@ class Trace:
         self.model: Model | DualEncoder = twin.model
         if cache == Cache.STATIC and isinstance(twin.model, Model):
             with torch.device("meta"):  # the parameters are the twin's own, held once
-                self.model = Model(twin.model.spec, Cache.STATIC)
+                self.model = Model(twin.model.spec, Cache.STATIC, twin.model.outputs)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
 
@@ -97,9 +97,9 @@ class Trace:
 
     def _tower(self, towers: DualEncoder, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == roles.TEXT:
-            return {TEXT_EMBEDS: towers.texts(**given)}
+            return towers.texts(**given)
         if role == roles.VISION:
-            return {IMAGE_EMBEDS: towers.images(**given)}
+            return towers.images(**given)
         per_text, per_image = towers.similarity(given[TEXT_EMBEDS], given[IMAGE_EMBEDS])
         return {LOGITS_PER_TEXT: per_text, LOGITS_PER_IMAGE: per_image}
 
@@ -115,8 +115,8 @@ class Trace:
             return [(caches[key], caches[value]) for key, value in names]
 
         cross = pairs(cache_names.ENCODER) if crossed else None
-        logits, present = model.decode(past=pairs(own), cross=cross, **inputs)
-        outputs = {LOGITS: logits}
+        logits, present, of_layers = model.decode_layers(past=pairs(own), cross=cross, **inputs)
+        outputs = {LOGITS: logits, **of_layers}
         for layer, pair in enumerate(present):
             outputs |= zip(cache_names.present(layer, own), pair, strict=True)
         return outputs

@@ -1,7 +1,7 @@
 """The originals that a bundle is held against."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -18,12 +18,17 @@ from txexport.checkpoints.stored import FLOATS, Stored
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
+    ATTENTIONS,
     ENCODER_ATTENTION_MASK,
+    HIDDEN_STATES,
     INPUT_FEATURES,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
     POOLER_OUTPUT,
+    TEXT,
+    VISION,
+    of_layer,
 )
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
@@ -62,8 +67,8 @@ class Twin:
     name = "twin"
     caches = True
 
-    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
-        self.model = build(checkpoint, resolved).eval()
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
+        self.model = build(checkpoint, resolved, outputs=outputs).eval()
 
     @contextmanager
     def in_double(self) -> Iterator[None]:
@@ -184,13 +189,13 @@ def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[
             for i in range(len(model.cross))
         ]
         own = cache_names.DECODER
-    logits, present = model.decode(decoder_input_ids, model.empty_past(1), **inputs)
+    logits, present, layers = model.decode_layers(decoder_input_ids, model.empty_past(1), **inputs)
     caches = {
         name: tensor
         for i, pair in enumerate(present)
         for name, tensor in zip(cache_names.present(i, own), pair, strict=True)
     }
-    return result | caches | {LOGITS: logits}
+    return result | caches | layers | {LOGITS: logits}
 
 
 class Transformers:
@@ -198,7 +203,7 @@ class Transformers:
 
     name = "transformers"
 
-    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
         try:
             import transformers
         except ImportError:
@@ -210,7 +215,8 @@ class Transformers:
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = TASKS[resolved.task].judge(resolved.model_type)
-        config = _plain_config(checkpoint)
+        self.asked = {f"output_{kind}": True for kind in outputs}
+        config = _plain_config(checkpoint, "eager" if ATTENTIONS in outputs else None)
         if checkpoint.quantised:
             model = _dequantised(name, config, checkpoint)
         else:
@@ -235,11 +241,12 @@ class Transformers:
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = self.model(**tensors(inputs))
+        outputs = self.model(**tensors(inputs), **self.asked)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # a layer that the checkpoint lacks, made up by the library
+        named |= _of_layers(outputs, self.asked)
         return {name: value.numpy() for name, value in named.items()}
 
     @torch.inference_mode()
@@ -250,17 +257,23 @@ class Transformers:
             # A cache made without the config keeps every token, where a window would drop the older ones.
             cached = {"past_key_values": self.new_cache(), "use_cache": True}
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
-            outputs = self.model(**inputs, **(cached if self.caches else {}))
+            outputs = self.model(**inputs, **(cached if self.caches else {}), **self.asked)
             past = self._own_heads(_cache(outputs.past_key_values)) if self.caches else {}
-            return {LOGITS: outputs.logits[0].numpy(), **past}
-        outputs = self.model(**source_tensors(source), decoder_input_ids=ids, use_cache=True)
+            return {LOGITS: outputs.logits[0].numpy(), **past, **self._rows(outputs)}
+        given = source_tensors(source)
+        outputs = self.model(**given, decoder_input_ids=ids, use_cache=True, **self.asked)
         cache = outputs.past_key_values
         return {
             LOGITS: outputs.logits[0].numpy(),
             LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
             **_cache(cache.self_attention_cache, cache_names.DECODER),
             **_cache(cache.cross_attention_cache, cache_names.ENCODER),
+            **self._rows(outputs),
         }
+
+    def _rows(self, outputs: Any) -> Arrays:
+        """Of one row, what layers gave, without the batch axis."""
+        return {name: value[0].numpy() for name, value in _of_layers(outputs, self.asked).items()}
 
     def _own_heads(self, caches: Arrays) -> Arrays:
         """Caches (K,T,H) without the copies of key heads that some models make before they store them."""
@@ -269,6 +282,17 @@ class Transformers:
             heads = self.kv_heads[cache_names.layer_of(name)]
             own[name] = array[:: len(array) // heads]
         return own
+
+
+def _of_layers(outputs: Any, asked: Collection[str]) -> dict[str, Tensor]:
+    """The tuples of every layer's tensors that the library gives where `asked`, by a graph's names."""
+    towers = {TEXT: outputs.get("text_model_output"), VISION: outputs.get("vision_model_output")}
+    result: dict[str, Tensor] = {}
+    for tower, given in (towers if towers[TEXT] is not None else {None: outputs}).items():
+        for kind, values in given.items() if asked else ():
+            if isinstance(values, tuple) and kind.endswith((HIDDEN_STATES, ATTENTIONS)):
+                result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
+    return result
 
 
 def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
@@ -297,13 +321,17 @@ def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     )
 
 
-def _plain_config(checkpoint: Checkpoint) -> Any:
-    """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention."""
+def _plain_config(checkpoint: Checkpoint, attention: str | None) -> Any:
+    """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention.
+
+    `attention` is the kernel to take, of which "eager" alone tells its weights.
+    """
     if checkpoint.gguf is None:
-        options = {"attn_implementation": None}
+        options = {"attn_implementation": attention}
         config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
     else:
         config = transformers_loading.config_of(checkpoint.config)
+        config._attn_implementation = attention
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
         if getattr(one, "chunk_size_feed_forward", 0):

@@ -1,5 +1,6 @@
 """Which originals a bundle is held against, made of its checkpoint."""
 
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from txexport import families
@@ -25,15 +26,17 @@ def reference_kinds(reference: str | None, model_type: str, third: bool) -> dict
     return kinds
 
 
-def originals_of(kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved) -> dict:
-    """The references by name, made of the checkpoint."""
+def originals_of(
+    kinds: dict, checkpoint: Checkpoint, resolved: families.Resolved, outputs: Collection[str]
+) -> dict:
+    """The references by name, made of the checkpoint, which give `outputs` of every layer too."""
     originals: dict = {}
     for name, kind in kinds.items():
         if isinstance(kind, str):
             originals[name] = kind
             continue
         try:
-            originals[name] = kind(checkpoint, resolved)
+            originals[name] = kind(checkpoint, resolved, outputs)
         except TxexportError as error:
             if name != "torch.onnx" or len(kinds) == 1:
                 raise

@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnxruntime as ort
@@ -53,8 +53,8 @@ class Third:
     name = "torch.onnx"
     caches = True
 
-    def __init__(self, checkpoint: Checkpoint, resolved: Resolved):
-        model = Twin(checkpoint, resolved).model
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
+        model = Twin(checkpoint, resolved, outputs).model
         call, examples = _traced(model)
         self._traced = _Traced(model, call, list(examples)).eval()
         values = tuple(value for value, _ in examples.values())
