@@ -61,6 +61,7 @@ IMPORTED = {
         "terminal"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
+    "txexport/attention_page": "",
     "txexport/dtype_comparison": (
         "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
     ),
@@ -70,8 +71,8 @@ IMPORTED = {
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/cli": (
-        "click numpy rich bundle dtype_comparison exporter families inspection printable runtime terminal "
-        "verification"
+        "click numpy rich attention_page bundle dtype_comparison exporter families inspection printable "
+        "runtime terminal verification"
     ),
 }
 

@@ -7,6 +7,7 @@ import pytest
 from txexport.runtime import Model
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.tasks import (
+    attention,
     feature_extraction,
     image_tasks,
     question_answering,
@@ -20,6 +21,7 @@ from txexport.runtime.tasks import (
 
 FUNCTIONS = [
     LoadedBundle.run,
+    attention.attention,
     feature_extraction.embed,
     image_tasks.classify_image,
     image_tasks.embed_image,

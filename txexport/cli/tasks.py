@@ -7,6 +7,7 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
+from txexport.cli.attention import attention
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
 
@@ -309,6 +310,7 @@ def zero_shot(
 
 
 COMMANDS = (
+    attention,
     embed,
     classify,
     tag,

@@ -22,6 +22,7 @@ from txexport.runtime.preprocessing.images import Images, Source
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
+    attention,
     feature_extraction,
     image_tasks,
     question_answering,
@@ -32,6 +33,7 @@ from txexport.runtime.tasks import (
     text_tasks,
     token_classification,
 )
+from txexport.runtime.tasks.attention import AttentionMap
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES
 from txexport.runtime.tasks.labels import Label
 from txexport.runtime.tasks.pooling import Pooling
@@ -153,6 +155,35 @@ class Model:
         for inputs that are unknown, missing, of another type or shape, out of range or too long.
         """
         return self.bundle.run(graph, **inputs)
+
+    def attention(
+        self,
+        text: Item,
+        target: str | None = None,
+        *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        truncate: bool = False,
+        **options: Any,
+    ) -> dict[str, AttentionMap]:
+        """What every token of a text, or of a pair, attends to: the weights of all layers and heads, by name.
+
+        Of an encoder or a decoder, in one pass over the text, it is "attentions"; of an encoder-decoder
+        "encoder_attentions", "decoder_attentions" and "cross_attentions", whose rows are tokens that the
+        decoder writes: those of `target`, or else of what it generates greedily, with `options`, `src_lang`
+        and `tgt_lang` as of `generate`. Raises InputError for a bundle that was exported without attentions,
+        for a text that is too long (unless `truncate` cuts it, where a text is read as a whole), and for a
+        target where none is written, UnsupportedError where images or sounds are read.
+        """
+        return attention.attention(
+            self.bundle,
+            text,
+            target,
+            src_lang=src_lang,
+            tgt_lang=tgt_lang,
+            truncate=truncate,
+            **options,
+        )
 
     def generate(
         self,

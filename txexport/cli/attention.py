@@ -1,0 +1,79 @@
+"""The command that shows what a model attends to."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txexport.cli import options
+
+if TYPE_CHECKING:
+    from txexport.runtime.tasks.attention import AttentionMap
+
+MOST = 3  # keys of a query in the table
+
+
+@click.command()
+@options.bundle
+@click.argument("text")
+@click.option("--pair", help="A second text, for a model that reads two.")
+@click.option("--target", help="What a translator writes (default: what it generates greedily).")
+@click.option("--src-lang", help="Language of the text, for a translator between many.")
+@click.option("--tgt-lang", help="Language of the target.")
+@click.option("--truncate", is_flag=True, help="Cut a text that is too long, which is otherwise an error.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page to look at, of one file.")
+@options.answers
+def attention(
+    out: Path,
+    text: str,
+    pair: str | None,
+    target: str | None,
+    html: Path | None,
+    as_json: bool,
+    device: str | None,
+    threads: int | None,
+    dtype: str | None,
+    **chosen: Any,
+) -> None:
+    """What every token of TEXT attends to, in every layer and head.
+
+    The bundle must have been exported with --outputs attentions. A table of each token's strongest keys, on
+    average of all heads; all weights with --json, or on a page with --html.
+    """
+    from txexport.runtime import load
+
+    model = load(out, device=device, threads=threads, dtype=dtype)
+    maps = model.attention(text if pair is None else (text, pair), target, **chosen)
+    document = {
+        "model": model.manifest.model_type,
+        "task": model.manifest.task,
+        "text": text if pair is None else [text, pair],
+        "maps": [one.to_dict() for one in maps.values()],
+    }
+    if html is not None:
+        from txexport.attention_page import render
+
+        html.write_text(render(document), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(document))
+    elif html is None:
+        _show(maps["cross_attentions"] if "cross_attentions" in maps else next(iter(maps.values())))
+
+
+def _show(one: "AttentionMap") -> None:
+    """A table of the keys that each query takes most of."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from txexport.cli.console import Console
+    from txexport.printable import clean
+
+    average = one.weights.mean(axis=(0, 1))  # (S, T)
+    table = Table("token", "attends to", box=box.SIMPLE_HEAD, pad_edge=False)
+    for query, row in zip(one.queries, average, strict=True):
+        best = (-row).argsort(kind="stable")[:MOST]
+        keys = ", ".join(f"{clean(one.keys[key])} {row[key]:.2f}" for key in best if row[key] > 0)
+        table.add_row(Text(clean(query)), Text(keys))
+    Console(highlight=False).print(table)

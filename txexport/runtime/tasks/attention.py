@@ -1,0 +1,211 @@
+"""What each token of a text attends to: the weights of every layer and head, as the graphs give them.
+
+L layers, N heads, S queries, T keys.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from tokenizers import Encoding
+
+from txexport.arguments import check_flag
+from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names, roles
+from txexport.errors import InputError, UnsupportedError
+from txexport.runtime import batches, memory
+from txexport.runtime.generation.prompts import inputs_of, target_option
+from txexport.runtime.generation.requests import encoded, request_of
+from txexport.runtime.loaded_bundle import LoadedBundle, check_length
+from txexport.runtime.preprocessing.text import Item, Text, as_items, as_rows
+from txexport.runtime.session import Session, finite
+from txexport.runtime.tasks.text_generation import generate_ids
+
+DIGITS = 5  # of a weight as JSON
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Weights (L,N,S,T) of one attention: how much of each of `keys` each of `queries` takes, 1 in all.
+
+    `name` is that of the graph's outputs: "attentions", or of an encoder-decoder "encoder_attentions",
+    "decoder_attentions", "cross_attentions". Queries of the last are the tokens that a step writes, not those
+    that it reads: the rows are an alignment of target and source.
+    """
+
+    name: str
+    queries: list[str]
+    keys: list[str]
+    weights: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """This as JSON has it, weights rounded to 5 places: a list of layers, of lists of heads."""
+        return {
+            "name": self.name,
+            "queries": self.queries,
+            "keys": self.keys,
+            "weights": np.round(self.weights.astype(np.float64), DIGITS).tolist(),
+        }
+
+
+def attention(
+    bundle: LoadedBundle,
+    text: Item,
+    target: str | None = None,
+    *,
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    truncate: bool = False,
+    **options: Any,
+) -> dict[str, AttentionMap]:
+    """See Model.attention."""
+    check_flag("truncate", truncate)
+    _check_given(bundle)
+    items = as_items([text])
+    if bundle.has_encoder:
+        maps = _translated(bundle, items[0], target, src_lang, tgt_lang, options)
+    elif target is not None or src_lang or tgt_lang or options:
+        raise InputError(f"task '{bundle.manifest.task}' reads one text: it has no target and no languages")
+    elif cache_names.own_past(bundle.sessions[roles.MODEL].inputs if roles.MODEL in bundle.sessions else ()):
+        maps = _prompt(bundle, items[0])
+    else:
+        maps = _read(bundle, items[0], truncate)
+    return {one.name: one for one in maps}
+
+
+def _check_given(bundle: LoadedBundle) -> None:
+    """Raise InputError for graphs that give no weights, UnsupportedError for those that read no texts."""
+    given = {port for session in bundle.sessions.values() for port in session.outputs}
+    if not any(layer_outputs.kind_of(name) == names.ATTENTIONS for name in given):
+        raise InputError(
+            f"the graphs give no attention weights; export with --outputs {names.ATTENTIONS} "
+            f"(of {', '.join(OUTPUTS)})"
+        )
+    reader = next((role for role in (roles.ENCODER, roles.TEXT) if role in bundle.sessions), roles.MODEL)
+    if names.INPUT_IDS not in bundle.sessions[reader].inputs:
+        raise UnsupportedError("attention is of texts; model.run gives the weights of images and sounds")
+
+
+def _read(bundle: LoadedBundle, item: Item, truncate: bool) -> list[AttentionMap]:
+    """Of a model that reads a text, or a pair, as a whole."""
+    encodings = batches.encode(bundle, [item], truncate)
+    ((_, outputs, _),) = batches.run(bundle, encodings, batches.BATCH_TOKENS, None)
+    tokens = _pieces(encodings[0], item)
+    return [AttentionMap(name, tokens, tokens, weights) for name, weights in _weights(outputs).items()]
+
+
+def _prompt(bundle: LoadedBundle, item: Item) -> list[AttentionMap]:
+    """Of a decoder, in one pass over a text."""
+    text = _alone(item)
+    (encoding,) = bundle.files.text.encode([text])
+    outputs = _pass(bundle, bundle.sessions[roles.MODEL], encoding.ids, {})
+    tokens = _pieces(encoding, text)
+    return [AttentionMap(name, tokens, tokens, weights) for name, weights in _weights(outputs).items()]
+
+
+def _translated(
+    bundle: LoadedBundle,
+    item: Item,
+    target: str | None,
+    src_lang: str | None,
+    tgt_lang: str | None,
+    options: dict[str, Any],
+) -> list[AttentionMap]:
+    """Of an encoder, and of a decoder that writes a target: the one given, or else greedily chosen."""
+    text, tokenizer = _alone(item), bundle.files.text
+    rows = inputs_of(bundle, [text], src_lang)[0]
+    if target is None:
+        greedy = {"num_beams": 1, "do_sample": False, **target_option(bundle, tgt_lang), **options}
+        (written,) = generate_ids(bundle, rows, **greedy)
+    elif options:
+        raise InputError(f"{', '.join(options)}: the target is given, so that nothing is generated")
+    else:
+        (written,) = inputs_of(bundle, [target], tgt_lang)[0]
+    request = encoded(request_of(bundle, rows, None, {}))
+    read = [request.decoder_input_ids[0][0], *written[:-1]]
+    ids = np.array([request.inputs[0]], np.int64)
+    source = bundle.sessions[roles.ENCODER]
+    _check_room(source, ids.shape[1], ids.shape[1])
+    seen = finite(source.run({names.INPUT_IDS: ids, names.ATTENTION_MASK: np.ones_like(ids)}))
+    cross = {cache_names.to_past(name): array for name, array in seen.items() if cache_names.is_cross(name)}
+    cross[names.ENCODER_ATTENTION_MASK] = np.ones_like(ids)
+    outputs = _pass(bundle, bundle.sessions[roles.DECODER], read, cross)
+    keys = _decoded(tokenizer, request.inputs[0])
+    before, after = _decoded(tokenizer, read), _decoded(tokenizer, written)
+    maps = [AttentionMap(name, keys, keys, weights) for name, weights in _weights(seen).items()]
+    for name, weights in _weights(outputs).items():
+        crossed = name == names.CROSS_ATTENTIONS
+        maps.append(AttentionMap(name, after if crossed else before, keys if crossed else before, weights))
+    return maps
+
+
+def _pass(
+    bundle: LoadedBundle, session: Session, ids: Sequence[int], cross: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What a decoder gives in one pass over a row, from a cache of nothing."""
+    stack = names.DECODER
+    as_rows([ids], bundle.manifest.spec[stack]["embedding"]["vocab_size"])
+    length = len(ids)
+    check_length(length, bundle.manifest.limits[stack])
+    _check_room(session, length, next(iter(cross.values())).shape[2] if cross else length)
+    row = np.array([ids], np.int64)
+    given = {
+        names.INPUT_IDS: row,
+        names.ATTENTION_MASK: np.ones_like(row),
+        names.POSITION_IDS: np.arange(length)[None],
+        names.CACHE_LENGTHS: np.zeros(1, np.int64),
+        names.LOGITS_INDICES: np.array([[length - 1]]),
+        **cross,
+    }
+    slots = length if names.CACHE_LENGTHS in session.inputs else 0
+    for name in cache_names.own_past(session.inputs):
+        _, heads, _, size = session.inputs[name].shape
+        given[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
+    return dict(finite(session.run({name: given[name] for name in session.inputs})))
+
+
+def _check_room(session: Session, queries: int, keys: int) -> None:
+    """Raise InputError where the outputs of a row exceed the memory."""
+    longest = max(queries, keys)
+    sizes = (
+        prod(dim if isinstance(dim, int) else 1 if dim == names.BATCH_SIZE else longest for dim in port.shape)
+        for port in session.outputs.values()
+    )
+    memory.check(f"the attention of {longest:,} tokens", 4 * sum(sizes))
+
+
+def _weights(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Weights (L,N,S,T) of the first row by kind, of outputs a layer."""
+    layers: dict[str, list[np.ndarray]] = {}
+    for name, array in outputs.items():
+        if layer_outputs.kind_of(name) == names.ATTENTIONS:
+            layers.setdefault(name.rpartition(".")[0], []).append(array[0])
+    return {name: np.stack(each) for name, each in layers.items()}
+
+
+def _alone(item: Item) -> str:
+    """One text. Raises InputError for a pair."""
+    if not isinstance(item, str):
+        raise InputError("the model reads one text, not a pair")
+    return item
+
+
+def _pieces(encoding: Encoding, item: Item) -> list[str]:
+    """What each token stands for in its text; special ones by their names."""
+    texts = (item,) if isinstance(item, str) else item
+    pieces = []
+    for token, (start, end), which in zip(
+        encoding.tokens, encoding.offsets, encoding.sequence_ids, strict=True
+    ):
+        pieces.append(token if which is None or start == end else texts[which][start:end])
+    return pieces
+
+
+def _decoded(text: Text, ids: Sequence[int]) -> list[str]:
+    """Each token as text; one that has none by its name."""
+    alone = text.decode([[token] for token in ids], special=True)
+    return [
+        piece if piece.strip() else str(text.tokenizer.id_to_token(token))
+        for piece, token in zip(alone, ids, strict=True)
+    ]
