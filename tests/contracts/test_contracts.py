@@ -153,3 +153,23 @@ def test_a_port_has_one_name_when_a_runtime_has_dropped_what_does_nothing(bundle
         ]
         given = [sorted(port.get_names()) for port in compiled.outputs]
         assert all(port.name in names for port, names in zip(graph.outputs, given, strict=True))
+
+
+def test_outputs_of_every_layer_have_the_names_of_transformers(bundle_of):
+    """Names that transformers.js' Whisper and transformers' own outputs have, and shapes."""
+    _, spec = declared(bundle_of("t5", "static"))
+    graphs = contracts.with_outputs(contracts.ECOSYSTEM, ("attentions", "hidden_states")).graphs(spec)
+    last = {role: {port.name: port.shape for port in graph.outputs} for role, graph in graphs.items()}
+    heads = spec.decoder.layers[0].dense.num_heads
+    batch, source, own = "batch_size", "encoder_sequence_length", "sequence_length"
+    assert last["encoder_model"]["encoder_attentions.0"] == [batch, heads, source, source]
+    assert last["encoder_model"]["encoder_hidden_states.1"] == [batch, source, spec.encoder.hidden_size]
+    for role, keys in (
+        ("decoder_model", own),
+        ("decoder_with_past_model", "total_sequence_length"),
+        ("decoder_model_merged", "total_sequence_length"),
+    ):
+        assert last[role]["decoder_attentions.0"] == [batch, heads, own, keys]
+        assert last[role]["cross_attentions.1"] == [batch, heads, own, source]
+        assert last[role]["decoder_hidden_states.0"] == [batch, own, spec.decoder.hidden_size]
+    assert contracts.with_outputs(contracts.ECOSYSTEM, ()) is contracts.ECOSYSTEM

@@ -18,12 +18,14 @@ MOST = 3  # keys of a query in the table
 @options.bundle
 @click.argument("text")
 @click.option("--pair", help="A second text, for a model that reads two.")
-@click.option("--target", help="What a translator writes (default: what it generates greedily).")
+@click.option("--target", show_default="what it generates greedily", help="What a translator writes.")
 @click.option("--src-lang", help="Language of the text, for a translator between many.")
 @click.option("--tgt-lang", help="Language of the target.")
 @click.option("--truncate", is_flag=True, help="Cut a text that is too long, which is otherwise an error.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page to look at, of one file.")
-@options.answers
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: all weights.")
+@options.device
+@options.dtype
 def attention(
     out: Path,
     text: str,
@@ -63,15 +65,14 @@ def attention(
 
 def _show(one: "AttentionMap") -> None:
     """A table of the keys that each query takes most of."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     from txexport.cli.console import Console
     from txexport.printable import clean
+    from txexport.terminal import FittedTable
 
     average = one.weights.mean(axis=(0, 1))  # (S, T)
-    table = Table("token", "attends to", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = FittedTable("token", "attends to")
     for query, row in zip(one.queries, average, strict=True):
         best = (-row).argsort(kind="stable")[:MOST]
         keys = ", ".join(f"{clean(one.keys[key])} {row[key]:.2f}" for key in best if row[key] > 0)

@@ -41,6 +41,13 @@ def device(command: Callable) -> Callable:
     return click.option("--device", show_default="CUDA where present", help=where)(command)
 
 
+def dtype(command: Callable) -> Callable:
+    """--dtype of a bundle."""
+    return click.option("--dtype", show_default="the first", help="One of those that it was exported in.")(
+        command
+    )
+
+
 def answers(window: int) -> Callable[[Callable], Callable]:
     """What every command that runs a bundle takes, which gets it as `answers`; `window` is a default."""
 
@@ -61,7 +68,7 @@ def answers(window: int) -> Callable[[Callable], Callable]:
             help="Inputs read and answered at a time.",
         )
         @device
-        @click.option("--dtype", show_default="the first", help="One of those that it was exported in.")
+        @dtype
         @functools.wraps(command)
         def run(**given: Any) -> None:
             own = {field.name: given.pop(field.name) for field in fields(Answers)}

@@ -263,7 +263,7 @@ def _planned(
 
     planned, written = {}, {}
     for graphs, view in views.items():
-        planned[graphs] = plan(spec, static=view.cache == "static")
+        planned[graphs] = plan(spec, static=view.cache == "static", outputs=view.form.outputs)
         written[graphs] = plan_texts(BundleFiles(folder), view, spec, texts)
         beside = any(name.startswith(NATIVE) for name in views)
         if graphs.startswith(HUB) and (beside or roles.ENCODER in view.graphs):

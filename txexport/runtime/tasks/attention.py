@@ -3,7 +3,7 @@
 L layers, N heads, S queries, T keys.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -175,7 +175,7 @@ def _check_room(session: Session, queries: int, keys: int) -> None:
     memory.check(f"the attention of {longest:,} tokens", 4 * sum(sizes))
 
 
-def _weights(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _weights(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Weights (L,N,S,T) of the first row by kind, of outputs a layer."""
     layers: dict[str, list[np.ndarray]] = {}
     for name, array in outputs.items():

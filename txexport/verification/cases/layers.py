@@ -57,7 +57,12 @@ def joined(name: str, steps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _spread(weights: np.ndarray, keys: np.ndarray, length: int) -> np.ndarray:
-    """Weights (N,S,T) of the keys that stand at `keys` among `length`, of which the others have 0."""
+    """Weights (N,S,T) of the keys that stand at `keys` among `length`, of which the others have 0.
+
+    As they are where there is no room for them, which is another shape than was given.
+    """
+    if len(keys) != weights.shape[2] or keys.max(initial=-1) >= length:
+        return weights
     wide = np.zeros((*weights.shape[:2], length), weights.dtype)
     wide[..., keys] = weights
     return wide

@@ -1,11 +1,12 @@
 """Which cases apply to a bundle, and which of them are wanted."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import ceil, log
 from typing import Any, assert_never
 
+from txexport.contracts.names import ATTENTIONS
 from txexport.errors import InputError
 from txexport.inspection import flops
 from txexport.spec import (
@@ -28,6 +29,7 @@ from txexport.verification.result import Reach
 # What one pass of the longest case may cost; two cores take half a minute for it.
 OPERATIONS = 5e12
 SCORES = 2 << 30  # bytes
+KEPT = 4  # copies of every layer's weights: what came out, what should have, and both in float64
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
 # cached steps, and so every output. The longest sequences are left to the full run.
@@ -61,23 +63,27 @@ class Planned:
     skipped: str | None = None
 
 
-def plan(spec: ModelSpec, *, static: bool) -> list[Planned]:
-    """Every case for a model of that spec, with a static cache or not, in the order of a report."""
+def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = ()) -> list[Planned]:
+    """Every case for a model of that spec, with a static cache or not, in the order of a report.
+
+    Where `outputs` of every layer are kept, sequences are as long as memory for them allows.
+    """
+    kept = KEPT if ATTENTIONS in outputs else 0
     match spec:
         case DualEncoderSpec():
-            cases = seeded.dual_encoder_cases(spec, _longest(spec, spec.text))
+            cases = seeded.dual_encoder_cases(spec, _longest(spec, spec.text, kept))
             return [Planned(case.name, case, runs.run_dual_encoder) for case in cases]
         case EncoderSpec():
-            return list(_of_encoder(spec))
+            return list(_of_encoder(spec, kept))
         case DecoderSpec():
-            return list(_of_decoder(static, spec))
+            return list(_of_decoder(static, spec, kept))
         case EncoderDecoderSpec():
-            return list(_of_decoder(static, spec) if spec.generates else _of_encoder(spec))
+            return list(_of_decoder(static, spec, kept) if spec.generates else _of_encoder(spec, kept))
         case _:
             assert_never(spec)
 
 
-def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
+def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[Planned]:
     encoder = spec.encoder
     if isinstance(encoder, SignalStackSpec):
         for signals in seeded.signal_cases(encoder.embedding):
@@ -89,7 +95,7 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
     for batch in seeded.encoder_cases(
         words.vocab_size,
         words.type_vocab_size,
-        _longest(spec, encoder),
+        _longest(spec, encoder, kept),
         spec.head.pad_token_id,
         words.dropped,
         spec.head.eos_token_id,
@@ -97,18 +103,18 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
         yield Planned(batch.name, batch, run)
 
 
-def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec) -> Iterator[Planned]:
+def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[Planned]:
     decoder, words = spec.decoder, spec.vocab_size
     source = spec.encoder if isinstance(spec, EncoderDecoderSpec) else None
     crossed = source is not None
     for rows in seeded.decoder_cases(
         words,
-        _longest(spec, decoder),
+        _longest(spec, decoder, kept),
         ragged=static or not crossed,
         left=not static and not crossed,
         experts=_tokens_for_experts(decoder),
         source=source,
-        source_longest=_longest(spec, source) if isinstance(source, TextStackSpec) else 0,
+        source_longest=_longest(spec, source, kept) if isinstance(source, TextStackSpec) else 0,
     ):
         yield Planned(rows.name, rows, runs.run_decoder)
     for prompts in seeded.greedy_cases(words, decoder.limit, source):
@@ -125,7 +131,7 @@ def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec) -> Iterato
         )
 
 
-def _longest(spec: ModelSpec, stack: StackSpec) -> int:
+def _longest(spec: ModelSpec, stack: StackSpec, kept: int) -> int:
     """Tokens of the longest case: the model's limit, or what of it a machine computes in reasonable time.
 
     In any case beyond a window, so that it is seen to hide something.
@@ -135,15 +141,18 @@ def _longest(spec: ModelSpec, stack: StackSpec) -> int:
     if stack.limit is None or stack.limit <= least:
         return stack.limit or least
     length = stack.limit
-    while length > least and not _affordable(spec, length):
+    while length > least and not _affordable(spec, length, kept * stack.num_layers):
         length //= 2
     return max(least, length)
 
 
-def _affordable(spec: ModelSpec, length: int) -> bool:
-    """Whether one pass over that many tokens, with all its scores written out, is a matter of seconds."""
+def _affordable(spec: ModelSpec, length: int, kept: int) -> bool:
+    """Whether one pass over that many tokens, with all its scores written out, is a matter of seconds.
+
+    `kept` is how many layers' scores are held at once, where it is not one layer's.
+    """
     operations = sum(one.total for one in flops.prefill(spec, length).values())
-    return operations <= OPERATIONS and flops.scores_bytes(spec, length) <= SCORES
+    return operations <= OPERATIONS and flops.scores_bytes(spec, length) * max(1, kept) <= SCORES
 
 
 def _tokens_for_experts(stack: StackSpec) -> int:

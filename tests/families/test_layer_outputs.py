@@ -1,0 +1,129 @@
+"""Who asks for every layer's attention weights and hidden states gets transformers' own, from every graph."""
+
+import json
+
+import pytest
+from helpers.rows import CLASSIFY, Row
+
+from txexport import bundle, families, verify
+from txexport.contracts import OUTPUTS
+from txexport.errors import UnsupportedError
+from txexport.exporter import export
+from txexport.spec import Cache
+
+pytestmark = pytest.mark.usefixtures("short_cases")
+
+# What attends otherwise than the others, each with a cache and an opset.
+ROWS = [
+    ("bert", None, 24),
+    ("roberta", None, 17),
+    ("distilbert", None, 17),
+    ("modernbert", None, 24),
+    ("gpt2", "static", 24),
+    ("gpt2", "dynamic", 17),
+    ("llama", "static", 17),
+    ("llama", "dynamic", 24),
+    ("gemma2", "static", 24),
+    ("gemma2", "dynamic", 17),
+    ("bloom", "dynamic", 24),
+    ("mpt", "static", 17),
+    ("t5", "static", 24),
+    ("t5", "dynamic", 17),
+    ("bart", "dynamic", 24),
+    ("whisper", "static", 17),
+    ("vit", None, 24),
+    ("clip", None, 17),
+]
+REST = [name for name in families.names() if name not in {"longformer", *(name for name, *_ in ROWS)}]
+PAIRS = Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
+DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
+
+
+def check(folder):
+    """Everything that graphs give is compared with both originals, and equal."""
+    report = verify(folder, cases="quick")
+    assert [(case.name, case.exception, case.worst) for case in report.cases if not case.ok] == []
+    assert report.references == ["checkpoint", "twin", "transformers"]
+    manifest = bundle.read(folder)
+    asked = {
+        kind: {port.name for graph in graphs.values() for port in graph.outputs}
+        for kind, graphs in (("native", manifest.native), ("hub", manifest.hub))
+    }
+    compared: dict[tuple, set[str]] = {}
+    for case in report.cases:
+        if case.reference != "checkpoint":
+            compared.setdefault((case.graphs, case.reference), set()).update(
+                check.output for check in case.checks
+            )
+    for (kind, reference), found in compared.items():
+        without = (
+            {"present"} if reference == "transformers" and manifest.model_type == "openai-gpt" else set()
+        )
+        assert {name for name in asked[kind] if name.split(".")[0] not in without} <= found, (kind, reference)
+    return asked
+
+
+@pytest.mark.parametrize(("model_type", "cache", "opset"), ROWS, ids=str)
+def test_every_layer_equals_transformers(model_type, cache, opset, checkpoint_of, tmp_path):
+    export(checkpoint_of(model_type), tmp_path / "out", cache=cache, opset=opset, outputs=OUTPUTS)
+    asked = check(tmp_path / "out")
+    layers = {name for name in asked["native"] if name.endswith(("attentions.1", "hidden_states.1"))}
+    assert layers
+    assert {name for name in asked["hub"] if name.endswith(".1")} >= layers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", REST)
+def test_every_other_family_too(model_type, checkpoint_of, tmp_path):
+    export(checkpoint_of(model_type), tmp_path / "out", outputs=OUTPUTS)
+    check(tmp_path / "out")
+
+
+@pytest.mark.parametrize("row", [PAIRS, DECODES], ids=str)
+def test_decoders_that_label(row, checkpoint_of, tmp_path):
+    export(checkpoint_of(row), tmp_path / "out", task=row.task, outputs=OUTPUTS)
+    check(tmp_path / "out")
+
+
+def test_graphs_in_parts_say_which_component_is_off(checkpoint_of, tmp_path):
+    """--layers knows weights as a component's outputs."""
+    export(checkpoint_of("t5"), tmp_path / "out", only="native", outputs="attentions")
+    report = verify(tmp_path / "out", cases=["three ragged rows in chunks"], layers=True, reference="twin")
+    assert report.layers.skipped is None
+    values = {(check.component, check.value) for check in report.layers.checks}
+    assert ("decoder.layers.0.attention", "weights") in values
+    assert ("decoder.layers.1", "cross_weights") in values
+    assert report.layers.beyond == []
+
+
+@pytest.mark.parametrize("outputs", ["attentions", "hidden_states"])
+def test_one_kind_alone(outputs, checkpoint_of, tmp_path):
+    manifest = export(checkpoint_of("bert"), tmp_path / "out", only="native", outputs=outputs)
+    names = [port.name for port in manifest.native["model"].outputs]
+    assert {name.partition(".")[0] for name in names} == {"last_hidden_state", "pooler_output", outputs}
+    assert json.loads((tmp_path / "out/txexport.json").read_text())["form"]["outputs"] == [outputs]
+    assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError, match="the encoder has longformer attention, which has no weight"):
+        export(checkpoint_of("longformer"), tmp_path / "out", outputs=["attentions"])
+    assert not (tmp_path / "out").exists()
+    export(checkpoint_of("longformer"), tmp_path / "out", only="native", outputs=["hidden_states"])
+    assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_choices_have_none(checkpoint_of, tmp_path):
+    row = Row("bert", "BertForMultipleChoice", "multiple-choice")
+    with pytest.raises(UnsupportedError, match="not there for multiple-choice"):
+        export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
+
+
+@pytest.mark.parametrize("cache", Cache)
+def test_nothing_changes_where_nothing_is_asked(cache, checkpoint_of, tmp_path):
+    """A bundle without them is spelled as before: the fused operator, and no word of outputs."""
+    export(checkpoint_of("llama"), tmp_path / "out", cache=cache)
+    assert "outputs" not in json.loads((tmp_path / "out/txexport.json").read_text())["form"]
+    graphs = (tmp_path / f"out/onnx/model_{cache}.onnx").read_bytes()
+    assert b"Attention" in graphs
+    assert b"masked_softmax" not in graphs
