@@ -1,39 +1,44 @@
-"""The README claims what the tests prove, and no more."""
+"""The README is short and begins with what a stranger asks; tables of docs/ are the tests' own."""
 
-import shlex
+import json
+import re
+import runpy
 
-from click.testing import CliRunner
+from documentation.tables import shown
 from helpers.project import ROOT
-from helpers.rows import readme_table
-
-from txexport.cli.main import main
+from helpers.rows import ROWS, families_table
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_table_is_that_of_the_rows():
-    table = README.split("<!-- rows: python tests/helpers/rows.py -->\n")[1].split("<!-- end of rows -->")[0]
-    assert table == readme_table() + "\n"
+def test_readme_is_a_page_that_one_reads():
+    assert len(README.splitlines()) <= 150
+    assert max(map(len, README.split("```")[0].splitlines())) <= 120
 
 
-def sessions():
-    """Each command that the README shows with its answer."""
-    for block in README.split("```console\n")[1:]:
-        for part in f"\n{block.split('```')[0]}".split("\n$ ")[1:]:
-            lines = part.splitlines()
-            ends = next(n for n in range(1, len(lines) + 1) if "\n".join(lines[:n]).count('"') % 2 == 0)
-            yield shlex.split("\n".join(lines[:ends])), "\n".join(lines[ends:]).strip("\n")
+def test_install_stands_before_the_first_command():
+    assert README.index("## Install") < README.index("```console")
+    assert README.index("licence") < README.index("```console")
 
 
-def test_commands_answer_as_they_are_shown(tmp_path, monkeypatch):
-    """In an empty folder beside models/, one after another, word for word."""
-    (tmp_path / "models").symlink_to(ROOT / "models")
-    monkeypatch.chdir(tmp_path)
-    shown = list(sessions())
-    assert len(shown) == 9
-    for words, answer in shown:
-        assert words[0] == "txexport"
-        result = CliRunner().invoke(main, words[1:])
-        assert result.exit_code == 0, result.output
-        said = [line.rstrip() for line in result.stdout.splitlines()]
-        assert "\n".join(said).strip("\n") == answer
+def test_links_lead_to_files():
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_table_of_families_is_that_of_the_rows():
+    assert shown("rows") == families_table()
+
+
+def test_every_family_is_named():
+    """By the name that people write: hyphens and capitals aside."""
+    plain = re.sub(r"[\W_]", "", README.split("## What can be exported")[1].split("##")[0]).lower()
+    other = {"openai-gpt": "gpt", "m2m_100": "m2m100", "gpt_neo": "gptneo", "gpt_neox": "gptneox"}
+    for row in ROWS:
+        assert re.sub(r"[\W_]", "", other.get(row.model_type, row.model_type)) in plain
+
+
+def test_table_of_clients_is_that_of_their_results():
+    results = runpy.run_path(str(ROOT / "tools/clients/results.py"))
+    assert shown("clients") == results["table"](json.loads(results["RESULTS"].read_text(encoding="utf-8")))

@@ -1,6 +1,6 @@
 """Families by runtimes: a tiny checkpoint of each family, proved on every runtime that is installed.
 
-    python tools/matrix.py --out matrix.md
+    python tools/matrix.py --write                 into the page of docs/ that has the table
     python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
 
 Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components. A
@@ -19,6 +19,7 @@ import onnxruntime
 import tiny_checkpoint
 import torch
 import transformers
+from documentation.tables import put
 from rich.console import Console
 from rich.progress import Progress
 
@@ -109,11 +110,11 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
 @click.option("--family", "families", multiple=True, type=click.Choice(list(tiny_checkpoint.FAMILIES)))
 @click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)))
 @click.option("--cache", "caches", multiple=True, type=click.Choice(["static", "dynamic"]))
-@click.option("--out", type=click.Path(path_type=Path), help="Write the table here too, after every row.")
-def main(
-    families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], out: Path | None
-) -> None:
+@click.option("--write", is_flag=True, help="Write the table of all families and runtimes into docs/.")
+def main(families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], write: bool) -> None:
     """See above."""
+    if write and (families or runtimes or caches):
+        raise click.UsageError("--write is for the whole table: leave out --family, --runtime and --cache")
     transformers.utils.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -132,9 +133,9 @@ def main(
             for cache in caches or ("static",) if decodes else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))
-                if out is not None:
-                    out.write_text(table(rows, names), encoding="utf-8")
     click.echo(table(rows, names))
+    if write:
+        put("runtimes", table(rows, names))
     sys.exit(any(cell.said is not None for cells in rows.values() for cell in cells.values()))
 
 

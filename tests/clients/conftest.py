@@ -49,7 +49,7 @@ def process(request) -> Iterator[Process]:
 
 @pytest.fixture
 def record(request, process, record_property) -> Iterator[Callable[[Row, str], None]]:
-    """A function that notes for the table of README.md which row's task a test tries, and what of it."""
+    """A function that notes for the table in docs/ which row's task a test tries, and what of it."""
 
     def note(row: Row, what: str) -> None:
         for name, value in (("family", row.model_type), ("task", row.task), ("what", what)):

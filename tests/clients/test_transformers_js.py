@@ -50,7 +50,7 @@ CHECKPOINTS = [
 BY_NAME = {checkpoint.architecture: checkpoint for checkpoint in CHECKPOINTS}
 
 
-TASKS = {  # of the tests whose results are in README's table
+TASKS = {  # of the tests whose results are in docs/'s table
     "test_features": "feature-extraction",
     "test_labels_of_texts": "text-classification",
     "test_labels_of_tokens": "token-classification",

@@ -1,6 +1,6 @@
 """What is proved: each row is exported and held against transformers, whole tensors, every cache.
 
-A family is supported when each of its tasks has a row here; the README's table is made from them.
+A family is supported when each of its tasks has a row here; the table of families in docs/ is made from them.
 """
 
 from dataclasses import dataclass, field
@@ -291,16 +291,12 @@ OTHERS = [
 ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS]
 
 
-def readme_table() -> str:
-    """The README's table of proved families: a line a family, with its tasks and what its rows vary."""
+def families_table() -> str:
+    """The table of proved families in docs/: a line a family, with its tasks and what its rows vary."""
     lines = ["| family | tasks | variants with a row of their own |", "|---|---|---|"]
     for model_type in dict.fromkeys(row.model_type for row in ROWS):
         rows = [row for row in ROWS if row.model_type == model_type]
         tasks = ", ".join(dict.fromkeys(row.task for row in rows))
         variants = "; ".join(dict.fromkeys(row.variant for row in rows if row.variant))
         lines.append(f"| `{model_type}` | {tasks} | {variants} |")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(readme_table())
+    return "\n".join(lines) + "\n"

@@ -94,7 +94,7 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_proved_in_integers(name, tmp_path):
-    """Exactly without rounding, and with it within the budgets; what answers lose is in README's table."""
+    """Exactly without rounding, and with it within the budgets; what answers lose is in docs/'s table."""
     form = {"dtype": ["int8", "int4"], "only": "native"}
     txexport.export(FOLDER / name, tmp_path / "out", **form, absolute_source=True)
     report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")

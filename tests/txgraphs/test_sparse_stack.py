@@ -11,8 +11,6 @@ import onnx_ir as ir
 import pytest
 import torch
 import transformers
-import txmodels.model
-from helpers.project import ROOT
 from helpers.rows import ROWS
 from helpers.sparse import LENGTHS, SIZES, H, L, N, W, marks, padding, session_of
 from helpers.twins import check, integers, random, seeded, stored
@@ -22,9 +20,7 @@ from txgraphs.block import encoder_block
 from txgraphs.model import models
 from txmodels.block import EncoderBlock
 from txmodels.model import Model
-from txmodels.training import checkpoints, initialisation
 
-import txexport
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
@@ -154,25 +150,6 @@ def test_a_row_padded_on_the_right_is_what_it_is_alone(name):
     for row, length in enumerate(lengths):
         alone = run(session, {key: value[row : row + 1, :length] for key, value in inputs.items()})
         assert np.abs(found[row, :length] - alone[0]).max() <= 1e-5
-
-
-def test_readme_builds_a_model_of_one_s_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    [snippet] = re.findall(r"```python\n(block = .*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    parts = {
-        "words": EmbeddingSpec(V, 64, PositionSpec(PositionKind.LEARNED, 99)),
-        "feed_forward": FeedForwardSpec(64, 100, Activation.GELU),
-        "norm": NormSpec(64, 1e-5),
-    }
-    full = AttentionSpec(64, 4, 4, 16, causal=False)
-    parts["full"] = BlockSpec(full, parts["feed_forward"], parts["norm"], NormPlacement.POST)
-    parts["tags"] = HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=3)
-    found = {**globals(), **parts, "txmodels": txmodels}
-    exec(snippet, found)
-    initialisation.xavier(found["model"])  # in place of the training
-    checkpoints.save(found["model"], "checkpoint")
-    txexport.export("checkpoint", "bundle")
-    assert txexport.verify("bundle", cases="quick").ok
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -313,7 +313,7 @@ def test_training_of_other_steps_or_data_is_not_gone_on_with(tmp_path):
 
 
 def test_a_transformer_put_together_by_hand_is_trained_saved_exported_proved_and_run(tmp_path):
-    """The README's path of a researcher: sparse and full attention in turn, which is nobody's family."""
+    """The guides' path of a researcher: sparse and full attention in turn, which is nobody's family."""
     example = runpy.run_path(str(ROOT / "examples/compose/compose.py"))
     assert example["lonely"]("(a))(b") == [0, 0, 0, 1, 1, 0]
     assert example["main"](tmp_path, steps=150) > 0.93

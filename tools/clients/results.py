@@ -1,7 +1,7 @@
-"""What the tests of clients found, of pytest's JUnit files: results.json, and README.md's table made of it.
+"""What the tests of clients found, of pytest's JUnit files: results.json, and the table in docs/ made of it.
 
-python tools/clients/results.py optimum genai    after their tests; the results of the others stay
-python tools/clients/results.py                  the table alone
+PYTHONPATH=tools python tools/clients/results.py optimum genai   after their tests; the others stay
+PYTHONPATH=tools python tools/clients/results.py                 the table alone
 """
 
 import json
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from documentation.tables import put
+
 ROOT = Path(__file__).parent.parent.parent
 REPORTS = ROOT / ".clients"
 RESULTS = Path(__file__).with_name("results.json")
-README = ROOT / "README.md"
-BEGIN, END = "<!-- clients: tools/clients/run -->\n", "<!-- end of clients -->"
 KEYS = ("family", "task", "what")
 LONGEST = 120  # of a reason, in a cell
 
@@ -90,13 +90,7 @@ def main(clients: list[str]) -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     results = collect(clients, results)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text.split(BEGIN)[1]:
-        sys.exit(
-            f"error: README.md has no lines {BEGIN.strip()!r} and {END!r}; put them where the table belongs"
-        )
-    before, rest = text.split(BEGIN, 1)
-    README.write_text(before + BEGIN + table(results) + END + rest.split(END, 1)[1], encoding="utf-8")
+    put("clients", table(results))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""The README and the pages of docs/ as what they show: commands with answers, and Python with what it prints.
+
+Blocks of `console` and `python` are run, one after another; a block of `text` after one of `python` is what
+that prints. What is titled "not run by the tests: REASON" is not. Blocks of other languages are files.
+
+    tools/docs answers docs/quickstart.md ...    put what is answered today into pages
+"""
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from helpers.project import ROOT
+from txexport.cli.main import main
+
+FENCE = re.compile(
+    r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]*)\")?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+NOT_RUN = "not run by the tests"
+SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of answers
+
+
+@dataclass
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    title: str
+    text: str
+    start: int  # of `text`, in the page
+    end: int
+
+    @property
+    def runs(self) -> bool:
+        """Whether the tests run it."""
+        return self.language in ("console", "python") and not self.title.startswith(NOT_RUN)
+
+
+def pages() -> list[Path]:
+    """The README and every page of docs/."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page in their order."""
+    return [
+        Block(match["language"], match["title"] or "", match["text"], *match.span("text"))
+        for match in FENCE.finditer(text)
+    ]
+
+
+def sessions(text: str) -> list[tuple[str, str]]:
+    """Each command of a console block, as it is typed, with its answer."""
+    found = []
+    for part in f"\n{text}".split("\n$ ")[1:]:
+        lines = part.splitlines()
+        ends = next(n for n in range(1, len(lines) + 1) if "\n".join(lines[:n]).count('"') % 2 == 0)
+        found.append(("\n".join(lines[:ends]), "\n".join(lines[ends:]).strip("\n")))
+    return found
+
+
+@dataclass
+class Reader:
+    """One who types what pages show, each page in a folder of its own under `root`, empty but for models/.
+
+    So a page makes what it uses. A command that an earlier page showed is not run again: its answer is the
+    same, and what it exported is put into this page's folder too.
+    """
+
+    root: Path
+    answers: dict[str, str] = field(default_factory=dict)
+    exported: dict[str, Path] = field(default_factory=dict)
+
+    def command(self, typed: str) -> str:
+        """What a command answers."""
+        words = shlex.split(typed)
+        assert words[0] == "txexport", typed
+        out = Path(words[3]) if words[1] == "export" else None
+        if typed not in self.answers:
+            result = CliRunner().invoke(main, words[1:])
+            assert result.exit_code == 0, (typed, result.output)
+            self.answers[typed] = trimmed(result.stdout)
+            if out is not None:
+                self.exported[typed] = out.resolve()
+        elif out is not None:
+            out.symlink_to(self.exported[typed])
+        return self.answers[typed]
+
+    def python(self, code: str, names: dict[str, Any]) -> str:
+        """What a block prints, with the names of those before it."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            exec(compile(code, "<page>", "exec"), names)
+        return trimmed(printed.getvalue())
+
+    def page(self, text: str) -> list[tuple[int, int, str, str]]:
+        """Of each block that answers: where its answer stands, what is written there, and what was answered.
+
+        A block of `text` after one of `python` is its answer; one that prints must have it.
+        """
+        folder = self.root / str(len(list(self.root.iterdir())))
+        folder.mkdir()
+        (folder / "models").symlink_to(ROOT / "models")
+        with contextlib.chdir(folder):
+            return self._answered(blocks(text))
+
+    def _answered(self, parts: list[Block]) -> list[tuple[int, int, str, str]]:
+        found, names = [], dict[str, Any](__name__="page")
+        for number, block in enumerate(parts):
+            if not block.runs:
+                continue
+            if block.language == "console":
+                answers = [
+                    f"$ {typed}\n{self.command(typed)}".strip("\n") for typed, _ in sessions(block.text)
+                ]
+                found.append((block.start, block.end, block.text, "\n".join(answers) + "\n"))
+                continue
+            printed = self.python(block.text, names)
+            after = parts[number + 1] if number + 1 < len(parts) else None
+            if printed:
+                assert after is not None, (block.text, printed)
+                assert after.language == "text", (block.text, printed)
+                found.append((after.start, after.end, after.text, printed + "\n"))
+        return found
+
+
+def trimmed(text: str) -> str:
+    """Without the spaces and empty lines in which an answer ends."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
+
+
+def update(path: Path, reader: Reader) -> None:
+    """Put what is answered today into a page."""
+    text = path.read_text(encoding="utf-8")
+    for start, end, _, answer in reversed(reader.page(text)):
+        text = text[:start] + answer + text[end:]
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as work:
+        typist = Reader(Path(work))
+        for name in sys.argv[1:]:
+            update(Path(name), typist)

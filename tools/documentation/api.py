@@ -1,0 +1,147 @@
+"""The public API as Markdown, from signatures and docstrings."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import txexport
+from documentation.sources import ROOT, DocumentError, source
+from txexport import errors
+from txexport.runtime.generation.options import RULES
+
+ERRORS = [name for name, value in vars(errors).items() if inspect.isclass(value) and name.endswith("Error")]
+
+
+def public() -> list[str]:
+    """Every name of the API that has an entry: what `txexport` exports, and the public members of Model."""
+    members = [f"Model.{name}" for name in vars(txexport.Model) if not name.startswith("_")]
+    return [*txexport.__all__, *members]
+
+
+def entry(name: str) -> str:
+    """A heading, the signature, the docstring, arguments, result and errors."""
+    if name not in public():
+        raise DocumentError(f"{name} is not public; {', '.join(public())} are")
+    found: Any = txexport
+    for part in name.split("."):
+        found = getattr(found, part)
+    text = _prose(inspect.getdoc(found) or "")
+    head = [f"### `{name}` {{ #{name} }}", ""]
+    if inspect.isclass(found):
+        return "\n".join([*head, text, ""])
+    if isinstance(found, property):
+        assert found.fget is not None
+        return "\n".join([*head, f"Property: `{_Signature(found.fget).returns}`", "", text, ""])
+    return "\n".join([*head, *_function(name, found, text)])
+
+
+class _Signature:
+    """A function's arguments and result: types as they are written, defaults as they are."""
+
+    def __init__(self, function: Callable[..., Any]):
+        code = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+        node = ast.parse(code).body[0]
+        assert isinstance(node, ast.FunctionDef)
+        of = node.args
+        written = [*of.posonlyargs, *of.args, *of.kwonlyargs, *filter(None, (of.vararg, of.kwarg))]
+        self._types = {argument.arg: _type(argument.annotation) for argument in written}
+        parameters = inspect.signature(function).parameters.values()
+        self.parameters = [parameter for parameter in parameters if parameter.name != "self"]
+        self.returns = _type(node.returns) or "None"
+
+    def rows(self) -> list[str]:
+        """A line of a table for each argument."""
+        return [
+            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'to be given'} |"
+            for of in self.parameters
+            if of.kind != of.VAR_KEYWORD
+        ]
+
+    def text(self, name: str) -> str:
+        """As it is called, an argument a line where there are many."""
+        parts, named = list[str](), False
+        for of in self.parameters:
+            if of.kind == of.KEYWORD_ONLY and not named:
+                named = True
+                parts.append("*")
+            default = _default(of)
+            star = "**" if of.kind == of.VAR_KEYWORD else ""
+            parts.append(f"{star}{of.name}={default}" if default else f"{star}{of.name}")
+            if of.kind == of.POSITIONAL_ONLY:
+                parts.append("/")
+        line = f"{name}({', '.join(parts)})"
+        if len(line) > 80:
+            line = f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+        return f"{line} -> {self.returns}"
+
+
+def _type(annotation: ast.expr | None) -> str:
+    return "" if annotation is None else ast.unparse(annotation).strip("'\"")
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    return "" if parameter.default is parameter.empty else repr(parameter.default)
+
+
+def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
+    signature = _Signature(function)
+    called = f"txexport.{name}" if "." not in name else name.replace("Model.", "model.")
+    lines = ["```python", signature.text(called), "```", "", text, ""]
+    if rows := signature.rows():
+        lines += ["| argument | type | default |", "|---|---|---|", *rows, ""]
+    lines += [f"Returns `{signature.returns}`.", ""]
+    raised = [error for error in ERRORS if error in (inspect.getdoc(function) or "")]
+    if raised:
+        lines += ["Errors: " + ", ".join(f"[`{error}`](errors.md#{error})" for error in raised) + ".", ""]
+    return lines
+
+
+def _code(text: str) -> str:
+    """Code in a cell of a table; nothing of nothing."""
+    return text and f"`{text}`".replace("|", "\\|")
+
+
+def _prose(doc: str) -> str:
+    """A docstring as Markdown: what it says in `ticks` is code there too; a star is a star."""
+    return doc.replace("*.", "\\*.").replace("**", "\\*\\*")
+
+
+def error_list() -> str:
+    """A section for each error, in the order in which they are defined."""
+    lines: list[str] = []
+    for name in ERRORS:
+        error = getattr(errors, name)
+        parents = [base.__name__ for base in error.__bases__]
+        lines += [f"### `{name}` {{ #{name} }}", "", inspect.getdoc(error) or "", ""]
+        lines += ["A kind of " + ", ".join(f"`{parent}`" for parent in parents) + ".", ""]
+    return "\n".join(lines)
+
+
+def generation_options() -> str:
+    """A table a group of options: name, default, what it may be, and what the source says beside it."""
+    path = "txexport/runtime/generation/config.py"
+    text = source(ROOT / path, "GenerationConfig")
+    lines: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("# "):
+            title = stripped[2:]
+            lines += [
+                "",
+                f"### {title[0].upper()}{title[1:]}",
+                "",
+                "| option | default | it may be | |",
+                "|---|---|---|---|",
+            ]
+        elif lines and ": " in stripped and " = " in stripped and not stripped.startswith("ignored"):
+            name, rest = stripped.split(": ", 1)
+            default, _, note = rest.split(" = ", 1)[1].partition("  # ")
+            default = {"field(default_factory=dict)": "{}"}.get(default, default)
+            lines.append(
+                f"| `{name}` | {_code(default)} | {RULES[name].expected.replace('|', '')} | {note} |"
+            )
+        elif stripped.startswith("@property"):
+            break
+    return "\n".join(lines).lstrip("\n") + "\n"
