@@ -13,14 +13,20 @@ ADVICE = "say where the one that was exported is with --source"
 def way_to(source: Path, out: Path) -> str:
     """The way from the bundle `out` to its checkpoint `source`, for txexport.json.
 
-    It is the checkpoint's name alone where the way would tell whose machine it is: over the root of the file
-    system, or the folder of all homes.
+    It is the checkpoint's name alone where the way would say in whose home that lies, or there is none.
     """
     source, out = source.resolve(), out.resolve()
-    shared = next((parent for parent in out.parents if source.is_relative_to(parent)), None)
-    if shared is None or shared in (Path(shared.anchor), Path.home().parent):
+    if source.anchor != out.anchor or _home_of(source) not in (None, _home_of(out)):
         return source.name
     return PurePath(os.path.relpath(source, out)).as_posix()
+
+
+def _home_of(path: Path) -> Path | None:
+    """The person's home that a path lies in: this one's, or another beside it."""
+    home = Path.home()
+    if home.parent != Path(home.anchor) and path.is_relative_to(home.parent) and path != home.parent:
+        return home.parent / path.relative_to(home.parent).parts[0]
+    return home if path.is_relative_to(home) else None
 
 
 def source_of(out: Path, manifest: Manifest, source: str | Path | None) -> Checkpoint:

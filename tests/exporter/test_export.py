@@ -92,10 +92,16 @@ def test_bundle_says_where_its_checkpoint_is_and_nothing_of_the_machine(checkpoi
     assert quantize(tmp_path / "out", "int8").source.path == str(source)
 
 
-def test_way_to_a_checkpoint_goes_over_no_root_and_no_homes(tmp_path):
-    home = Path.home()
-    assert way_to(Path("/one/model"), Path("/two/out")) == "model"
-    assert way_to(home.parent / "somebody/model", home / "out") == "model"
+def test_way_to_a_checkpoint_names_nobody_s_home(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+    assert way_to(Path("/one/model"), Path("/two/out")) == "../../one/model"
+    assert way_to(Path("/home/bob/model"), Path("/home/ada/out")) == "model"
+    assert way_to(Path("/home/ada/model"), Path("/srv/out")) == "model"
+    assert way_to(Path("/home/ada/models/one"), Path("/home/ada/out")) == "../models/one"
+    assert way_to(Path("/one/model"), Path("/home/ada/out")) == "../../../one/model"
+    monkeypatch.setattr(Path, "home", lambda: Path("/root"))
+    assert way_to(Path("/root/model"), Path("/srv/out")) == "model"
+    assert way_to(Path("/srv/model"), Path("/data/out")) == "../../srv/model"
     assert way_to(tmp_path / "model", tmp_path / "a/b/out") == "../../../model"
 
 
