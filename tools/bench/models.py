@@ -1,11 +1,13 @@
 """How fast bundles run beside other software, in one run on one machine: ratios, JSON, and a plot.
 
     python tools/bench/models.py [--only gpt2,t5] [--threads 2] [--json FILE] [--plot FILE.png]
-    python tools/bench/models.py --runtimes txexport --dtypes int8,int4,int4-128
+    python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
+    python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
 
 Shapes are real ones with random weights in float32, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of
-0.5B, T5-small and BART-base; with --layers, of fewer layers. With --dtypes, txexport takes part in those
-number formats too. Each measurement alternates between the runtimes, after one run of each to warm up;
+0.5B, T5-small and BART-base; with --layers, of fewer layers. A runtime takes part in every one of --dtypes
+that it has, or in the one that stands behind its name; the first is what the others are compared with.
+Each measurement alternates between the runtimes, after one run of each to warm up;
 medians are compared, and first tokens. Every runtime has a process of its own, and takes part where it is
 installed: here, or with --python in another interpreter, as one with other versions of its libraries:
 
@@ -31,15 +33,17 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
-OURS = "txexport"
 PAUSE = 0.05  # seconds: threads of one library spin on for a while when it is done
+# Runtime -> its module, and the number formats that it has.
 RUNTIMES = {
-    "txexport": "txexport",
-    "transformers": "transformers",
-    "ctranslate2": "ctranslate2",
-    "genai": "onnxruntime_genai",
-    "optimum": "optimum.onnxruntime",
+    "txexport": ("txexport", ["float32", "float16", "bfloat16", "int8", "int8-fast", "int4", "int4-128"]),
+    "transformers": ("transformers", ["float32"]),
+    "ctranslate2": ("ctranslate2", ["float32", "int8"]),
+    "genai": ("onnxruntime_genai", ["float32", "int8", "int4"]),
+    "optimum": ("optimum.onnxruntime", ["float32", "int8"]),
+    "openvino": ("optimum.intel.openvino", ["float32", "bfloat16", "int8", "int4"]),
 }
+FLOAT32 = "float32"
 QWEN = {
     "vocab_size": 151_936,
     "hidden_size": 896,
@@ -58,6 +62,8 @@ BART_BASE = {
     "encoder_attention_heads": 12,
     "decoder_attention_heads": 12,
 }
+# What transformers' newer versions leave out of config.json, and CTranslate2's converter reads.
+OLDER = {"bert": {"position_embedding_type": "absolute"}, "bart": {"normalize_before": False}}
 # Name -> architecture, what its config changes, kind of case.
 MODELS = {
     "bert": ("BertModel", {}, "encode"),
@@ -78,7 +84,7 @@ CASES = {
 class Result:
     """Median seconds of one measurement by runtime, and how many tokens it makes.
 
-    `differ` names the runtimes whose tokens are not those of txexport.
+    `differ` names the runtimes whose tokens are not those of the first.
     """
 
     name: str
@@ -87,13 +93,12 @@ class Result:
     differ: list[str]
 
     def line(self) -> str:
-        """Ours, then the others with how many times as long they take."""
-        own = self.seconds[OURS]
-        parts = [f"{self.name:28} txexport {self._said(own)}"]
-        for name, seconds in self.seconds.items():
-            if name != OURS:
-                mark = "*" if name in self.differ else ""
-                parts.append(f"{name}{mark} {self._said(seconds)} (x{seconds / own:.2f})")
+        """The first, then the others with how many times as long they take."""
+        (first, own), *others = self.seconds.items()
+        parts = [f"{self.name:28} {first} {self._said(own)}"]
+        for name, seconds in others:
+            mark = "*" if name in self.differ else ""
+            parts.append(f"{name}{mark} {self._said(seconds)} (x{seconds / own:.2f})")
         return "   ".join(parts)
 
     def _said(self, seconds: float) -> str:
@@ -115,7 +120,8 @@ class Worker:
             text=True,
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
         )
-        self.error = self._answer().get("error")
+        answer = self._answer()
+        self.error, self.versions = answer.get("error"), answer.get("versions", "")
 
     def run(self, case: dict) -> dict:
         """The seconds and the tokens of a case, or an error."""
@@ -155,9 +161,12 @@ def make(name: str, folder: Path, layers: int | None) -> None:
     words = Tokenizer(models.WordLevel({f"<{i}>": i for i in range(config.vocab_size)}, unk_token="<3>"))
     special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
-    path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}
-    path.write_text(json.dumps(said))
+    _add(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    _add(folder / "config.json", OLDER.get(name, {}))
+
+
+def _add(path: Path, settings: dict) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings, indent=2))
 
 
 def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str) -> Result:
@@ -176,11 +185,10 @@ def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock
             if attempt:
                 seconds.setdefault(runtime, []).append(found[clock])
             time.sleep(PAUSE)
-    differ = [runtime for runtime, row in tokens.items() if row != tokens[OURS]]
+    first = next(iter(tokens.values()), [])
+    differ = [runtime for runtime, row in tokens.items() if row != first]
     medians = {runtime: statistics.median(values) for runtime, values in seconds.items()}
-    result = Result(name, medians, case["batch"] * case["new"], differ)
-    print(result.line(), flush=True)
-    return result
+    return Result(name, medians, case["batch"] * case["new"], differ)
 
 
 def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) -> list[Result]:
@@ -199,12 +207,16 @@ def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) ->
                     print(f"{name}: {runtime} does not take part: {worker.error}", flush=True)
                     worker.close()
                 else:
+                    print(f"{name}: {runtime} on {worker.versions}", flush=True)
                     workers[runtime] = worker
             kind = MODELS[name][2]
             for what, batch, source, new, beams in CASES[kind]:
                 case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
                 more = 3 if kind == "encode" else 1
-                results.append(measure(f"{name}, {what}", case, workers, given.times * more, given.clock))
+                result = measure(f"{name}, {what}", case, workers, given.times * more, given.clock)
+                if result.seconds:
+                    print(result.line(), flush=True)
+                    results.append(result)
         finally:
             for worker in workers.values():
                 worker.close()
@@ -212,17 +224,18 @@ def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) ->
 
 
 def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> dict[str, str]:
-    """The runtimes that can be imported, each with its interpreter; txexport's in every dtype."""
-    found = {}
-    for runtime in wanted:
+    """The runtimes that can be imported, each with its number format and its interpreter, in that order."""
+    result = {}
+    for name in wanted:
+        runtime, *own = name.split()
+        module, known = RUNTIMES[runtime]
         python = pythons.get(runtime, sys.executable)
-        if subprocess.run([python, "-c", f"import {RUNTIMES[runtime]}"], capture_output=True).returncode == 0:
-            found[runtime] = python
-    return (
-        {OURS: found.pop(OURS)}
-        | {f"{OURS} {dtype}": pythons.get(OURS, sys.executable) for dtype in dtypes}
-        | found
-    )
+        if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode:
+            print(f"{runtime} does not take part: {python} has no {module}")
+            continue
+        for dtype in own or [dtype for dtype in dtypes if dtype in known]:
+            result[runtime if dtype == FLOAT32 else f"{runtime} {dtype}"] = python
+    return result
 
 
 def plot(results: list[Result], path: Path) -> None:
@@ -232,13 +245,14 @@ def plot(results: list[Result], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    others = list(dict.fromkeys(name for result in results for name in result.seconds if name != OURS))
+    first = next(iter(results[0].seconds))
+    others = list(dict.fromkeys(name for result in results for name in result.seconds if name != first))
     colors = dict(zip(others, pyplot.get_cmap("tab10").colors, strict=False))
     bars = [
-        (result.name, runtime, result.seconds[runtime] / result.seconds[OURS])
+        (result.name, runtime, result.seconds[runtime] / result.seconds[first])
         for result in reversed(results)
         for runtime in reversed(others)
-        if runtime in result.seconds
+        if {runtime, first} <= result.seconds.keys()
     ]
     figure, axes = pyplot.subplots(figsize=(8, 0.28 * len(bars) + 1.2), layout="constrained")
     for place, (_, runtime, ratio) in enumerate(bars):
@@ -248,7 +262,7 @@ def plot(results: list[Result], path: Path) -> None:
     shown = [name if name != (["", *names])[i] else "" for i, name in enumerate(names)]
     axes.set_yticks(range(len(bars)), shown)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("time, as a multiple of txexport's (log scale)")
+    axes.set_xlabel(f"time, as a multiple of {first}'s (log scale)")
     axes.set_xscale("log")
     axes.margins(x=0.1)
     patches = [pyplot.Rectangle((0, 0), 1, 1, color=colors[name]) for name in others]
@@ -263,7 +277,7 @@ def main() -> None:
     )
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--runtimes", default=",".join(RUNTIMES))
-    parser.add_argument("--dtypes", default="", metavar="int8,int4,int4-128")
+    parser.add_argument("--dtypes", default=FLOAT32, metavar="float32,int8")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--threads", type=int, default=2)
@@ -274,9 +288,9 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
     pythons = dict(one.split("=", 1) for one in given.python)
-    runtimes = installed(pythons, given.runtimes.split(","), list(filter(None, given.dtypes.split(","))))
+    runtimes = installed(pythons, given.runtimes.split(","), given.dtypes.split(","))
     print(f"float32 but where named, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
-    print("a star marks other tokens than txexport's")
+    print("a star marks other tokens than the first's")
     results: list[Result] = []
     for name in given.only.split(","):
         results += run_model(name, runtimes, given)

@@ -5,10 +5,11 @@
 Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"}.
 Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
 the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a
-number format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where txexport's may
+number format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where the result may
 lie already, and gives a function that runs a case.
 """
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -21,6 +22,18 @@ import numpy as np
 
 Case = dict
 Run = Callable[[Case], list[int]]
+FLOAT32 = "float32"
+CLASSES = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
+LARGEST_FILE = 1_500_000_000  # bytes of weights that one ONNX file holds, with all else
+# Runtime -> the distributions whose versions are told.
+PACKAGES = {
+    "txexport": ["onnxruntime", "onnxruntime-gpu"],
+    "transformers": ["transformers", "torch"],
+    "ctranslate2": ["ctranslate2"],
+    "genai": ["onnxruntime-genai", "onnxruntime"],
+    "optimum": ["optimum-onnx", "onnxruntime", "onnxruntime-gpu"],
+    "openvino": ["optimum-intel", "openvino", "nncf"],
+}
 
 
 def ids(case: Case) -> np.ndarray:
@@ -28,7 +41,7 @@ def ids(case: Case) -> np.ndarray:
     return np.random.default_rng(0).integers(5, 1000, (case["batch"], case["source"]))
 
 
-def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = "float32") -> Run:
+def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
     """A bundle, on ONNX Runtime."""
     import txexport
 
@@ -59,20 +72,44 @@ def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
     return _as_transformers(transformers_loading.model_from_pretrained(architecture, checkpoint).eval())
 
 
-def optimum(checkpoint: Path, folder: Path, threads: int) -> Run:
-    """optimum-onnx: its own export, on ONNX Runtime."""
+def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """optimum-onnx: its own export, on ONNX Runtime; int8 by its quantizer's settings for VNNI."""
     import onnxruntime
     from optimum import onnxruntime as models
 
+    own = getattr(models, f"ORTModelFor{_class_of(checkpoint)}")
+    if not folder.exists():
+        own.from_pretrained(checkpoint, export=True, trust_remote_code=False).save_pretrained(folder)
+        for path in list(folder.glob("*.onnx")) if dtype == "int8" else []:
+            how = models.AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=True)
+            quantizer = models.ORTQuantizer.from_pretrained(folder, file_name=path.name)
+            big = (checkpoint / "model.safetensors").stat().st_size > LARGEST_FILE
+            quantizer.quantize(how, folder, file_suffix="", use_external_data_format=big)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    config = json.loads((checkpoint / "config.json").read_text())
-    kind = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
-    name = "ORTModelFor" + kind.get(config["architectures"][0], "Seq2SeqLM")
-    model = getattr(models, name).from_pretrained(
-        checkpoint, export=True, session_options=options, trust_remote_code=False
-    )
-    return _as_transformers(model)
+    return _as_transformers(own.from_pretrained(folder, session_options=options, trust_remote_code=False))
+
+
+def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """OpenVINO, by optimum-intel: weights in int8 or int4 by its defaults, or products in bfloat16."""
+    from optimum.intel import openvino as models
+
+    own = getattr(models, f"OVModelFor{_class_of(checkpoint)}")
+    weights = {"int8": {"bits": 8}, "int4": {"bits": 4}}.get(dtype)
+    if not folder.exists():
+        model = own.from_pretrained(
+            checkpoint, export=True, compile=False, load_in_8bit=False, quantization_config=weights
+        )
+        model.save_pretrained(folder)
+    precision = "bf16" if dtype == "bfloat16" else "f32"  # by itself it takes bf16 where a processor has AMX
+    how = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": str(threads)}
+    return _as_transformers(own.from_pretrained(folder, ov_config=how))
+
+
+def _class_of(checkpoint: Path) -> str:
+    """How the classes of optimum end that run a checkpoint."""
+    [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
+    return CLASSES.get(architecture, "Seq2SeqLM")
 
 
 def _as_transformers(model) -> Run:
@@ -94,12 +131,13 @@ def _as_transformers(model) -> Run:
     return run
 
 
-def ctranslate2(checkpoint: Path, folder: Path, threads: int) -> Run:
+def ctranslate2(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
     """CTranslate2: its own format and kernels."""
     import ctranslate2
 
-    ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(str(folder))
-    how = {"device": "cpu", "compute_type": "float32", "intra_threads": threads, "inter_threads": 1}
+    if not folder.exists():
+        ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(str(folder), quantization=dtype)
+    how = {"device": "cpu", "compute_type": dtype, "intra_threads": threads, "inter_threads": 1}
 
     def number(tokens: list[str]) -> list[int]:
         return [int(token.strip("<>")) for token in tokens]
@@ -135,14 +173,16 @@ def ctranslate2(checkpoint: Path, folder: Path, threads: int) -> Run:
     return answer
 
 
-def genai(checkpoint: Path, folder: Path, threads: int) -> Run:
+def genai(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
     """onnxruntime-genai: its model builder's graph, and its loop over ONNX Runtime."""
     import onnxruntime_genai
 
-    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", folder]
-    done = subprocess.run([*builder, "-p", "fp32", "-e", "cpu"], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    if not folder.exists():
+        precision = "fp32" if dtype == FLOAT32 else dtype
+        builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", folder]
+        done = subprocess.run([*builder, "-p", precision, "-e", "cpu"], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
     config = onnxruntime_genai.Config(str(folder))
     session = {"session_options": {"intra_op_num_threads": threads}}
     config.overlay(json.dumps({"model": {"decoder": session}}))
@@ -165,7 +205,18 @@ def genai(checkpoint: Path, folder: Path, threads: int) -> Run:
     return run
 
 
-RUNTIMES = {run.__name__: run for run in (txexport, transformers, ctranslate2, genai, optimum)}
+RUNTIMES = {run.__name__: run for run in (txexport, transformers, ctranslate2, genai, optimum, openvino)}
+
+
+def versions(runtime: str) -> str:
+    """What a runtime runs on here, as "onnxruntime 1.31.1"."""
+    named = []
+    for package in PACKAGES[runtime]:
+        try:
+            named.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(named)
 
 
 def main() -> None:
@@ -183,7 +234,7 @@ def main() -> None:
     except Exception as error:
         tell(error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
         return
-    tell(ready=True)
+    tell(versions=versions(name))
     for line in sys.stdin:
         case = json.loads(line)
         start, busy = time.perf_counter(), time.process_time()
