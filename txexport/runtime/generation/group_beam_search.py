@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from txexport.runtime.generation.candidates import top
 from txexport.runtime.generation.sampling import log_softmax
-from txexport.runtime.generation.search import NEVER, BeamSettings, Decoder, Generated, Plan, top
+from txexport.runtime.generation.search import NEVER, BeamSettings, Decoder, Generated, Plan
 
 Chosen = dict[int, list[int]]  # by source, the tokens that groups have chosen at this step
 

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
+from txexport.runtime.generation.candidates import likeliest, top
 from txexport.runtime.generation.sampling import log_softmax
 
 NEVER = np.float32(-1e9)  # a score that no hypothesis has
-BLOCKS = 256  # parts of a vocabulary whose maxima bound the search for the highest scores
 
 
 class Decoder(Protocol):
@@ -163,12 +163,9 @@ def beam(
     logits = np.repeat(logits, beams, axis=0)  # (A*beams, V)
     state, length = _Beams(sources, settings, max(plan.limits)), 0
     while True:
-        scores = log_softmax(logits)
-        if plan.shape is not None:
-            rows = [tokens[:length].tolist() for source in state.tokens for tokens in source]
-            scores = plan.shape(np.repeat(state.sources, beams).tolist(), rows, scores)
-        scores = scores.reshape(len(state.sources), beams, -1) + state.scores[:, :, None]
-        parents, hits = _advance(state, scores, length, plan, settings, rngs)
+        places, values = _candidates(state, logits, length, plan, settings, rngs)
+        beam_of, tokens = np.divmod(places, logits.shape[1])
+        parents, hits = _advance(state, beam_of, tokens, values, length, plan, settings)
         length += 1
         on = _going_on(state, length, plan, settings) & ~hits.all(axis=1)
         for row in np.flatnonzero(~on).tolist():
@@ -185,42 +182,59 @@ def beam(
         logits = decoder.step(newest, np.ones(len(newest), np.int64))
 
 
-def _advance(
+def _candidates(
     state: _Beams,
-    scores: np.ndarray,
+    logits: np.ndarray,
     length: int,
     plan: Plan,
     settings: BeamSettings,
     rngs: Sequence[np.random.Generator] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Put a token to every hypothesis, by scores (A,beams,V) of all continuations.
-
-    Gives the beams (A,beams) that the new ones come from, and which candidates (A,2*beams or more) ended.
-    """
-    beams, words = settings.beams, scores.shape[2]
-    flat, count = scores.reshape(len(scores), -1), max(2, 1 + len(plan.ends)) * beams
+    """The likeliest continuations by logits (A*beams,V): places (A,2*beams or more) among all, and scores."""
+    sources, beams = state.scores.shape
+    count = max(2, 1 + len(plan.ends)) * beams
+    if plan.shape is None and rngs is None:
+        return likeliest(logits.reshape(sources, beams, -1), state.scores, count)
+    scores = log_softmax(logits)
+    if plan.shape is not None:
+        rows = [tokens[:length].tolist() for source in state.tokens for tokens in source]
+        scores = plan.shape(np.repeat(state.sources, beams).tolist(), rows, scores)
+    flat = (scores.reshape(sources, beams, -1) + state.scores[:, :, None]).reshape(sources, -1)
     drawn = flat
     if rngs is not None:  # without replacement
         drawn = flat + np.stack(
             [rngs[source].gumbel(size=flat.shape[1]) for source in state.sources.tolist()]
         )
-    best = top(drawn, count)  # (A, count)
-    values = np.take_along_axis(flat, best, axis=1)
-    beam, token = best // words, best % words
-    tokens = np.take_along_axis(state.tokens, beam[:, :, None], axis=1)  # (A, count, longest)
-    tokens[:, :, length] = token
-    hits = np.array(
-        [
-            [plan.ended(source, row[: length + 1].tolist()) for row in rows]
-            for source, rows in zip(state.sources.tolist(), tokens, strict=True)
-        ]
-    )
+    places = top(drawn, count)
+    return places, np.take_along_axis(flat, places, axis=1)
+
+
+def _advance(
+    state: _Beams,
+    parents: np.ndarray,
+    newest: np.ndarray,
+    values: np.ndarray,
+    length: int,
+    plan: Plan,
+    settings: BeamSettings,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put a token to every hypothesis: candidates (A,count) by parent, newest token and score.
+
+    Gives the beams (A,beams) that the new ones come from, and which candidates (A,count) ended.
+    """
+    tokens = np.take_along_axis(state.tokens, parents[:, :, None], axis=1)  # (A, count, longest)
+    tokens[:, :, length] = newest
+    limits = np.array([plan.limits[source] for source in state.sources.tolist()])
+    hits = np.isin(newest, list(plan.ends)) | (limits <= length + 1)[:, None]
+    if plan.stopped is not None:
+        for source, rows, row_hits in zip(state.sources.tolist(), tokens, hits, strict=True):
+            row_hits |= [plan.stopped(source, row[: length + 1].tolist()) for row in rows]
     _keep_ended(state, tokens, values, hits, length + 1, settings)
     running = values + hits * NEVER
-    order = top(running, beams)
+    order = top(running, settings.beams)
     state.tokens = np.take_along_axis(tokens, order[:, :, None], axis=1)
     state.scores = np.take_along_axis(running, order, axis=1)
-    return np.take_along_axis(beam, order, axis=1), hits
+    return np.take_along_axis(parents, order, axis=1), hits
 
 
 def _keep_ended(
@@ -257,19 +271,3 @@ def _going_on(state: _Beams, length: int, plan: Plan, settings: BeamSettings) ->
     if settings.early_stopping is True:
         going &= ~state.done.all(axis=1)
     return going
-
-
-def top(values: np.ndarray, count: int) -> np.ndarray:
-    """Places (A,count) of the highest of each row, the highest first."""
-    count = min(count, values.shape[1])
-    blocks = values.shape[1] // BLOCKS
-    if blocks == 0 or count > BLOCKS:
-        return np.argsort(-values, axis=1, kind="stable")[:, :count]
-    # The count-th highest of the blocks' maxima is at most the count-th highest of all.
-    highest = values[:, : blocks * BLOCKS].reshape(len(values), BLOCKS, blocks).max(axis=2)
-    bounds = np.partition(highest, -count, axis=1)[:, -count]
-    order = np.empty((len(values), count), np.int64)
-    for row, bound in enumerate(bounds):
-        places = np.flatnonzero(values[row] >= bound)
-        order[row] = places[np.argsort(-values[row, places], kind="stable")[:count]]
-    return order
