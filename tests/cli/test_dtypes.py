@@ -96,7 +96,7 @@ UNREAD = "texts are for a model that reads them; this one is for"
         ("bert", "int4", b"\xff", "{file} is not UTF-8: byte 0"),
         ("bert", "int4", b"a\tb\tc", "'a' is one of 3 parts, expected a text, or two and a tab"),
         ("gpt2", "int4", b"a\tb", "a decoder takes one text a line, without tabs; two are given: ('a', 'b')"),
-        ("bert", "int4", None, "[Errno 2] No such file or directory: '{file}'"),
+        ("bert", "int4", None, "{file}: No such file or directory"),
     ],
 )
 def test_texts_that_calibrate_nothing_are_told(family, dtype, content, why, checkpoint_of, tmp_path):

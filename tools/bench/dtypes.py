@@ -117,6 +117,8 @@ GOALS = {
     ("proofreader", "int8", "accuracy %"): 0.5,
     (MINILM, "int8", accuracy.COSINE): 0.003,
     (MINILM, "int8", accuracy.OVERLAP): 0.04,
+    ("python-completer", f"int4{CALIBRATED}", "perplexity"): 0.0102,
+    (MINILM, f"int4{CALIBRATED}", accuracy.COSINE): 0.014,
 }
 
 
