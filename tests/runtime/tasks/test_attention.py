@@ -110,8 +110,8 @@ def test_of_a_given_target(model_of):
 def test_a_pair(checkpoint_of, tmp_path):
     """Both texts' pieces, each of its own text."""
     txexport.export(MODELS / "proofreader", tmp_path / "out", only="native", outputs="attentions")
-    found = txexport.load(tmp_path / "out", device="cpu").attention(("the cat", "on a mat"))["attentions"]
-    assert found.queries == ["[CLS]", "the", "cat", "[SEP]", "on", "a", "mat", "[SEP]"]
+    found = txexport.load(tmp_path / "out", device="cpu").attention(("the model", "is used"))["attentions"]
+    assert found.queries == ["[CLS]", "the", "model", "[SEP]", "is", "used", "[SEP]"]
 
 
 def test_refusals(model_of, bundle_of, checkpoint_of, tmp_path):

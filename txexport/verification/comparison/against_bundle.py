@@ -53,7 +53,8 @@ def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: Cas
     _check_inputs(loaded, reference)
     pair = _Pair(loaded, reference, options)
     names = [] if isinstance(options.cases, str) else list(options.cases)
-    planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static")
+    form = loaded.manifest.form
+    planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static", outputs=form.outputs)
     result = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
     chosen: list[plan.Planned] = []
     if names != [NAMES]:
