@@ -137,11 +137,11 @@ def _layers(canvas: _Canvas, group: LayerGroup) -> None:
     if group.placement == NormPlacement.PARALLEL:
         first, last = branches[0][0], branches[-1][0]
         canvas.path(f"M{RAIL} {first}H{SIDE}V{last}")
+    canvas.y += 6
     canvas.path(f"M{RAIL} {top}V{canvas.y}")
     for _, at in branches:
         canvas.shapes.append(f'<circle class="sum" cx="{RAIL}" cy="{at}" r="6"/>')
         canvas.path(f"M{RAIL - 4} {at}H{RAIL + 4}M{RAIL} {at - 4}V{at + 4}", "plus")
-    canvas.y += 6
     frame = f'<rect class="frame" x="2" y="{top}" width="{RIGHT + 4}" height="{canvas.y - top}" rx="8"/>'
     canvas.shapes.insert(place, frame)
 
