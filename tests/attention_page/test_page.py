@@ -49,7 +49,7 @@ def opened(browser, tmp_path):
         file.write_text(render(document), encoding="utf-8")
         browser.errors.clear()
         browser.open(file.as_uri(), width, 900, dark)
-        browser.until(f"document.readyState === 'complete' && {ASKING}.length > 0")
+        browser.until(f"document.readyState === 'complete' && {ASKING}.length > 0", 20)
         return browser
 
     yield show
