@@ -61,7 +61,7 @@ IMPORTED = {
         "terminal"
     ),
     "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
-    "txexport/attention_page": "",
+    "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (
         "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
     ),

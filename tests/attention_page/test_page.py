@@ -9,7 +9,7 @@ from helpers import chromium
 from txexport.attention_page import render
 
 pytestmark = pytest.mark.skipif(chromium.MISSING is not None, reason=str(chromium.MISSING))
-TOKENS = ["Use", " it", "</script><script>throw 1</script>", "\n", "<b>&amp;", "end"]
+TOKENS = ["Use", " it", "</script><script>throw 1</script>", "\n", "<b>&amp;", "e\u202end"]
 SOURCE = ["four", "hundred", "</s>"]
 HOSTILE = 'a </script><img src=x onerror="throw 2"> & "b"'
 
@@ -72,7 +72,7 @@ def test_tokens_stay_text(opened):
         TOKENS[2],
         "⏎",
         "<b>&amp;",
-        "end",
+        "e\ufffdnd",
     ]
     assert page.value("document.querySelector('h1').textContent") == HOSTILE
     assert page.value("document.querySelectorAll('img, b').length") == 0

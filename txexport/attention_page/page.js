@@ -24,7 +24,9 @@
     parent.append(element);
     return element;
   };
-  const shown = (token) => token.replace(/\n/g, "⏎").replace(/\t/g, "⇥").trim() || "␣";
+  const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g; // as printable.py has them
+  const shown = (token) =>
+    token.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(UNPRINTABLE, "\ufffd").trim() || "␣";
   const percent = (weight) => `${(100 * weight).toFixed(weight < 0.0995 ? 1 : 0)}%`;
   // Small weights must still be seen: shade grows as the root.
   const shade = (weight) => Math.sqrt(Math.min(1, Math.max(0, weight))).toFixed(3);

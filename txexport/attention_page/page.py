@@ -6,6 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from txexport.printable import clean
+
 HERE = Path(__file__).parent
 STYLE, SCRIPT = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
 ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # and nothing from afar
@@ -14,7 +16,7 @@ ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 def render(document: Mapping[str, Any]) -> str:
     """The page of a document as `txexport attention --json` gives it."""
     given = document["text"]
-    text = given if isinstance(given, str) else " / ".join(given)
+    text = clean(given if isinstance(given, str) else " / ".join(given))
     # Within a script an end tag ends it wherever it stands, so no < is left in what comes from outside.
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
     return f"""<!doctype html>
