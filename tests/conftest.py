@@ -15,6 +15,7 @@ from txexport.verification.cases import plan, seeded
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 torch.set_num_threads(THREADS)
+os.environ.pop("COLUMNS", None)  # of who runs the tests, or their workers: a pipe has no width
 make_options = onnxruntime.SessionOptions
 
 
