@@ -31,8 +31,9 @@ def bundle(tmp_path_factory):
     return out
 
 
-def test_equals_the_original(bundle):
-    report = txexport.verify(bundle)
+@pytest.mark.parametrize("cases", ["quick", pytest.param("full", marks=pytest.mark.slow)])
+def test_equals_the_original(cases, bundle):
+    report = txexport.verify(bundle, cases=cases)
     assert report.ok
     for reference in ("twin", "transformers"):
         checks = [check for case in report.cases for check in case.checks if case.reference == reference]
