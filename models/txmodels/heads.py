@@ -37,7 +37,7 @@ def pick(
         place = input_ids.eq(token).int().argmax(dim=1)
     else:
         place = input_ids.argmax(dim=1)
-    return x[torch.arange(len(x), device=x.device), place]
+    return x[torch.arange(x.shape[0], device=x.device), place]
 
 
 class Pooler(nn.Module):

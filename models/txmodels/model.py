@@ -103,7 +103,7 @@ class Model(nn.Module):
         """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
         first = torch.full_like(input_ids[:, :1], start)
         later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
-        cross, nothing = [pair(x) for pair in self.cross], self.empty_past(len(input_ids))
+        cross, nothing = [pair(x) for pair in self.cross], self.empty_past(input_ids.shape[0])
         given = self._given(self.spec.stacks[names.DECODER], names.DECODER)
         x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross, given=given)
         return x, given

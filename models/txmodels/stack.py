@@ -104,7 +104,7 @@ class Encoder(_Stack):
         given = given or Given()
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
         padding = self.spec.embedding.position.pad_token_id
-        order = positions(input_ids, input_ids.new_zeros(len(input_ids)))  # (B, S)
+        order = positions(input_ids, input_ids.new_zeros(input_ids.shape[0]))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
         apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
@@ -224,9 +224,9 @@ class Decoder(_Stack):
         """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
         length = past_k.shape[2]  # P
         if attention_mask is None:
-            attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
+            attention_mask = input_ids.new_ones(input_ids.shape[0], length + input_ids.shape[1])
         if position_ids is None:
-            position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), length))
+            position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
         masks: Masks = {}
         for window in {attention.window for attention in self.dense()}:

@@ -94,7 +94,12 @@ UNREAD = "texts are for a model that reads them; this one is for"
         ),
         ("bert", "int4", b"", "{file} has no texts; expected one a line"),
         ("bert", "int4", b"\xff", "{file} is not UTF-8: byte 0"),
-        ("bert", "int4", b"a\tb\tc", "'a' is one of 3 parts, expected a text, or two and a tab"),
+        (
+            "bert",
+            "int4",
+            b"a\tb\tc",
+            r"'a\tb\tc' has 3 parts, expected a text, or two and a tab between them",
+        ),
         ("gpt2", "int4", b"a\tb", "a decoder takes one text a line, without tabs; two are given: ('a', 'b')"),
         ("bert", "int4", None, "{file}: No such file or directory"),
     ],

@@ -132,7 +132,7 @@ def test_texts_are_lines_or_pairs(tmp_path):
     assert len(set(built_in())) > 60
     for content, message in (
         (b"", "has no texts"),
-        (b"a\tb\tc", "is one of 3 parts"),
+        (b"a\tb\tc", "has 3 parts"),
         (b"\xff", "is not UTF-8"),
     ):
         file.write_bytes(content)

@@ -572,7 +572,7 @@ def test_a_crash_of_a_library_is_an_error_of_txexport(crashing, tmp_path, monkey
         def interrupted(*_, kind=kind, **__):
             raise kind
 
-        monkeypatch.setattr("txexport.verification.verifier.Checkpoint", interrupted)
+        monkeypatch.setattr("txexport.source.Checkpoint", interrupted)
         with pytest.raises(kind):
             verify(crashing)
 

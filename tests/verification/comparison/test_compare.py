@@ -1,6 +1,8 @@
 """compare says whether two models compute the same, and names what they do not share."""
 
+import html
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -375,10 +377,8 @@ def test_report_says_how_to_repeat_a_case(plain, tmp_path):
     values = json.loads((tmp_path / "report.json").read_text())
     check_schema(values)
     assert {check["tolerance"] for case in values["cases"][1:] for check in case["checks"]} == {0.01}
-    [repeat] = [
-        line for line in (tmp_path / "r.html").read_text().splitlines() if "two rows of 17&#x27;" in line
-    ]
-    words = shlex.split(repeat.removesuffix("</pre>").replace("&#x27;", "'"))
+    [repeat] = [line for line in plain_text(tmp_path / "r.html").splitlines() if "two rows of 17'" in line]
+    words = shlex.split(repeat)
     assert words[:2] == ["txexport", "compare"]
     code, output = invoke(*words[2:])
     assert code == 1
@@ -485,6 +485,11 @@ def test_what_is_wrong_only_in_large_inputs_is_found(most, of, case, plain, tmp_
     assert failed(compare(plain, other)) == [case]
 
 
+def plain_text(file: Path) -> str:
+    """What a page says, without what it is set in."""
+    return html.unescape(re.sub(r"<[^>]+>", "", file.read_text()))
+
+
 def test_report_says_how_far_it_looked(plain, tmp_path):
     report = compare(plain, plain)
     assert report.reach == {"rows": (9, None), "sequence_length": (384, None)}
@@ -494,8 +499,8 @@ def test_report_says_how_far_it_looked(plain, tmp_path):
     values = json.loads(files[0].read_text())
     check_schema(values)
     assert values["reach"] == {"rows": [9, None], "sequence_length": [384, None]}
-    for file in files[1:]:
-        assert "up to 9 rows, 384 sequence_length" in file.read_text()
+    for text in (files[1].read_text(), files[2].read_text(), plain_text(files[3])):
+        assert "up to 9 rows, 384 sequence_length" in text
     report = compare(plain, plain, inputs=[{"input_ids": np.zeros((2, 5), int)}])
     assert report.facts.endswith("; up to 2 rows, 5 sequence_length")
 

@@ -476,9 +476,8 @@ def test_named_runtimes_must_all_be_there(bundle_of, monkeypatch):
         verify(bundle_of("bert"), runtime=["onnxruntime", "openvino"])
 
 
-def test_matrix_has_an_error_a_cell(tmp_path):
-    file = tmp_path / "matrix.md"
-    arguments = ["--family", "bert", "--runtime", "onnxruntime", "--runtime", "reference", "--out", str(file)]
+def test_matrix_has_an_error_a_cell():
+    arguments = ["--family", "bert", "--runtime", "onnxruntime", "--runtime", "reference"]
     result = CliRunner().invoke(matrix.main, arguments)
     assert result.exit_code == 0, result.output
-    assert re.search(r"^\| `bert` \| \de-0[67] \| \de-0[67] \|$", file.read_text(), re.MULTILINE)
+    assert re.search(r"^\| `bert` \| \de-0[67] \| \de-0[67] \|$", result.output, re.MULTILINE)

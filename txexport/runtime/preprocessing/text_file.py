@@ -28,7 +28,7 @@ def read(file: Path) -> list[Item]:
         first, *others = line.split("\t")
         if len(others) > 1:
             raise InputError(
-                f"{first[:40]!r} is one of {len(others) + 1} parts, expected a text, or two and a tab"
+                f"{line[:40]!r} has {len(others) + 1} parts, expected a text, or two and a tab between them"
             )
         items.append((first, others[0]) if others else first)
     return items
