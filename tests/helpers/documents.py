@@ -86,7 +86,7 @@ class Reader:
         assert words[0] == "txexport", typed
         out = Path(words[3]) if words[1] == "export" else None
         if typed not in self.answers:
-            result = CliRunner().invoke(main, words[1:])
+            result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words[1:])  # as on a terminal
             assert result.exit_code == 0, (typed, result.output)
             self.answers[typed] = trimmed(result.stdout)
             if out is not None:
