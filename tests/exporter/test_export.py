@@ -99,8 +99,8 @@ def test_way_to_a_checkpoint_names_nobody_s_home(tmp_path, monkeypatch):
     assert way_to(Path("/home/ada/model"), Path("/srv/out")) == "model"
     assert way_to(Path("/home/ada/models/one"), Path("/home/ada/out")) == "../models/one"
     assert way_to(Path("/one/model"), Path("/home/ada/out")) == "../../../one/model"
-    monkeypatch.setattr(Path, "home", lambda: Path("/root"))
-    assert way_to(Path("/root/model"), Path("/srv/out")) == "model"
+    monkeypatch.setattr(Path, "home", lambda: Path("/service"))  # beside the root, as in a container
+    assert way_to(Path("/service/model"), Path("/srv/out")) == "model"
     assert way_to(Path("/srv/model"), Path("/data/out")) == "../../srv/model"
     assert way_to(tmp_path / "model", tmp_path / "a/b/out") == "../../../model"
 
