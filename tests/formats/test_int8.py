@@ -8,9 +8,11 @@ import pytest
 
 from txexport.errors import GraphError
 from txexport.formats import Use, kept, nbytes
-from txexport.formats.int8 import INT8_IN_OUT, INT8_ROWS
+from txexport.formats.int8 import INT8_CENTRED, INT8_IN_OUT, INT8_ROWS
 
-FORMATS = pytest.mark.parametrize("form", [INT8_ROWS, INT8_IN_OUT], ids=["rows", "in_out"])
+FORMATS = pytest.mark.parametrize(
+    "form", [INT8_ROWS, INT8_IN_OUT, INT8_CENTRED], ids=["rows", "in_out", "centred"]
+)
 SHAPES = [(1, 1), (1, 33), (5, 7), (33, 31), (48, 100), (311, 48)]
 
 
@@ -44,7 +46,7 @@ def encoded(form, rows, shape) -> dict[str, np.ndarray]:
 
 def integers_of(form, parts: dict[str, np.ndarray]) -> np.ndarray:
     """The integers (out,in), however they lie."""
-    return parts[""].T if form is INT8_IN_OUT else parts[""]
+    return parts[""] if form is INT8_ROWS else parts[""].T
 
 
 @FORMATS
@@ -139,12 +141,12 @@ def test_the_input_is_left_as_it_is(form):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_parts_say_what_is_stored(form, shape):
     parts, own = encoded(form, [numbers(shape)], shape), form.parts(shape)
-    assert [*own] == [*parts] == ["", "scale"]
+    assert [*own] == [*parts] == ["", "scale", "sums"][: 3 if form is INT8_CENTRED else 2]
     assert own[""].shape == (shape if form is INT8_ROWS else shape[::-1])
     assert {name: part.nbytes for name, part in own.items()} == {
         name: part.nbytes for name, part in parts.items()
     }
-    assert nbytes(form, shape) == math.prod(shape) + 4 * shape[0]
+    assert nbytes(form, shape) == math.prod(shape) + 4 * shape[0] * (len(own) - 1)
 
 
 def test_both_lie_otherwise_and_keep_the_same():
@@ -153,6 +155,14 @@ def test_both_lie_otherwise_and_keep_the_same():
     assert (turned[""] == rows[""].T).all()
     assert (rows["scale"] == turned["scale"]).all()
     assert (kept(INT8_ROWS, [matrix], matrix.shape) == kept(INT8_IN_OUT, [matrix], matrix.shape)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_are_those_of_the_numbers_that_are_kept(shape):
+    """To the last bit or two of float32, whatever cancels."""
+    parts = encoded(INT8_CENTRED, [numbers(shape, 4)], shape)
+    for integers, scale, total in zip(parts[""].T, parts["scale"], parts["sums"], strict=True):
+        assert total == float32(float(scale) * sum(map(int, integers)))
 
 
 def test_uses_that_it_has_not_are_refused():

@@ -119,6 +119,7 @@ OF_FILE = (
     OfFile("int8", SECOND, "", negated),
     OfFile("int8", SECOND, "", one_bit),
     OfFile("int8", SQUARE, "", turned),
+    OfFile("int8", SQUARE, "sums", next_output),
     OfFile("int8", WORDS, "", one_bit, seen=False),
     OfFile("int8", WORDS, "scale", next_output),
 )
@@ -155,10 +156,30 @@ def without_slice(model):
 
 
 def without_maximum(model):
-    """Rows divided by their first number, in place of their largest."""
+    """Rows divided by what is none of their largest: the first number, or one with the middle still in it."""
     for body in product_bodies(model):
         most = node(body, "ReduceMax")
-        become(most, "Identity", most.input[0])
+        centred = [one for one in body.node if one.op_type == "Sub" and one.output[0].startswith("largest")]
+        for one in centred:
+            become(one, "Identity", one.input[0])
+        if not centred:
+            become(most, "Identity", most.input[0])
+
+
+def without_middle(model):
+    """Products that do not get back what was taken off their rows."""
+    for body in product_bodies(model):
+        for one in body.node:
+            if one.op_type == "Mul" and one.output[0].startswith("taken"):
+                become(one, "Sub", one.input[1], one.input[1])
+
+
+def one_middle_for_all(model):
+    """Rows centred by the smallest number of the whole batch: an answer then depends on the others."""
+    for body in product_bodies(model):
+        for one in body.node:
+            if one.op_type == "ReduceMin":
+                become(one, "ReduceMin", one.input[0], keepdims=1)
 
 
 def one_scale_for_all(model):
@@ -233,6 +254,8 @@ OF_GRAPH = (
     OfGraph("int8", step_of_128_back, seen=False),
     OfGraph("int8", without_slice, seen=False),
     OfGraph("int8", one_scale_for_all, seen=False),
+    OfGraph("int8", one_middle_for_all, seen=False),
+    OfGraph("int8", without_middle),
     OfGraph("int8", without_maximum),
     OfGraph("int8", zero_point_of_one, seen=False),
     OfGraph("int8", without_return),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from txexport.formats.float16 import BFLOAT16_IN_OUT, BFLOAT16_ROWS, FLOAT16_IN_OUT, FLOAT16_ROWS
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import in_blocks
-from txexport.formats.int8 import INT8_FAST, INT8_IN_OUT, INT8_ROWS
+from txexport.formats.int8 import INT8_CENTRED, INT8_FAST, INT8_IN_OUT, INT8_ROWS
 from txexport.formats.number_format import NumberFormat, Use
 
 DEFAULT = "float32"
@@ -18,9 +18,10 @@ class Dtype:
     """A choice of formats by the `name` that commands take.
 
     `suffix` ends the names of its files, as transformers.js knows them. `product` is the format of a matrix
-    (out,in) that is multiplied with and nothing else, or int4's blocks, `head` that of one that gives scores
-    of words, `table` that of one of which rows are read; whatever else there is stays float32. `opset` is the
-    oldest that has its operators.
+    (out,in) that is multiplied with and nothing else, or int4's blocks, `narrow` that of one with no more
+    outputs than inputs, where it is another, `head` that of one that gives scores of words, `table` that of
+    one of which rows are read; whatever else there is stays float32. `opset` is the oldest that has its
+    operators.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Dtype:
     product: NumberFormat | int
     head: NumberFormat
     table: NumberFormat
+    narrow: NumberFormat | None = None
     opset: int = 17
 
     def choose(self, shape: tuple[int, ...], uses: AbstractSet[Use], head: bool) -> NumberFormat:
@@ -38,7 +40,9 @@ class Dtype:
             return self.table
         if head:
             return self.head
-        return in_blocks(self.product, shape[1]) if isinstance(self.product, int) else self.product
+        if isinstance(self.product, int):
+            return in_blocks(self.product, shape[1])
+        return self.narrow if self.narrow is not None and shape[0] <= shape[1] else self.product
 
     @property
     def calibrates(self) -> bool:
@@ -58,7 +62,7 @@ DTYPES = {
         Dtype(STORED, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32, opset=21),
         Dtype("float16", "_fp16", FLOAT16_IN_OUT, FLOAT16_IN_OUT, FLOAT16_ROWS),
         Dtype("bfloat16", "_bf16", BFLOAT16_IN_OUT, BFLOAT16_IN_OUT, BFLOAT16_ROWS),
-        Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, opset=18),
+        Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, INT8_CENTRED, opset=18),
         Dtype("int8-fast", "_quantized", INT8_FAST, INT8_FAST, INT8_ROWS, opset=18),
         Dtype("int4", "_q4", 32, INT8_IN_OUT, INT8_ROWS, opset=21),
         Dtype("int4-128", "_q4_128", 128, INT8_IN_OUT, INT8_ROWS, opset=21),

@@ -4,7 +4,7 @@ A row's result depends on no other row, whatever the batch. The scheme is that o
 tokens, torchao's Int8DynamicActivationInt8Weight and CTranslate2's int8.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,15 @@ def by_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     step = np.maximum(np.abs(x).max(axis=-1, keepdims=True), TINY).astype(np.float64) / LARGEST
     whole, halfway = _rounded(x / step)
     return whole * step, halfway * step
+
+
+def about_middles(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See NumberFormat.rounding: 254 steps from each row's smallest number to its largest."""
+    high, low = x.max(axis=-1, keepdims=True), x.min(axis=-1, keepdims=True)
+    middle = (high + low) * np.float32(0.5)
+    step = np.maximum(high - middle, TINY).astype(np.float64) / LARGEST
+    whole, halfway = _rounded((x - middle) / step)
+    return whole * step + middle, halfway * step
 
 
 def at_once(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,6 +141,41 @@ class Int8InOut(Int8Rows):
         return rounded_product(op, x, matrix[""], matrix["scale"], bias)
 
 
+class Int8Centred(Int8InOut):
+    """As Int8InOut, of activations from each row of which the middle of its numbers is taken off before.
+
+    Rows that lie to one side of 0, as after GELU, or that hold one large number, are rounded in half the
+    steps then. What was taken comes back as the middle times the `sums` of each output's weights: a cost for
+    every output, and a gain in every input.
+    """
+
+    name = "int8, centred rows"
+
+    @property
+    def rounding(self) -> Rounding:
+        """See NumberFormat."""
+        return about_middles
+
+    def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
+        """See NumberFormat."""
+        return {**super().parts(shape), "sums": Part(FLOAT, shape[:1])}
+
+    def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+        """See NumberFormat."""
+        parts = dict(super().encode(rows, shape))
+        yield from parts.items()
+        yield "sums", parts[""].sum(axis=0, dtype=np.int32).astype(np.float32) * parts["scale"]
+
+    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
+        """See NumberFormat."""
+        high, low = _of_rows(op, op.ReduceMax, x, "high"), _of_rows(op, op.ReduceMin, x, "low")  # (..., 1)
+        middle = op.Mul(op.Add(high, low), op.Constant(value_float=0.5), name="middle")
+        within = op.Sub(x, middle, name="centred")
+        y = _product(op, within, op.Sub(high, middle, name="largest"), matrix[""], matrix["scale"])
+        taken = op.Mul(middle, matrix["sums"], name="taken")  # (..., out)
+        return op.Add(y, taken if bias is None else op.Add(taken, bias))
+
+
 def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n,in) as int8 from -127 to 127, and the scale (n) of each, both the same on every processor."""
     scale = np.abs(rows).max(axis=1) / np.float32(LARGEST)
@@ -140,21 +184,30 @@ def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rounded_product(op: Any, x: Value, integers: Value, scale: Value, bias: Value | None) -> Value:
-    """x (..., in), its rows rounded to int8, times integers (in,out) of `scale` (out) -> (..., out).
+    """x (..., in), its rows rounded to int8, times integers (in,out) of `scale` (out) -> (..., out)."""
+    y = _product(op, x, _of_rows(op, op.ReduceMax, op.Abs(x), "largest"), integers, scale)
+    return y if bias is None else op.Add(y, bias)
+
+
+def _of_rows(op: Any, reduce: Callable[..., Value], x: Value, name: str) -> Value:
+    """A number of each row of x (..., in) -> (..., 1)."""
+    first, one, last = (op.Constant(value_ints=[number]) for number in (0, 1, -1))
+    reduced = reduce(x, last, keepdims=1, name=name)
+    return op.Slice(reduced, first, one, last, name=name)  # ONNX Runtime leaves (0, in) of no rows
+
+
+def _product(op: Any, x: Value, largest: Value, integers: Value, scale: Value) -> Value:
+    """x (..., in), of which no number of a row is beyond its `largest` (..., 1), as `rounded_product`.
 
     A row is divided by its largest number before and multiplied with it after, so that the scale of what is
     rounded is a constant: runtimes then multiply integers.
     """
-    first, one, last = (op.Constant(value_ints=[number]) for number in (0, 1, -1))
-    largest = op.ReduceMax(op.Abs(x), last, keepdims=1, name="largest")  # (..., 1)
-    largest = op.Slice(largest, first, one, last, name="largest")  # ONNX Runtime leaves (0, in) of no rows
     within = op.Div(x, op.Max(largest, op.Constant(value_float=TINY)), name="within")
     step, zero = op.Constant(value_float=1 / LARGEST), op.Constant(value=np.array(0, np.int8))
     steps = op.QuantizeLinear(within, step, zero, name="steps")
     rounded = op.DequantizeLinear(steps, step, zero, name="rounded")
     weight = op.DequantizeLinear(integers, scale, axis=1, name="weight")
-    y = op.Mul(op.MatMul(rounded, weight), largest, name="products")
-    return y if bias is None else op.Add(y, bias)
+    return op.Mul(op.MatMul(rounded, weight), largest, name="products")
 
 
 class Int8Fast(Int8InOut):
@@ -176,4 +229,4 @@ class Int8Fast(Int8InOut):
         return y if bias is None else op.Add(y, bias)
 
 
-INT8_ROWS, INT8_IN_OUT, INT8_FAST = Int8Rows(), Int8InOut(), Int8Fast()
+INT8_ROWS, INT8_IN_OUT, INT8_CENTRED, INT8_FAST = Int8Rows(), Int8InOut(), Int8Centred(), Int8Fast()

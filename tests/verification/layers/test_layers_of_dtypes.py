@@ -17,12 +17,14 @@ from helpers.integer_mutations import (
     negated,
     next_block,
     next_output,
+    one_middle_for_all,
     one_scale_for_all,
     product_bodies,
     scales_of_inputs,
     step_of_128,
     step_of_128_back,
     without_maximum,
+    without_middle,
     without_return,
     without_zero,
     zero_point_of_one,
@@ -34,7 +36,7 @@ from torch import nn
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.formats import DTYPES
-from txexport.formats.int8 import at_once, by_rows
+from txexport.formats.int8 import INT8_IN_OUT, about_middles, at_once, by_rows
 from txexport.verification import verify
 from txexport.verification.layers.result import LayerReport
 from txexport.verification.layers.rounding import RoundedModules
@@ -142,6 +144,8 @@ MUTATIONS = [
     ("int8", step_of_128, FIRST, True),
     ("int8", step_of_128_back, FIRST, True),
     ("int8", one_scale_for_all, FIRST, True),
+    ("int8", one_middle_for_all, FIRST, True),
+    ("int8", without_middle, FIRST, False),
     ("int8", zero_point_of_one, FIRST, True),
     ("int8-fast", without_batch_scale, FIRST, True),
     ("int4", without_zero, FIRST, False),
@@ -214,7 +218,7 @@ def test_a_bundle_without_our_graphs_has_no_layers(checkpoint_of, tmp_path):
         verify(tmp_path / "out", reference="twin", layers=True)
 
 
-@pytest.mark.parametrize("rounding", [by_rows, at_once])
+@pytest.mark.parametrize("rounding", [by_rows, about_middles, at_once])
 def test_rounding_is_to_the_nearest_step(rounding):
     """Half a step at most; what is halfway may go either way, and little else."""
     x = np.random.default_rng(0).standard_normal((64, 96)).astype(np.float32)
@@ -223,15 +227,21 @@ def test_rounding_is_to_the_nearest_step(rounding):
     wide = x.astype(np.float64)
     if rounding is by_rows:
         step = np.abs(wide).max(axis=1, keepdims=True) / 127
+    elif rounding is about_middles:
+        step = np.ptp(wide, axis=1, keepdims=True) / 254
     else:
         step = np.full((64, 1), (wide.max() - wide.min()) / 255)
     assert (np.abs(numbers - wide) <= 0.5001 * step + off).all()
-    assert np.abs(numbers - wide).max() > 0.49 * step.max()
+    assert (np.abs(numbers - wide) > 0.49 * step).any()
     assert (off > 0).mean() < 1e-2
     halves = np.array([[127, 0.5, 1.5, 2.4, -2.5, 0.4999]], np.float32)
     if rounding is by_rows:
         numbers, off = rounding(halves)
         assert numbers.tolist() == [[127, 0, 2, 2, -2, 0]]
+        assert off.tolist() == [[0, 1, 1, 0, 1, 0]]
+    if rounding is about_middles:
+        numbers, off = rounding(np.array([[1127, 1000.5, 1001.5, 1002.4, 997.5, 873]], np.float32))
+        assert numbers.tolist() == [[1127, 1000, 1002, 1002, 998, 873]]
         assert off.tolist() == [[0, 1, 1, 0, 1, 0]]
     assert rounding(np.zeros((0, 8), np.float32))[0].shape == (0, 8)
 
@@ -240,7 +250,7 @@ def test_what_is_halfway_has_two_ends():
     """The product of either neighbour is right, and what lies beyond both is not."""
     module = nn.Linear(3, 1, bias=False)
     module.weight.data = torch.tensor([[1.0, -2.0, 4.0]])
-    formats = {"part.weight": DTYPES["int8"].choose((1, 3), {"product"}, head=False)}
+    formats = {"part.weight": INT8_IN_OUT}
     x = np.array([[127, 0.5, 3.0]], np.float32)
     modules = RoundedModules({"part": module}, formats)
     ends = modules.ends("part", Seen([x], [None]))
