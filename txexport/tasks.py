@@ -61,7 +61,7 @@ ROWS = (
         "text-classification",
         HeadKind.SEQUENCE,
         "AutoModelForSequenceClassification",
-        ("classify", "zero_shot"),
+        ("classify", "zero_shot", "rerank"),
         global_tokens=GlobalTokens.FIRST,
     ),
     Task("token-classification", HeadKind.TOKENS, "AutoModelForTokenClassification", ("tag",)),

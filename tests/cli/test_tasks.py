@@ -189,6 +189,23 @@ def test_zero_shot(bundle_for):
     assert "Missing option '--label'" in refusal("zero-shot", bundle, "the cat")
 
 
+def test_rerank(bundle_for):
+    bundle = bundle_for("bert", "BertForSequenceClassification", num_labels=1)
+    given = "the cat sat", "far", "Anna works"
+    [record] = records(
+        "rerank", bundle, "the cat", *(part for text in given for part in ("--document", text))
+    )
+    assert record["query"] == "the cat"
+    assert {one["corpus_id"]: one["text"] for one in record["documents"]} == dict(enumerate(given))
+    scores = [one["score"] for one in record["documents"]]
+    assert scores == sorted(scores, reverse=True)
+    both = records(
+        "rerank", bundle, "the cat", "far", "--file", "-", "--top-k", "2", standard_input="far\nthe\n"
+    )
+    assert [len(one["documents"]) for one in both] == [2, 2]
+    assert "give --document TEXT, once for each" in refusal("rerank", bundle, "the cat")
+
+
 def test_embed_takes_lines_too(bundle_for):
     bundle = bundle_for("bert", "BertModel")
     found = records("embed", bundle, "-", "--pooling", "cls", standard_input="the cat\nfar\n")

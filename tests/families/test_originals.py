@@ -194,6 +194,24 @@ def equal_scores(folder: Path, out: Path, labels: int) -> None:
     ours = np.array([[row[f"LABEL_{i}"] for i in range(labels)] for row in named])
     theirs = CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(PAIRS)
     assert np.abs(ours - theirs.reshape(ours.shape)).max() < 2e-6
+    if labels == 1:
+        equal_ranks(folder, txexport.load(out, device="cpu"))
+
+
+def equal_ranks(folder: Path, model: txexport.Model) -> None:
+    documents = [second for _, second in PAIRS]
+    for query in (PAIRS[0][0], "far"):
+        theirs = CrossEncoder(str(folder), device="cpu", local_files_only=True).rank(
+            query, documents, return_documents=True
+        )
+        ours = model.rerank(query, documents, return_documents=True)
+        assert [(one["corpus_id"], one["text"]) for one in ours] == [
+            (one["corpus_id"], one["text"]) for one in theirs
+        ]
+        assert [one["score"] for one in ours] == pytest.approx([one["score"] for one in theirs], abs=2e-6)
+    both = model.rerank([query, PAIRS[0][0]], documents, top_k=2)
+    assert both[0] == [{"corpus_id": one["corpus_id"], "score": one["score"]} for one in ours[:2]]
+    assert model.rerank([], documents) == model.rerank(query, []) == []
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
@@ -202,6 +220,13 @@ def test_cross_encoders_score_as_they_ask(labels, config, tmp_path):
     folder = crossed(tmp_path / "in", labels)
     edited(folder, "config.json", **config)
     equal_scores(folder, tmp_path / "out", labels)
+
+
+def test_a_model_of_several_labels_ranks_nothing(tmp_path):
+    txexport.export(crossed(tmp_path / "in", 3), tmp_path / "out")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    with pytest.raises(InputError, match=r"has 3 labels \(LABEL_0, LABEL_1, LABEL_2\), and one that"):
+        model.rerank("far", ["the cat"])
 
 
 def test_cross_encoder_as_sentence_transformers_saves_it(tmp_path):

@@ -38,6 +38,7 @@ FUNCTIONS = [
     text_tasks.classify,
     text_tasks.fill_mask,
     text_tasks.next_sentence,
+    text_tasks.rerank,
     text_tasks.zero_shot,
     token_classification.tag,
 ]

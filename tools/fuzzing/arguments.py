@@ -31,6 +31,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed": ("sentences", {"texts": TEXTS}),
     "classify": ("classifier", {"texts": TEXTS}),
     "zero_shot": ("classifier", {"texts": TEXTS, "candidate_labels": ["cat", "dog"]}),
+    "rerank": ("reranker", {"queries": TEXTS, "documents": ["a cat", "a dog"]}),
     "tag": ("tagger", {"texts": TEXTS}),
     "answer": ("reader", {"question": "who sat", "context": TEXTS[0]}),
     "fill_mask": ("pretrained", {"texts": "the [MASK] sat"}),

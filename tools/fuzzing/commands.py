@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "embed": ("bundles/sentences", ("the cat", "a dog")),
     "classify": ("bundles/classifier", ("the cat",)),
     "zero-shot": ("bundles/classifier", ("the cat", "--label", "cat", "--label", "dog")),
+    "rerank": ("bundles/reranker", ("the cat", "--document", "a cat", "--document", "a dog")),
     "tag": ("bundles/tagger", ("Anna lives in Paris",)),
     "answer": ("bundles/reader", ("who sat", "--context", "the cat sat")),
     "fill-mask": ("bundles/pretrained", ("the [MASK] sat",)),

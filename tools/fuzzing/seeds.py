@@ -48,6 +48,7 @@ WORDS = len(tiny_tokenizers.clip())
 # Checkpoints of tasks: model_type, architecture, tokenizer, config.
 TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "classifier": ("bert", "BertForSequenceClassification", "wordpiece", LABELS),
+    "reranker": ("bert", "BertForSequenceClassification", "wordpiece", {"num_labels": 1}),
     "tagger": ("bert", "BertForTokenClassification", "wordpiece", {"num_labels": 5}),
     "reader": ("roberta", "RobertaForQuestionAnswering", "byte_level", {}),
     "chooser": ("bert", "BertForMultipleChoice", "wordpiece", {}),

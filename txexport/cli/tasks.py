@@ -17,6 +17,8 @@ TOP_K = click.IntRange(min=1)
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
+@click.option("--prompt-name", help="Which of the checkpoint's prompts goes before TEXTS, as query.")
+@click.option("--prompt", help="Another text to go before TEXTS.")
 @click.option(
     "--pooling",
     show_default="the checkpoint's",
@@ -32,6 +34,12 @@ TOP_K = click.IntRange(min=1)
     default=None,
     show_default="the checkpoint's",
     help="Vectors of length 1.",
+)
+@click.option(
+    "--truncate-dim",
+    type=click.IntRange(min=1),
+    show_default="all",
+    help="How many numbers of each, from the first.",
 )
 @options.long_texts
 @options.answers(options.TEXTS)
@@ -309,6 +317,34 @@ def zero_shot(
     answers.show(asked, lambda text, given: {"text": text, "labels": given}, ["text"], ["label", "score"])
 
 
+@click.command()
+@options.bundle
+@click.argument("queries", nargs=-1, required=True)
+@click.option("--document", "documents", multiple=True, help="One to rank; give it again for each.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The same, from lines; - is standard input.",
+)
+@click.option("--top-k", type=TOP_K, show_default="all", help="How many documents of each query.")
+@options.long_texts
+@options.answers(options.TEXTS)
+def rerank(
+    answers: Answers, queries: tuple[str, ...], documents: tuple[str, ...], file: Path | None, **chosen: Any
+) -> None:
+    """How well each document answers QUERIES, the best first, by a model that reads both together."""
+    if bool(documents) == (file is not None):
+        raise click.UsageError("give --document TEXT, once for each, or --file FILE")
+    candidates = inputs.listed(inputs.lines(documents, file))
+    asked = answers.ask(Inputs(queries, None), "rerank", candidates, return_documents=True, **chosen)
+    answers.show(
+        asked,
+        lambda query, given: {"query": query, "documents": given},
+        ["query"],
+        ["corpus_id", "score", "text"],
+    )
+
+
 COMMANDS = (
     attention,
     embed,
@@ -322,4 +358,5 @@ COMMANDS = (
     embed_image,
     match,
     zero_shot,
+    rerank,
 )

@@ -39,6 +39,7 @@ from txexport.runtime.tasks.labels import Label
 from txexport.runtime.tasks.pooling import Pooling
 from txexport.runtime.tasks.question_answering import Answer
 from txexport.runtime.tasks.scoring import Score
+from txexport.runtime.tasks.text_tasks import Ranked
 from txexport.runtime.tasks.token_classification import Entity
 
 
@@ -354,24 +355,33 @@ class Model:
         self,
         texts: str | Sequence[str],
         *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
         pooling: str | None = None,
         normalize: bool | None = None,
+        truncate_dim: int | None = None,
         truncate: bool = False,
         batch_tokens: int = BATCH_TOKENS,
         progress: Progress | None = None,
     ) -> np.ndarray:
-        """Sentence vectors (len(texts), W) float32, or (W) for one text.
+        """Sentence vectors (len(texts), W) float32, or (W) for one text, as sentence-transformers makes them.
 
-        `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and
+        `prompt` is put before every text, or that of the checkpoint's prompts that has `prompt_name`, as
+        "query". `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and
         `normalize` (to length 1) default to what the checkpoint's sentence-transformers files say. W is the
-        model's width, or that of the last dense layer which those files name. Raises InputError where neither
-        files nor arguments say how to pool. A model of texts and images pools them its own way, to length 1.
+        model's width, or that of the last dense layer which those files name, or `truncate_dim`: the first
+        numbers of a vector trained for that (Kusupati et al. 2022), of length 1 with `normalize=True` alone.
+        Raises InputError where neither files nor arguments say how to pool, and for a name or a width that
+        there is not. A model of texts and images pools them its own way, to length 1.
         """
         return feature_extraction.embed(
             self.bundle,
             texts,
+            prompt_name=prompt_name,
+            prompt=prompt,
             pooling=pooling,
             normalize=normalize,
+            truncate_dim=truncate_dim,
             truncate=truncate,
             batch_tokens=batch_tokens,
             progress=progress,
@@ -395,6 +405,35 @@ class Model:
         """
         return text_tasks.classify(
             self.bundle, texts, top_k=top_k, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+        )
+
+    def rerank(
+        self,
+        queries: str | Sequence[str],
+        documents: Sequence[str],
+        *,
+        top_k: int | None = None,
+        return_documents: bool = False,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> list[Ranked] | list[list[Ranked]]:
+        """How well each of `documents` answers a query, the best first, as CrossEncoder.rank has it.
+
+        For a model of one label that reads a query and a document together: `corpus_id` is a document's place
+        among those given, `score` what the checkpoint's activation makes of the label, or else its
+        probability; `text` is there with `return_documents`. `top_k` is how many are given. Several queries
+        have a list each. `truncate` cuts the longer of the two. Raises InputError for a model of more labels.
+        """
+        return text_tasks.rerank(
+            self.bundle,
+            queries,
+            documents,
+            top_k=top_k,
+            return_documents=return_documents,
+            truncate=truncate,
+            batch_tokens=batch_tokens,
+            progress=progress,
         )
 
     def zero_shot(

@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 
 import txexport
-from txexport.errors import BundleError, CheckpointError
+from txexport.errors import BundleError, CheckpointError, InputError
 from txexport.runtime.tasks.pooling import METHODS
 
 TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for the dog"]
@@ -138,6 +138,68 @@ def test_a_dense_layer_of_other_numbers_is_no_export(with_dense, tmp_path):
     [case] = txexport.verify(relist(out), reference="twin", cases=["manifest and copied files"]).failed
     name = file.relative_to(out).as_posix()
     assert case.exception.endswith(f"{name} is not the file that export makes of the checkpoint")
+
+
+PROMPTS = {"query": "the question is ", "document": "", "Anna": "Anna works: "}
+
+
+@pytest.mark.parametrize("method", ["cls", "mean", "max", "lasttoken"])
+@pytest.mark.parametrize("pooled", [True, False], ids=["pooled", "left out"])
+def test_prompts_go_before_texts(method, pooled, sentence_encoder, tmp_path):
+    """By name, by the checkpoint's choice, or as they are given; in the vector, or left out of it."""
+    folder, original = sentence_encoder(
+        "bert", "BertModel", lambda: modules.Pooling(48, method, include_prompt=pooled)
+    )
+    original.prompts, original.default_prompt_name = PROMPTS, "Anna"
+    original.save(str(folder))
+    txexport.export(folder, tmp_path / "out", task="feature-extraction", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    vectors = {}
+    for chosen in ({}, {"prompt_name": "query"}, {"prompt_name": "document"}, {"prompt": "far, "}):
+        found, expected = model.embed(TEXTS, **chosen), original.encode(TEXTS, **chosen)
+        assert np.abs(found - expected).max() < 1e-5, chosen
+        vectors[str(chosen)] = found
+    pairs = [np.abs(one - other).max() for one in vectors.values() for other in vectors.values()]
+    assert sum(pair > 1e-3 for pair in pairs) == 12
+    with pytest.raises(InputError, match="'x' is not known; expected one of Anna, document, query"):
+        model.embed(TEXTS, prompt_name="x")
+    with pytest.raises(InputError, match="expected one text"):
+        model.embed(TEXTS, prompt_name="query", prompt="x")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"default_prompt_name": "x"}, "default_prompt_name is 'x', expected one of prompts"),
+        ({"prompts": {"query": 5}}, "prompts is .* expected texts by name"),
+        ({"prompts": ["a"]}, "prompts is .* expected texts by name"),
+    ],
+    ids=str,
+)
+def test_prompts_that_are_none_are_named(setting, said, with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | setting))
+    txexport.export(folder, tmp_path / "out", only="native")
+    with pytest.raises(BundleError, match=said):
+        txexport.load(tmp_path / "out", device="cpu").embed(TEXTS)
+
+
+@pytest.mark.parametrize("normalized", [True, False], ids=["normalised", "not"])
+def test_the_first_numbers_of_a_vector(normalized, sentence_encoder, tmp_path):
+    """As truncate_dim of sentence-transformers, which leaves them as they are unless it is asked."""
+    parts = [lambda: modules.Pooling(48, "mean"), *([modules.Normalize] if normalized else [])]
+    folder, original = sentence_encoder("bert", "BertModel", *parts)
+    txexport.export(folder, tmp_path / "out", task="feature-extraction", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    for width in (1, 7, 48):
+        for normalize in (None, True):
+            found = model.embed(TEXTS, truncate_dim=width, normalize=normalize)
+            expected = original.encode(TEXTS, truncate_dim=width, normalize_embeddings=normalize is True)
+            assert found.shape == expected.shape == (3, width)
+            assert np.abs(found - expected).max() < 1e-5
+    with pytest.raises(InputError, match="truncate_dim is 49, and vectors have 48 numbers"):
+        model.embed(TEXTS, truncate_dim=49)
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 3, 2)], ids=["before pooling", "after normalising"])

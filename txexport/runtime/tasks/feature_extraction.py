@@ -5,61 +5,99 @@ from dataclasses import replace
 
 import numpy as np
 
-from txexport.arguments import check_flag
+from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
-from txexport.runtime.tasks.pooling import Pooling, check_method
+from txexport.runtime.tasks.pooling import Pooling, check_method, unit
 
 
 def embed(
     bundle: LoadedBundle,
     texts: str | Sequence[str],
     *,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
+    truncate_dim: int | None = None,
     truncate: bool = False,
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray:
     """See Model.embed."""
     check_task(bundle, "embed")
+    check_flag("normalize", normalize)
+    how = _how_to_pool(bundle, pooling, normalize)
+    before = _prompt(bundle.files.pooling, prompt_name, prompt)
+    rows = [before + text for text in as_texts(texts)]
+    if how is not None and how.lower:
+        before, rows = before.lower(), [row.lower() for row in rows]
+    encodings = encode(bundle, rows, truncate, None if how is None else how.max_length)
+    left_out = 0 if how is None or how.pooled else _length(bundle, before)
+    width = _width(bundle, how)
+    kept = _kept(truncate_dim, width)
+    vectors = np.empty((len(rows), kept), np.float32)
+    for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
+        if how is None:
+            found = outputs[TEXT_EMBEDS][:, :kept]
+        else:
+            found = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :kept]
+        vectors[places] = unit(found) if normalize and kept < width else found
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
+def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
+    """What stands before every text."""
+    known = {} if own is None else own.prompts
+    if prompt is not None:
+        if name is not None or not isinstance(prompt, str):
+            raise InputError(f"prompt is {shown(prompt)} and prompt_name {shown(name)}, expected one text")
+        return prompt
+    if name is None:
+        return known[own.default_prompt] if own is not None and own.default_prompt is not None else ""
+    if name not in known:
+        expected = f"one of {', '.join(known)}" if known else "none: the checkpoint names no prompts"
+        raise InputError(f"prompt_name {shown(name)} is not known; expected {expected}")
+    return known[name]
+
+
+def _length(bundle: LoadedBundle, prompt: str) -> int:
+    """How many tokens of a text are its prompt's, as sentence-transformers counts them."""
+    if not prompt:
+        return 0
+    [alone] = bundle.files.text.encode([prompt])
+    return len(alone) - alone.special_tokens_mask[-1]
+
+
+def _width(bundle: LoadedBundle, how: Pooling | None) -> int:
+    """How many numbers a vector has."""
+    if how is None:
+        return bundle.sessions[roles.TEXT].width(TEXT_EMBEDS)
+    return len(how.dense[-1].weight) if how.dense else bundle.sessions[roles.MODEL].width(LAST_HIDDEN_STATE)
+
+
+def _kept(truncate_dim: int | None, width: int) -> int:
+    """How many of those are asked for."""
+    if truncate_dim is None:
+        return width
+    check_count("truncate_dim", truncate_dim)
+    if truncate_dim > width:
+        raise InputError(f"truncate_dim is {truncate_dim}, and vectors have {width} numbers")
+    return truncate_dim
+
+
+def _how_to_pool(bundle: LoadedBundle, pooling: str | None, normalize: bool | None) -> Pooling | None:
+    """As the files say and is asked for; None of a model of texts and images, whose graph does it."""
     if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
-        return _of_tower(bundle, texts, truncate, batch_tokens, progress)
-    check_flag("normalize", normalize)
-    how = _how_to_pool(bundle.files.pooling, pooling, normalize)
-    rows, session = as_texts(texts), bundle.sessions[roles.MODEL]
-    encodings = encode(bundle, [row.lower() for row in rows] if how.lower else rows, truncate, how.max_length)
-    width = len(how.dense[-1].weight) if how.dense else session.width(LAST_HIDDEN_STATE)
-    vectors = np.empty((len(rows), width), np.float32)
-    for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
-        vectors[places] = how.apply(outputs[LAST_HIDDEN_STATE], mask)
-    return vectors[0] if isinstance(texts, str) else vectors
-
-
-def _of_tower(
-    bundle: LoadedBundle,
-    texts: str | Sequence[str],
-    truncate: bool,
-    batch_tokens: int,
-    progress: Progress | None,
-) -> np.ndarray:
-    """The vectors of texts that a model compares with those of images."""
-    encodings = encode(bundle, as_texts(texts), truncate)
-    width = bundle.sessions[roles.TEXT].width(TEXT_EMBEDS)
-    vectors = np.empty((len(encodings), width), np.float32)
-    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress):
-        vectors[places] = outputs[TEXT_EMBEDS]
-    return vectors[0] if isinstance(texts, str) else vectors
-
-
-def _how_to_pool(own: Pooling | None, pooling: str | None, normalize: bool | None) -> Pooling:
+        return None
+    own = bundle.files.pooling
     if own is None and pooling is None:
         raise InputError("the checkpoint does not say how to pool; choose pooling, as 'mean' or 'cls'")
     method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]

@@ -1,7 +1,9 @@
 """Sentence vectors from hidden states, as a checkpoint's sentence-transformers files say."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +44,8 @@ class Pooling:
     """How to make one vector of a sentence: by `method`, then dense layers, then to length 1 if `normalize`.
 
     `max_length` is the longest input in tokens, where one is set; `lower` asks for lower case first.
+    `prompts` are what may be put before texts, by name; `default_prompt` is the name of what is, unless
+    another is chosen. Where prompts are not `pooled`, their tokens are left out of the vector.
     """
 
     method: str
@@ -49,10 +53,16 @@ class Pooling:
     max_length: int | None = None
     lower: bool = False
     dense: tuple[Dense, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    pooled: bool = True
 
-    def apply(self, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W), or as wide as the last dense layer."""
-        vectors = _pooled(self.method, hidden, mask)
+    def apply(self, hidden: np.ndarray, mask: np.ndarray, prompt: int = 0) -> np.ndarray:
+        """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W), or as wide as the last dense layer.
+
+        `prompt` is how many tokens of each row, from its first, are left out.
+        """
+        vectors = _pooled(self.method, hidden, mask * (mask.cumsum(axis=1) > prompt) if prompt else mask)
         for layer in self.dense:
             if vectors.shape[1] != layer.weight.shape[1]:
                 wanted, given = layer.weight.shape[1], vectors.shape[1]
@@ -68,7 +78,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
     if method == "cls":
-        return hidden[:, 0]
+        return hidden[np.arange(len(hidden)), mask.argmax(axis=1)]
     if method == "lasttoken":
         return hidden[np.arange(len(hidden)), mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1)]
     weights = mask[:, :, None].astype(hidden.dtype)  # (B, S, 1)
@@ -88,12 +98,13 @@ def read_pooling(folder: Path) -> Pooling | None:
     modules = read_json(folder / "modules.json", missing=[])
     if not modules:
         return None
-    method, normalize, dense = None, False, []
+    method, normalize, dense, pooled = None, False, [], True
     for module in modules:
         path = folder / module_folder(module) if isinstance(module, dict) else folder
         kind = str(module.get("type")).rsplit(".", 1)[-1] if isinstance(module, dict) else "?"
         if kind == "Pooling":
-            method = _method(read_json(path / "config.json"))
+            config = read_json(path / "config.json")
+            method, pooled = _method(config), _flag(config, "include_prompt")
         elif kind == "Dense" and method is not None and not normalize:
             dense.append(_dense(path))
         elif kind == "Normalize":
@@ -104,12 +115,7 @@ def read_pooling(folder: Path) -> Pooling | None:
     if method is None:
         kinds = ", ".join(str(module.get("type")).rpartition(".")[2] for module in modules)[:200]
         raise BundleError(f"modules.json names {kinds or 'nothing'}, expected a Pooling module among them")
-    prompt = read_json(folder / "config_sentence_transformers.json", missing={}).get("default_prompt_name")
-    if prompt:
-        raise BundleError(
-            f"config_sentence_transformers.json: default_prompt_name is {shown(prompt)}, which is not "
-            "supported; expected none: put the prompt before each text"
-        )
+    prompts, default = _prompts(read_json(folder / "config_sentence_transformers.json", missing={}))
     settings = read_json(folder / "sentence_bert_config.json", missing={})
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
     whole = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
@@ -118,7 +124,30 @@ def read_pooling(folder: Path) -> Pooling | None:
         raise BundleError(
             f"sentence_bert_config.json: {message}, expected a whole number of at least 1, and true or false"
         )
-    return Pooling(method, normalize, longest, lower, dense=tuple(dense))
+    return Pooling(method, normalize, longest, lower, tuple(dense), prompts, default, pooled)
+
+
+def _prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+    """What config_sentence_transformers.json has to put before texts, by name, and the one that is."""
+    prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise BundleError(
+            f"config_sentence_transformers.json: prompts is {shown(prompts)}, expected texts by name"
+        )
+    if default is not None and default not in prompts:
+        raise BundleError(
+            f"config_sentence_transformers.json: default_prompt_name is {shown(default)}, expected one of "
+            f"prompts: {', '.join(prompts) or 'there are none'}"
+        )
+    return {name: text or "" for name, text in prompts.items()}, default
+
+
+def _flag(config: Mapping[str, Any], name: str) -> bool:
+    """What a config says of `name`, which is true where it says nothing."""
+    value = config.get(name, True)
+    if not isinstance(value, bool):
+        raise BundleError(f"a Pooling module's {name} is {shown(value)}, expected true or false")
+    return value
 
 
 def _dense(folder: Path) -> Dense:

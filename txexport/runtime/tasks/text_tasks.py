@@ -4,7 +4,7 @@ Public functions are those of Model's methods.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
-from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
+from txexport.runtime.tasks.labels import Label, cross_encoder, labelled, names, ranked, sigmoid, softmax
 
 
 class Word(TypedDict):
@@ -27,6 +27,14 @@ class Word(TypedDict):
     token: int
     token_str: str
     sequence: str
+
+
+class Ranked(TypedDict):
+    """A document's place among those given, and how well it answers a query; its text where that is asked."""
+
+    corpus_id: int
+    score: float
+    text: NotRequired[str]
 
 
 def classify(
@@ -51,6 +59,46 @@ def _scoring(bundle: LoadedBundle) -> dict:
     own = read_json(bundle.folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
     config = bundle.files.config
     return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
+
+
+def rerank(
+    bundle: LoadedBundle,
+    queries: str | Sequence[str],
+    documents: Sequence[str],
+    *,
+    top_k: int | None = None,
+    return_documents: bool = False,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Ranked] | list[list[Ranked]]:
+    """See Model.rerank."""
+    check_flag("return_documents", return_documents)
+    check_task(bundle, "rerank")
+    if top_k is not None:
+        check_count("top_k", top_k)
+    rows, found = as_texts(queries), as_texts(documents)
+    if isinstance(documents, str):
+        raise InputError(f"documents are {shown(documents)}, expected a list of texts")
+    count = bundle.sessions[roles.MODEL].width(LOGITS)
+    if count != 1:
+        known = ", ".join(names(bundle.files.config, count)[:5])
+        raise InputError(f"the model has {count} labels ({known}), and one that ranks has a single one")
+    pairs: list[Item] = [(query, document) for query in rows for document in found]
+    encodings = encode(bundle, pairs, truncate)
+    owners = [i for i in range(len(rows)) for _ in found]
+    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress, owners)
+    scores = (cross_encoder(_scoring(bundle)) or sigmoid)(logits).reshape(len(rows), len(found))
+    results = [
+        [_ranked(i, row[i], found[i] if return_documents else None) for i in order]
+        for row, order in zip(scores, np.argsort(-scores, axis=1, kind="stable")[:, :top_k], strict=True)
+    ]
+    return results[0] if isinstance(queries, str) else results
+
+
+def _ranked(place: int, score: float, text: str | None) -> Ranked:
+    plain: Ranked = {"corpus_id": int(place), "score": float(score)}
+    return plain if text is None else plain | {"text": text}
 
 
 def zero_shot(
