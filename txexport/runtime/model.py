@@ -17,7 +17,7 @@ from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.runtime.preprocessing.audio import Audio
-from txexport.runtime.preprocessing.chat import Messages
+from txexport.runtime.preprocessing.chat import Messages, Tools
 from txexport.runtime.preprocessing.images import Images, Source
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.session import Session
@@ -295,20 +295,36 @@ class Model:
         )
 
     def chat(
-        self, messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
+        self,
+        messages: Messages,
+        *,
+        tools: Tools | None = None,
+        logits_processor: LogitsProcessor | None = None,
+        **options: Any,
     ) -> str:
         """The answer to a conversation, as the checkpoint's chat template puts it to the model.
 
-        `messages` are {"role": "user", "content": ...} and so on. Errors as `generate`, and where there is no
-        template.
+        `messages` are {"role": "user", "content": ...} and so on; `tools` are the functions that the model
+        may call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as
+        of transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to
+        write. Errors as `generate`, where there is no template, and where it does not read tools.
         """
-        return text_generation.chat(self.bundle, messages, logits_processor=logits_processor, **options)
+        return text_generation.chat(
+            self.bundle, messages, tools=tools, logits_processor=logits_processor, **options
+        )
 
     def stream_chat(
-        self, messages: Messages, *, logits_processor: LogitsProcessor | None = None, **options: Any
+        self,
+        messages: Messages,
+        *,
+        tools: Tools | None = None,
+        logits_processor: LogitsProcessor | None = None,
+        **options: Any,
     ) -> Iterator[str]:
         """As `chat`, in pieces as they come."""
-        return streaming.stream_chat(self.bundle, messages, logits_processor=logits_processor, **options)
+        return streaming.stream_chat(
+            self.bundle, messages, tools=tools, logits_processor=logits_processor, **options
+        )
 
     def score(
         self,

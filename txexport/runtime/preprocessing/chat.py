@@ -12,31 +12,43 @@ from txexport.runtime.preprocessing.text import token_text
 LINE = 300  # characters of what a template says of an error
 
 Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]]
 
 
-def prompt(folder: Path, messages: Messages, **values: Any) -> str:
-    """The prompt for what has been said: messages are {"role": ..., "content": ...}.
+def prompt(folder: Path, messages: Messages, tools: Tools | None = None) -> str:
+    """The prompt for what has been said, where the model may call `tools`.
 
-    `values` are further ones that the template may read, such as `tools`. Raises BundleError for a bundle
-    without a template, InputError for messages that the template refuses, MissingLibraryError without Jinja2.
+    Messages are {"role": ..., "content": ...}, tools JSON schemas of functions. Raises BundleError for a
+    bundle without a template, InputError for messages that the template refuses and for tools that it does
+    not read, MissingLibraryError without Jinja2.
     """
     with needed_for("a chat template"):
         from jinja2 import TemplateError
 
-        from txexport.runtime.preprocessing.sandbox import render
+        from txexport.runtime.preprocessing.sandbox import reads, render
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    template, settings = _template(folder)
-    given = {"messages": _checked(messages), "tools": None, "documents": None, "add_generation_prompt": True}
+    template, settings = _template(folder, "default" if tools is None else "tool_use")
+    if tools is not None:
+        tools = _mappings("tools", tools, '{"type": "function", "function": {...}}')
+    given = {
+        "messages": _mappings("messages", messages, '{"role": ..., "content": ...}'),
+        "tools": tools,
+        "documents": None,
+        "add_generation_prompt": True,
+    }
     tokens = {
         key: token_text(value)
         for key, value in settings.items()
         if key.endswith("_token") and value is not None
     }
     try:
-        return render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given | values)
+        text = render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given)
+        if tools and not reads(template, "tools"):
+            refuse("it reads no tools, so that the model would not know of them; leave them out")
+        return text
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
     except Exception as error:  # whatever the template's expressions raise
@@ -44,15 +56,17 @@ def prompt(folder: Path, messages: Messages, **values: Any) -> str:
         raise InputError(f"the checkpoint's chat template fails: {message}") from None
 
 
-def _checked(messages: Messages) -> list[Mapping[str, Any]]:
-    if not isinstance(messages, Sequence) or not all(isinstance(one, Mapping) for one in messages):
-        expected = '{"role": ..., "content": ...}'
-        raise InputError(f"messages are no list of {expected}, but {shown(messages)}")
-    return list(messages)
+def _mappings(name: str, values: Sequence[Mapping[str, Any]], expected: str) -> list[Mapping[str, Any]]:
+    if not isinstance(values, Sequence) or not all(isinstance(one, Mapping) for one in values):
+        raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
+    return list(values)
 
 
-def _template(folder: Path) -> tuple[str, dict]:
-    """The template, from a file of its own or the tokenizer's settings; and those settings."""
+def _template(folder: Path, use: str) -> tuple[str, dict]:
+    """The template, from a file of its own or the tokenizer's settings; and those settings.
+
+    Of several by name it is the one for `use`, or else the default.
+    """
     path, settings = folder / "chat_template.jinja", read_json(folder / "tokenizer_config.json", missing={})
     if path.is_file():
         try:
@@ -60,9 +74,9 @@ def _template(folder: Path) -> tuple[str, dict]:
         except (OSError, ValueError) as error:
             raise BundleError(f"{path} cannot be read as text: {error}") from None
     template = settings.get("chat_template")
-    if isinstance(template, list):  # several by name
+    if isinstance(template, list):
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-        template = named.get("default")
+        template = named.get(use, named.get("default"))
     if not isinstance(template, str):
         raise BundleError(f"{folder} has no chat template; give a prompt as text")
     return template, settings

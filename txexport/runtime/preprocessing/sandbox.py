@@ -18,6 +18,7 @@ from jinja2 import Template, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.filters import make_attrgetter
+from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
@@ -231,6 +232,12 @@ def _code(source: str) -> CodeType:
     if len(source) > SOURCE:
         raise SecurityError(f"it has {len(source):,} characters, expected at most {SOURCE:,}")
     return Sandbox().compile(source)
+
+
+@lru_cache(maxsize=8)
+def reads(source: str, name: str) -> bool:
+    """Whether a template that has been rendered asks for the value of that name."""
+    return name in find_undeclared_variables(Sandbox().parse(source))
 
 
 class _Formatter(SandboxedFormatter):
