@@ -64,9 +64,12 @@ def test_config_is_not_json(copy_of):
 def test_no_weights(copy_of):
     folder = copy_of("bert")
     (folder / "model.safetensors").unlink()
-    assert "has no safetensors weights" in error(CheckpointError, folder)
-    (folder / "pytorch_model.bin").touch()
-    assert "found pytorch_model.bin; save it again with save_pretrained" in error(CheckpointError, folder)
+    assert "has no weights (expected model.safetensors or pytorch_model.bin)" in error(
+        CheckpointError, folder
+    )
+    (folder / "tf_model.h5").touch()
+    (folder / "training_args.bin").touch()
+    assert "has no weights (found tf_model.h5, training_args.bin; expected" in error(CheckpointError, folder)
 
 
 def test_truncated_weights(copy_of):
@@ -265,7 +268,7 @@ def test_tied_copies_must_agree(copy_of):
 
 
 def test_tied_copies_may_differ_in_type(copy_of, monkeypatch):
-    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 1000)
+    monkeypatch.setattr("txexport.checkpoints.stored.CHUNK", 1000)
 
     def half(tensors):
         words = tensors["transformer.wte.weight"].half()
@@ -427,7 +430,7 @@ def test_other_float_types_become_float32(dtype, tmp_path):
 
 
 def test_large_tensor_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("txexport.checkpoints.checkpoint.CHUNK", 100)
+    monkeypatch.setattr("txexport.checkpoints.stored.CHUNK", 100)
     numbers = torch.randn(40, 7)
     (tmp_path / "config.json").write_text("{}")
     save_file({"x": numbers}, tmp_path / "model.safetensors")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tiny_checkpoint
 import tiny_tokenizers
+import torch
 
 import txexport
 from txexport.checkpoints import transformers_loading
@@ -179,8 +180,11 @@ class Pickled:
         return Path.touch, (self.marker,)
 
 
-def test_pickled_weights_are_never_read(checkpoint_of, run, tmp_path):
-    """config.json may name other weights than those that are exported; a reference reads the same."""
+def test_pickled_weights_run_nothing(checkpoint_of, run, tmp_path):
+    """Safetensors beside them are read, by a reference too; without those, the error names what they hold.
+
+    config.json may name other weights than those that are exported.
+    """
     marker, folder = tmp_path / "it ran", shutil.copytree(checkpoint_of("bert"), tmp_path / "in")
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pickled(marker)))
     values = json.loads((folder / "config.json").read_text())
@@ -189,7 +193,15 @@ def test_pickled_weights_are_never_read(checkpoint_of, run, tmp_path):
         output = run(folder, tmp_path / f"out{len(extra)}")
         assert ("transformers_weights" if extra else "export, inspect, verify") in output
     (folder / "model.safetensors").unlink()
-    assert "has no safetensors weights" in run(folder, tmp_path / "none")
+    (folder / "config.json").write_text(json.dumps(values))
+    for protocol, said in ((2, "it holds __builtin__.getattr, "), (4, "of protocol 4")):
+        (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pickled(marker), protocol))
+        assert said in run(folder, tmp_path / "none")
+        for legacy in (True, False):
+            state = {"x": torch.ones(3), "y": Pickled(marker)}
+            torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+            assert "it holds " in (output := run(folder, tmp_path / "none"))
+            assert "nothing in it is run" in output
     assert not marker.exists()
 
 

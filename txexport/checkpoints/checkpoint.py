@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with config.json and safetensors, one file or shards, or a GGUF file, read lazily.
+"""A checkpoint: a folder with config.json and weights, in one file or shards, or a GGUF file, read lazily.
 
 The safetensors layout is read here and not by its library because the exporter needs what that does not
 give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
@@ -6,7 +6,7 @@ give: byte ranges, reads that leave no mapped file behind in memory, and bfloat1
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import numpy as np
 from txexport.checkpoints import quantised
 from txexport.checkpoints.gguf import model as gguf
 from txexport.checkpoints.gguf.tensors import GgufTensor
+from txexport.checkpoints.pytorch.files import read_index
 from txexport.checkpoints.quantised.matrix import Matrix
-from txexport.checkpoints.stored import CHUNK, FLOATS, SIZES, Stored, reading, widened
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
+from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 from txexport.paths import links_out, sha256, stays_inside
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
 MOST_JSON = 32 << 20  # bytes of a JSON file: Python's objects take some twenty times as many
 MOST_HEADER = 100_000_000  # bytes of a safetensors header, as in its library
@@ -31,7 +32,8 @@ LONGEST_SHAPE = 8
 class Checkpoint:
     """A checkpoint folder, opened: its config and an index of its tensors, none of them read yet.
 
-    A GGUF file is one too, and so is a folder that holds one and no safetensors: `folder` is then the file.
+    Weights are read from the first of READERS that is there. A GGUF file is a checkpoint too, and so is a
+    folder that holds one and no other weights: `folder` is then the file.
     `config_file` is where config.json's values are. Where it is quantised, the tensors are those that the
     packed ones stand for. Raises CheckpointError when config.json or the weights are missing or damaged, or a
     companion is a link that leads out of the folder, and UnsupportedError when it is quantised in a way that
@@ -41,7 +43,7 @@ class Checkpoint:
     def __init__(self, source: str | Path):
         self.folder = self.config_file = Path(source)
         self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
-        self.gguf = gguf.opened(self.folder)
+        self.gguf, self.in_safetensors = gguf.opened(self.folder), False
         if self.gguf is not None:
             self.folder = self.config_file = self.gguf.file
             self.config, self.files = self.gguf.config, [self.gguf.file]
@@ -50,15 +52,16 @@ class Checkpoint:
         if not self.folder.is_dir():
             raise CheckpointError(
                 f"{source} is not a folder; expected a downloaded checkpoint with config.json and "
-                "safetensors, or a GGUF file"
+                "weights, or a GGUF file"
             )
         self.companions()  # a link out of the folder is refused before anything is read
         self.config_file = self.folder / "config.json"
         self.config = read_json(self.config_file)
-        self.files = self._weight_files()
+        single, self.files = self._weight_files()
+        self.in_safetensors = READERS[single] is read_header
         stored: dict[str, Stored] = {}
         for file in self.files:
-            header = read_header(file)
+            header = READERS[single](file)
             twice = stored.keys() & header.keys()
             if twice:
                 raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is in another shard too")
@@ -67,28 +70,30 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} holds no tensors")
         self.tensors |= quantised.logical(self.config, stored)
 
-    def _weight_files(self) -> list[Path]:
-        if (self.folder / SINGLE).is_file():  # read in place of shards, as transformers does
-            files = [self.folder / SINGLE]
-        elif (self.folder / INDEX).is_file():
-            places = read_json(self.folder / INDEX).get("weight_map")
-            if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-                raise CheckpointError(f"{INDEX}: 'weight_map' is not tensor names to file names")
-            for name in places.values():
-                if not stays_inside(name):
-                    raise CheckpointError(f"{INDEX} names {name!r}, expected a file within its folder")
-            files = [self.folder / name for name in sorted(set(places.values()))]
-        elif (self.folder / "txexport.json").is_file():
+    def _weight_files(self) -> tuple[str, list[Path]]:
+        """The files, and of READERS the name by which they were found."""
+        for single in READERS:
+            if (self.folder / single).is_file():  # read in place of shards, as transformers does
+                return single, [self.folder / single]
+            if (self.folder / f"{single}.index.json").is_file():
+                return single, self._shards(f"{single}.index.json")
+        if (self.folder / "txexport.json").is_file():
             raise CheckpointError(f"{self.folder} is a bundle already; expected a checkpoint")
-        else:
-            pickles = sorted(f.name for f in self.folder.glob("*.bin"))
-            hint = (
-                f"found {pickles[0]}; save it again with save_pretrained" if pickles else f"expected {SINGLE}"
-            )
-            raise CheckpointError(f"{self.folder} has no safetensors weights ({hint})")
+        other = sorted(f.name for f in self.folder.iterdir() if f.suffix in OTHER_WEIGHTS)
+        hint = f"found {', '.join(other[:3])}; " if other else ""
+        raise CheckpointError(f"{self.folder} has no weights ({hint}expected {' or '.join(READERS)})")
+
+    def _shards(self, index: str) -> list[Path]:
+        places = read_json(self.folder / index).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+            raise CheckpointError(f"{index}: 'weight_map' is not tensor names to file names")
+        for name in places.values():
+            if not stays_inside(name):
+                raise CheckpointError(f"{index} names {name!r}, expected a file within its folder")
+        files = [self.folder / name for name in sorted(set(places.values()))]
         for file in files:
             if not file.is_file():
-                raise CheckpointError(f"{file.name} is missing, though {INDEX} names it")
+                raise CheckpointError(f"{file.name} is missing, though {index} names it")
         return files
 
     def read(self, name: str) -> np.ndarray:
@@ -102,27 +107,7 @@ class Checkpoint:
         Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
         """
         stored = self.tensors[name]
-        if not isinstance(stored, Stored):
-            yield from stored.rows()
-            return
-        if stored.dtype not in FLOATS:
-            raise UnsupportedError(
-                f"tensor '{name}' is stored as {stored.dtype}; supported are {', '.join(FLOATS)}"
-            )
-        if 0 in stored.shape:
-            raise CheckpointError(f"tensor '{name}' is {stored.shape}, which holds no numbers")
-        shape = stored.shape or (1,)
-        row = math.prod(shape[1:])
-        step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
-        with reading(stored.file), stored.file.open("rb") as file:
-            file.seek(stored.offset)
-            for first in range(0, shape[0], step):
-                count = min(step, shape[0] - first)
-                numbers = np.fromfile(file, FLOATS[stored.dtype], count * row)
-                if numbers.size != count * row:
-                    raise CheckpointError(f"{stored.file.name} ends within tensor '{name}'; copy it again")
-                block = widened(numbers, stored.dtype).reshape(count, *shape[1:])
-                yield block.reshape(stored.shape) if not stored.shape else block
+        yield from stored.rows(name) if isinstance(stored, Stored) else stored.rows()
 
     @property
     def quantised(self) -> bool:
@@ -149,7 +134,7 @@ class Checkpoint:
         Those of a GGUF file are made of its metadata.
 
         They are copied, and bundles are published: one that is a link to a file elsewhere raises
-        CheckpointError. Weights may be such links, since what is no safetensors file is never copied.
+        CheckpointError. Weights may be such links, since what is no file of weights is never copied.
         """
         if self.gguf is not None:
             return dict(self.gguf.companions())
@@ -265,3 +250,10 @@ def _check_apart(tensors: Mapping[str, Stored]) -> None:
             raise ValueError(f"tensor '{name}' begins within tensor '{before}'")
         if stored.nbytes:
             last, before = stored.offset + stored.nbytes, name
+
+
+# Files of weights, and what lists the tensors of one; each may be shards with an index.
+READERS: dict[str, Callable[[Path], dict[str, Stored]]] = {
+    "model.safetensors": read_header,
+    "pytorch_model.bin": read_index,
+}

@@ -3,12 +3,13 @@
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from txexport.errors import CheckpointError, reason
+from txexport.errors import CheckpointError, UnsupportedError, reason
 
 FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 INTEGERS = {
@@ -22,26 +23,77 @@ CHUNK = 16 << 20  # bytes read at a time
 
 @dataclass(frozen=True)
 class Stored:
-    """One tensor where it lies: `nbytes` bytes from `offset` of `file`."""
+    """One tensor where it lies: `nbytes` bytes of numbers from `offset` of `file`.
+
+    They lie in their order, or with `strides` among others: so many numbers further along each axis.
+    """
 
     file: Path
     dtype: str
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+    strides: tuple[int, ...] | None = None
+    big_endian: bool = False
+
+    def at(self, number: int) -> "Stored":
+        """What is at `number` of the first axis."""
+        each, strides = self.nbytes // self.shape[0], self.strides
+        step = each if strides is None else strides[0] * SIZES[self.dtype]
+        inner = None if strides is None else strides[1:]
+        place = self.offset + number * step
+        return replace(self, shape=self.shape[1:], offset=place, nbytes=each, strides=inner)
 
     def array(self, name: str) -> np.ndarray:
         """All of it: floats as float32, integers as they are, float8 as codes; `name` is for messages.
 
         Raises CheckpointError where it cannot be read.
         """
-        kind = (FLOATS | INTEGERS)[self.dtype]
+        if self.strides is None:
+            with self._opened() as file:
+                return self._next(file, math.prod(self.shape), name).reshape(self.shape)
+        span = 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        with self._opened() as file:
+            numbers = self._next(file, span, name)
+        strides = [stride * numbers.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(numbers, self.shape, strides).copy()
+
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """As float32, a few megabytes of whole rows at a time.
+
+        Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
+        """
+        if self.dtype not in FLOATS:
+            raise UnsupportedError(
+                f"tensor '{name}' is stored as {self.dtype}; supported are {', '.join(FLOATS)}"
+            )
+        if 0 in self.shape:
+            raise CheckpointError(f"tensor '{name}' is {self.shape}, which holds no numbers")
+        shape = self.shape or (1,)
+        row = math.prod(shape[1:])
+        step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
+        if self.strides is not None:
+            whole = self.array(name)
+            yield from (whole[first : first + step] for first in range(0, shape[0], step))
+            return
+        with self._opened() as file:
+            for first in range(0, shape[0], step):
+                count = min(step, shape[0] - first)
+                block = self._next(file, count * row, name)
+                yield block.reshape(count, *shape[1:]) if self.shape else block.reshape(())
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
         with reading(self.file), self.file.open("rb") as file:
             file.seek(self.offset)
-            numbers = np.fromfile(file, kind, math.prod(self.shape))
-        if numbers.size != math.prod(self.shape):
+            yield file
+
+    def _next(self, file: BinaryIO, count: int, name: str) -> np.ndarray:
+        kind = np.dtype((FLOATS | INTEGERS)[self.dtype])
+        numbers = np.fromfile(file, kind.newbyteorder(">") if self.big_endian else kind, count)
+        if numbers.size != count:
             raise CheckpointError(f"{self.file.name} ends within tensor '{name}'; copy it again")
-        return widened(numbers, self.dtype).reshape(self.shape)
+        return widened(numbers.astype(kind, copy=False), self.dtype)
 
 
 def widened(numbers: np.ndarray, dtype: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from txexport.checkpoints.checkpoint import SINGLE, Checkpoint
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.spec import Activation
 
@@ -234,7 +234,7 @@ class Config:
             )
         if self.values.get("transformers_weights"):
             raise UnsupportedError(
-                f"{self.path}: transformers_weights names other weights than {SINGLE}, which alone are read"
+                f"{self.path}: transformers_weights names other weights than those that are read"
             )
         if (self.path.parent / "adapter_config.json").is_file():
             raise UnsupportedError(

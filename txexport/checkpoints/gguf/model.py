@@ -14,16 +14,17 @@ from txexport.errors import CheckpointError, UnsupportedError, is_failure
 
 SUFFIX = ".gguf"
 PARTS = "split.count"
+OTHER_WEIGHTS = ("*.safetensors*", "pytorch_model*.bin*")  # which are read in its place
 
 
 def opened(source: Path) -> "GgufModel | None":
-    """The model of a GGUF file, or of a folder's only one where that has no safetensors; else None.
+    """The model of a GGUF file, or of a folder's only one where that has no other weights; else None.
 
     Raises CheckpointError for a damaged file, and where a folder holds several.
     """
     if source.is_file():
         return GgufModel(source)
-    if not source.is_dir() or any(source.glob("*.safetensors*")):
+    if not source.is_dir() or any(any(source.glob(other)) for other in OTHER_WEIGHTS):
         return None
     files = sorted(source.glob(f"*{SUFFIX}"))
     if len(files) > 1:

@@ -1,7 +1,6 @@
 """The tensors of one module, as a Linear, by what follows its name."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -66,9 +65,7 @@ class Part:
 
     def of(self, number: int) -> "Part":
         """What is at `number` of the first axis."""
-        each = self.stored.nbytes // self.shape[0]
-        place = self.stored.offset + number * each
-        return Part(self.name, replace(self.stored, shape=self.shape[1:], offset=place, nbytes=each))
+        return Part(self.name, self.stored.at(number))
 
     def array(self) -> np.ndarray:
         """Its numbers: floats as float32, integers and codes as they are."""

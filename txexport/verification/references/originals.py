@@ -217,12 +217,12 @@ class Transformers:
         name = TASKS[resolved.task].judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
         config = _plain_config(checkpoint, "eager" if ATTENTIONS in outputs else None)
-        if checkpoint.quantised:
-            model = _dequantised(name, config, checkpoint)
-        else:
+        if checkpoint.in_safetensors and not checkpoint.quantised:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config
             )
+        else:
+            model = _filled(name, config, checkpoint)
         self.model = model.eval()
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
@@ -295,11 +295,11 @@ def _of_layers(outputs: Any, asked: Collection[str]) -> dict[str, Tensor]:
     return result
 
 
-def _dequantised(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
-    """The original with the numbers that a quantised checkpoint's tensors stand for.
+def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
+    """The original with the numbers that a checkpoint's tensors stand for.
 
-    The library itself would ask for others, with kernels for a GPU. Packed matrices are (out,in), and those
-    of its Conv1D modules are not.
+    Of quantised ones the library itself would make others, with kernels for a GPU, and pickles it is never
+    given. Packed matrices are (out,in), and those of its Conv1D modules are not.
     """
     from transformers.pytorch_utils import Conv1D
 

@@ -1,0 +1,27 @@
+"""Checkpoints as they were published before safetensors: pytorch_model.bin, as torch.save writes it."""
+
+import json
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+SINGLE = "pytorch_model.bin"
+
+
+def pickled(folder: Path, *, legacy: bool = False, shards: int = 1) -> Path:
+    """Have a folder's safetensors in files of torch.save; `legacy` is the form of before PyTorch 1.6."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    file.unlink()
+    files = [SINGLE]
+    if shards > 1:
+        files = [f"pytorch_model-{number:05}-of-{shards:05}.bin" for number in range(1, shards + 1)]
+        places = {name: files[place % shards] for place, name in enumerate(tensors)}
+        (folder / f"{SINGLE}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    for place, name in enumerate(files):
+        state = OrderedDict(list(tensors.items())[place::shards])
+        state._metadata = OrderedDict({"": {"version": 1}})  # as Module.state_dict has it
+        torch.save(state, folder / name, _use_new_zipfile_serialization=not legacy)
+    return folder
