@@ -179,6 +179,8 @@ FAMILIES = {
     "deit": ("DeiTModel", VIT),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "clip": ("CLIPModel", CLIP),
+    "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
+    "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

@@ -5,7 +5,7 @@ from functools import cache
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import HeadSpec, Pick
+from txexport.spec import HeadSpec, Pick, VectorSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._nodes import Received
@@ -68,6 +68,20 @@ def pooler(g: Body, x: ir.Value) -> ir.Value:
     first = g.op.Gather(x, g.op.Constant(value_int=0), axis=1, name="first")  # (B, W)
     pooled = g.op.Tanh(linear(True, g / "dense", first))  # (B, W)
     return pooled
+
+
+@component("vector")
+def sequence_vector(
+    spec: VectorSpec, g: Body, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
+) -> ir.Value:
+    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4).
+
+    x (B,S,W), input_ids and attention_mask (B,S) -> vector (B,size).
+    """
+    vector = g.call(pick(spec.pick, spec.eos_token_id), x, input_ids, attention_mask)  # (B, W)
+    if spec.norm is not None:
+        vector = norm(spec.norm, g / "norm", vector)  # (B, W)
+    return vector if spec.size is None else linear(spec.bias, g / "project", vector)  # (B, size)
 
 
 def _shaped(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from txexport.contracts import Contract, Signature, cache_names, names, roles
 from txexport.contracts.layer_outputs import last_before_norm
+from txexport.contracts.one_pass import vector_name
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -23,7 +24,15 @@ from txgraphs._nodes import Parameter
 from txgraphs._parameters import with_shared
 from txgraphs.attention import cross_key_value
 from txgraphs.dual_encoder import image_vectors, similarity, text_vectors
-from txgraphs.heads import causal_lm_head, masked_lm_head, pooler, sequence_head, span_head, token_head
+from txgraphs.heads import (
+    causal_lm_head,
+    masked_lm_head,
+    pooler,
+    sequence_head,
+    sequence_vector,
+    span_head,
+    token_head,
+)
 from txgraphs.stack import Given, KeyValues, decoder, encoder, signal_encoder
 
 Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
@@ -241,6 +250,9 @@ def _head_outputs(
             graph.add_outputs({names.LAST_HIDDEN_STATE: x})
             if isinstance(spec, EncoderSpec) and spec.pooler:
                 graph.add_outputs({names.POOLER_OUTPUT: pooler(graph / "pooler", x)})
+            if isinstance(spec, EncoderSpec) and spec.vector is not None:
+                vector = sequence_vector(spec.vector, graph / "vector", x, *tokens)
+                graph.add_outputs({vector_name(spec): vector})
         case _:
             assert_never(head.kind)
 

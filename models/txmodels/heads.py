@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import HeadSpec, Pick
+from txexport.spec import HeadSpec, Pick, VectorSpec
 from txmodels.activation import activation
 from txmodels.linear import Linear
 from txmodels.norm import Norm
@@ -52,6 +52,23 @@ class Pooler(nn.Module):
         first = x[:, 0]  # (B, W)
         pooled = torch.tanh(self.dense(first))  # (B, W)
         return pooled
+
+
+class SequenceVector(nn.Module):
+    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4)."""
+
+    def __init__(self, spec: VectorSpec, hidden_size: int):
+        super().__init__()
+        self.pick, self.token = spec.pick, spec.eos_token_id
+        self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
+        self.project = Linear(hidden_size, spec.size, spec.bias) if spec.size else nn.Identity()
+
+    def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
+        """x (B,S,W), input_ids and attention_mask (B,S) -> vector (B,size)."""
+        picked = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
+        normed = self.norm(picked)  # (B, W)
+        vector: Tensor = self.project(normed)  # (B, size)
+        return vector
 
 
 class _Transform(nn.Module):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from txexport.contracts import cache_names, check_outputs, names
 from txexport.contracts.layer_outputs import last_before_norm
+from txexport.contracts.one_pass import vector_name
 from txexport.spec import (
     Cache,
     DecoderSpec,
@@ -19,7 +20,15 @@ from txexport.spec import (
     TextStackSpec,
 )
 from txmodels.attention import CrossKeyValue
-from txmodels.heads import CausalLMHead, MaskedLMHead, Pooler, SequenceHead, SpanHead, TokenHead
+from txmodels.heads import (
+    CausalLMHead,
+    MaskedLMHead,
+    Pooler,
+    SequenceHead,
+    SequenceVector,
+    SpanHead,
+    TokenHead,
+)
 from txmodels.stack import Decoder, Encoder, Given, KeyValues, SignalEncoder
 
 LABEL_HEADS = {
@@ -58,6 +67,8 @@ class Model(nn.Module):
                 self.decoder.embedding.word = self.encoder.embedding.word
         if isinstance(spec, EncoderSpec) and spec.pooler:
             self.pooler = Pooler(width)
+        if isinstance(spec, EncoderSpec) and spec.vector is not None:
+            self.vector = SequenceVector(spec.vector, width)
         if spec.head.kind == HeadKind.MASKED_LM:
             self.head: nn.Module = MaskedLMHead(spec.head, width, spec.vocab_size)
         elif spec.head.kind == HeadKind.CAUSAL_LM:
@@ -140,15 +151,19 @@ class Model(nn.Module):
                 start_logits, end_logits = self.head(x)
                 return {names.START_LOGITS: start_logits, names.END_LOGITS: end_logits}
             case HeadKind.NONE | HeadKind.CAUSAL_LM:  # the latter is the decoder's
-                return self._hidden_states(x)
+                return self._hidden_states(x, input_ids, attention_mask)
             case kind:
                 assert_never(kind)
 
-    def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
-        """An encoder's x (B,S,W), what a pooler makes of it, and keys and values for a decoder."""
+    def _hidden_states(
+        self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> dict[str, Tensor]:
+        """An encoder's x (B,S,W), the vector made of it, and keys and values for a decoder."""
         outputs = {names.LAST_HIDDEN_STATE: x}
         if isinstance(self.spec, EncoderSpec) and self.spec.pooler:
             outputs[names.POOLER_OUTPUT] = self.pooler(x)
+        if isinstance(self.spec, EncoderSpec) and self.spec.vector is not None:
+            outputs[vector_name(self.spec)] = self.vector(x, input_ids, attention_mask)
         if self.spec.generates:
             for i, cross in enumerate(self.cross):
                 outputs |= zip(cache_names.present(i, cache_names.ENCODER), cross(x), strict=True)

@@ -42,6 +42,7 @@ from txexport.spec import (
     SignalStackSpec,
     StridedAttentionSpec,
     TextStackSpec,
+    VectorSpec,
     parameters,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
@@ -105,6 +106,15 @@ CONTRADICTIONS = {
     "two vectors side by side": lambda: dataclasses.replace(
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
+    "VectorSpec: 'last' of the id None": lambda: VectorSpec(Pick.LAST),
+    "VectorSpec: 'first_eos' of the id None": lambda: VectorSpec(Pick.FIRST_EOS),
+    "bias is True without a projection": lambda: VectorSpec(bias=True),
+    "a vector with pooler=True": lambda: EncoderSpec(encoder=ENCODER, pooler=True, vector=VectorSpec()),
+    "a vector with pooler=False and a head of kind 'masked_lm'": lambda: EncoderSpec(
+        encoder=ENCODER, head=MASKED_LM, vector=VectorSpec()
+    ),
+    "images and sounds have no ids": lambda: EncoderSpec(VISION, vector=VectorSpec(Pick.ARGMAX_ID)),
+    "the vector's norm is 4 wide": lambda: EncoderSpec(ENCODER, vector=VectorSpec(norm=NormSpec(4, 1e-5))),
     "no slopes": lambda: AlibiSpec(()),
     "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, has_position_bias=True),
     "cannot skip padding": lambda: DecoderSpec(
@@ -255,6 +265,7 @@ MODELS = {
     "factored": EncoderSpec(encoder=FACTORED, head=dataclasses.replace(MASKED_LM, norm=NormSpec(4, 1e-5))),
     "llama": DecoderSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": EncoderSpec(encoder=ENCODER, pooler=True),
+    "tower": EncoderSpec(encoder=ENCODER, vector=VectorSpec(norm=NORM, size=5, bias=True)),
     "masked": EncoderSpec(encoder=ENCODER, head=MASKED_LM),
     "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),

@@ -57,6 +57,7 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     RotarySpec,
+    VectorSpec,
     parameters,
 )
 
@@ -448,6 +449,21 @@ def test_expert(chosen):
 
 def test_pooler():
     check(txmodels.heads.Pooler(W), txgraphs.heads.pooler, random(B, S, W))
+
+
+VECTORS = [
+    VectorSpec(),
+    VectorSpec(Pick.FIRST_EOS, eos_token_id=5, size=7, compared=True),
+    VectorSpec(Pick.ARGMAX_ID, norm=NormSpec(W, 1e-3), size=7, bias=True),
+]
+
+
+@pytest.mark.parametrize("spec", VECTORS, ids=lambda spec: spec.pick)
+def test_sequence_vector(spec):
+    module = txmodels.heads.SequenceVector(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.vector(spec, W)
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    check(module, partial(txgraphs.heads.sequence_vector, spec), random(B, S, W), ids, torch.ones_like(ids))
 
 
 def received(word: ir.Value) -> Received:

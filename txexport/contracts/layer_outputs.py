@@ -82,7 +82,8 @@ def kinds(ports: Collection[Port]) -> frozenset[str]:
 
 def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
     """Whether a stack's last hidden state is without its final norm: see LayerOutputs."""
-    return isinstance(spec, DualEncoderSpec) or isinstance(stack.embedding, PatchSpec)
+    tower = isinstance(spec, EncoderSpec) and spec.vector is not None
+    return tower or isinstance(spec, DualEncoderSpec) or isinstance(stack.embedding, PatchSpec)
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

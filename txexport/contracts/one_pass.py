@@ -15,6 +15,7 @@ from txexport.spec import (
     SignalStackSpec,
     StackSpec,
     TextStackSpec,
+    VectorSpec,
 )
 
 Shape = tuple[int | str, ...]
@@ -83,9 +84,22 @@ def _head_outputs(spec: EncoderSpec | EncoderDecoderSpec, shape: Shape) -> tuple
         return (floats(names.LOGITS, *shape, head.labels),)
     if head.kind == HeadKind.SPANS:
         return floats(names.START_LOGITS, *shape), floats(names.END_LOGITS, *shape)
-    hidden = floats(names.LAST_HIDDEN_STATE, *shape, spec.encoder.hidden_size)
-    pooled = floats(names.POOLER_OUTPUT, batch, spec.encoder.hidden_size)
-    return (hidden, pooled) if isinstance(spec, EncoderSpec) and spec.pooler else (hidden,)
+    width = spec.encoder.hidden_size
+    hidden = floats(names.LAST_HIDDEN_STATE, *shape, width)
+    match spec:
+        case EncoderSpec(pooler=True):
+            return hidden, floats(names.POOLER_OUTPUT, batch, width)
+        case EncoderSpec(vector=VectorSpec() as vector):
+            return hidden, floats(vector_name(spec), batch, vector.size or width)
+        case _:
+            return (hidden,)
+
+
+def vector_name(spec: EncoderSpec) -> str:
+    """What the vector that an encoder gives of a sequence is called."""
+    if spec.vector is None or not spec.vector.compared:
+        return names.POOLER_OUTPUT
+    return names.TEXT_EMBEDS if isinstance(spec.encoder, TextStackSpec) else names.IMAGE_EMBEDS
 
 
 def _dual_encoder(spec: DualEncoderSpec) -> dict[str, Signature]:

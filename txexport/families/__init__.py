@@ -3,6 +3,7 @@
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
 ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
+ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 """
 
@@ -26,12 +27,16 @@ from txexport.tasks import served_by
 
 @dataclass(frozen=True)
 class Resolved:
-    """A checkpoint understood: its family, the task, the spec, and a weight for every parameter."""
+    """A checkpoint understood: its family, the task, the spec, and a weight for every parameter.
+
+    `original` is the class of transformers that it was saved from, where no automatic one finds it.
+    """
 
     model_type: str
     task: str
     spec: ModelSpec
     weights: dict[str, Weight]
+    original: str | None = None
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
@@ -94,9 +99,10 @@ def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
     task = _task(family, config, task)
     stored = weight_map.names(family.NAMING, checkpoint)
     spec = _spec(family, config, task, TensorNames(checkpoint, stored))
-    return Resolved(
-        model_type, task, spec, weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
-    )
+    weights = weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
+    passed_over = getattr(family, "ORIGINALS", ())
+    original = next((name for name in config.strings("architectures") if name in passed_over), None)
+    return Resolved(model_type, task, spec, weights, original)
 
 
 def _is_sentence_encoder(folder: Path) -> bool:

@@ -28,24 +28,39 @@ FIRST_EOS = 2  # what configs of the first releases call the id that ends a text
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     """The architecture that config.json describes."""
     text, vision = (_table(config, name) for name in ("text_config", "vision_config"))
-    eos = text.integer("eos_token_id", 49407)
-    position = PositionSpec(PositionKind.LEARNED, text.integer("max_position_embeddings", 77))
-    width = vision.integer("hidden_size", 768)
-    norm = NormSpec(width, vision.number("layer_norm_eps", 1e-5))
-    patches = PatchSpec(
-        *(width, vit.image_size(vision), vit.patch_size(vision.with_defaults(patch_size=32))),
-        channels=vision.integer("num_channels", 3),
-        bias=False,
-        norm=norm,
-    )
-    words = EmbeddingSpec(text.integer("vocab_size", 49408), text.integer("hidden_size", 512), position)
+    pick, mark = ending(text)
     return DualEncoderSpec(
-        text=TextStackSpec(words, *_layers(text, causal=True, size=512, heads=8)),
-        vision=SignalStackSpec(patches, *_layers(vision, causal=False, size=768, heads=12)),
+        text=text_stack(text),
+        vision=vision_stack(vision),
         size=config.integer("projection_dim", 512),
-        pick=Pick.ARGMAX_ID if eos == FIRST_EOS else Pick.FIRST_EOS,
-        eos_token_id=None if eos == FIRST_EOS else eos,
+        pick=pick,
+        eos_token_id=mark,
     )
+
+
+def ending(config: Config) -> tuple[Pick, int | None]:
+    """How the vector of a text is picked, and the id that ends it where that is asked for."""
+    eos = config.integer("eos_token_id", 49407)
+    return (Pick.ARGMAX_ID, None) if eos == FIRST_EOS else (Pick.FIRST_EOS, eos)
+
+
+def text_stack(config: Config) -> TextStackSpec:
+    """The tower of texts."""
+    position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings", 77))
+    words = EmbeddingSpec(config.integer("vocab_size", 49408), config.integer("hidden_size", 512), position)
+    return TextStackSpec(words, *_layers(config, causal=True, size=512, heads=8))
+
+
+def vision_stack(config: Config) -> SignalStackSpec:
+    """The tower of images."""
+    width = config.integer("hidden_size", 768)
+    patches = PatchSpec(
+        *(width, vit.image_size(config), vit.patch_size(config.with_defaults(patch_size=32))),
+        channels=config.integer("num_channels", 3),
+        bias=False,
+        norm=NormSpec(width, config.number("layer_norm_eps", 1e-5)),
+    )
+    return SignalStackSpec(patches, *_layers(config, causal=False, size=768, heads=12))
 
 
 def _table(config: Config, name: str) -> Config:
@@ -71,30 +86,45 @@ def _layers(
 
 def table(spec: DualEncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
-    text, vision = "text_model.embeddings", "vision_model.embeddings"
-    rules: Rules = {
-        "text.embedding.word.*": f"{text}.token_embedding.*",
-        "text.embedding.position.*": f"{text}.position_embedding.*",
-        "text.final_norm.*": "text_model.final_layer_norm.*",
-        "text_projection.*": "text_projection.*",
-        "vision.embedding.tokens.0.weight": Take(f"{vision}.class_embedding", no_leading_axis=True),
-        "vision.embedding.position.*": f"{vision}.position_embedding.*",
-        "vision.embedding.project.*": f"{vision}.patch_embedding.*",
-        "vision.embedding.norm.*": "vision_model.pre_layrnorm.*",
+    rules = text_rules("text", "text_model.") | vision_rules("vision", "vision_model.")
+    rules |= {
         "vision.final_norm.*": "vision_model.post_layernorm.*",
+        "text_projection.*": "text_projection.*",
         "vision_projection.*": "visual_projection.*",
         "similarity.scale": Take("logit_scale", no_leading_axis=True),
     }
-    for tower in ("text", "vision"):
-        layer, source = f"{tower}.layers.{{i}}", f"{tower}_model.encoder.layers.{{i}}"
-        rules |= {
-            f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
-            f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",
-            f"{layer}.attention.v.*": f"{source}.self_attn.v_proj.*",
-            f"{layer}.attention.o.*": f"{source}.self_attn.out_proj.*",
-            f"{layer}.attention_norm.*": f"{source}.layer_norm1.*",
-            f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",
-            f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
-            f"{layer}.feed_forward_norm.*": f"{source}.layer_norm2.*",
-        }
-    return Table(rules, NAMING, drop=(f"{text}.position_ids", f"{vision}.position_ids"))
+    return Table(rules, NAMING, drop=("*_model.embeddings.position_ids",))
+
+
+def text_rules(tower: str, prefix: str) -> Rules:
+    """The tower of texts, under our name for it and a prefix of the checkpoint's."""
+    return _layer_rules(tower, prefix) | {
+        f"{tower}.embedding.word.*": f"{prefix}embeddings.token_embedding.*",
+        f"{tower}.embedding.position.*": f"{prefix}embeddings.position_embedding.*",
+        f"{tower}.final_norm.*": f"{prefix}final_layer_norm.*",
+    }
+
+
+def vision_rules(tower: str, prefix: str) -> Rules:
+    """The tower of images but for the norm of its vector, which hidden states have in some models."""
+    embeddings = f"{prefix}embeddings"
+    return _layer_rules(tower, prefix) | {
+        f"{tower}.embedding.tokens.0.weight": Take(f"{embeddings}.class_embedding", no_leading_axis=True),
+        f"{tower}.embedding.position.*": f"{embeddings}.position_embedding.*",
+        f"{tower}.embedding.project.*": f"{embeddings}.patch_embedding.*",
+        f"{tower}.embedding.norm.*": f"{prefix}pre_layrnorm.*",
+    }
+
+
+def _layer_rules(tower: str, prefix: str) -> Rules:
+    layer, source = f"{tower}.layers.{{i}}", f"{prefix}encoder.layers.{{i}}"
+    return {
+        f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
+        f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",
+        f"{layer}.attention.v.*": f"{source}.self_attn.v_proj.*",
+        f"{layer}.attention.o.*": f"{source}.self_attn.out_proj.*",
+        f"{layer}.attention_norm.*": f"{source}.layer_norm1.*",
+        f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",
+        f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.layer_norm2.*",
+    }

@@ -35,7 +35,7 @@ from txexport.spec import (
 )
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
-ONCE = ("pooler", "next_sentence", "distilled")  # heads that read one vector of a row
+ONCE = ("pooler", "vector", "next_sentence", "distilled")  # heads that read one vector of a row
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
 
 

@@ -26,7 +26,7 @@ COMPONENTS = (
     "pooler",
     "head",
 )
-OWNERS = {"cross": "cross_attention", "pooler": "pooler"}  # what is no stack; all else of that kind is a head
+OWNERS = {"cross": "cross_attention", "pooler": "pooler", "vector": "pooler"}  # no stack; the rest is heads
 
 
 @dataclass(frozen=True)

@@ -387,8 +387,9 @@ class Model:
         `normalize` (to length 1) default to what the checkpoint's sentence-transformers files say. W is the
         model's width, or that of the last dense layer which those files name, or `truncate_dim`: the first
         numbers of a vector trained for that (Kusupati et al. 2022), of length 1 with `normalize=True` alone.
-        Raises InputError where neither files nor arguments say how to pool, and for a name or a width that
-        there is not. A model of texts and images pools them its own way, to length 1.
+        Raises InputError for a name or a width that there is not, and where neither files nor arguments say
+        how to pool, but for a model with a vector of its own, as one tower of CLIP. A model of texts and
+        images pools them its own way, to length 1.
         """
         return feature_extraction.embed(
             self.bundle,
@@ -619,8 +620,8 @@ class Model:
 
         Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
         Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
-        the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler"); `normalize` makes
-        their length 1. Raises InputError for another pooling.
+        the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler", the default
+        of one tower of CLIP); `normalize` makes their length 1. Raises InputError for another pooling.
         """
         return image_tasks.embed_image(
             self.bundle,

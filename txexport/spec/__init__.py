@@ -26,7 +26,7 @@ from txexport.spec.embedding import (
     RelativeSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
-from txexport.spec.head import HeadSpec
+from txexport.spec.head import HeadSpec, VectorSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
@@ -70,4 +70,5 @@ __all__ = [
     "StackSpec",
     "StridedAttentionSpec",
     "TextStackSpec",
+    "VectorSpec",
 ]

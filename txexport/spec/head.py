@@ -94,3 +94,33 @@ class HeadSpec:
     def scores_sequence(self) -> bool:
         """Whether the head scores a whole sequence."""
         return self.kind in (HeadKind.SEQUENCE, HeadKind.CHOICES)
+
+
+@dataclass(frozen=True)
+class VectorSpec:
+    """A whole sequence's vector, given beside its hidden states: the one of `pick`, normed, then projected.
+
+    `eos_token_id` is the id that ends a text, where `pick` looks for one. `size` is the width that it is
+    projected to, with a `bias` or without; None is no projection. Where it is `compared`, with the vectors
+    of a model that reads the other of texts and images, it has the name that two towers give it.
+    """
+
+    pick: Pick = Pick.FIRST
+    eos_token_id: int | None = None
+    norm: NormSpec | None = None
+    size: int | None = None
+    bias: bool = False
+    compared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pick not in (Pick.FIRST, Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
+            self.eos_token_id is not None
+        ):
+            raise SpecError(
+                f"VectorSpec: '{self.pick}' of the id {self.eos_token_id}; expected an id with "
+                f"'{Pick.FIRST_EOS}', and None with '{Pick.FIRST}' or '{Pick.ARGMAX_ID}'"
+            )
+        if self.size is not None:
+            positive(self, "size")
+        elif self.bias:
+            raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")

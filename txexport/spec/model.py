@@ -11,7 +11,7 @@ from typing import ClassVar
 from txexport.errors import SpecError, positive
 from txexport.spec.embedding import EmbeddingSpec, PatchSpec
 from txexport.spec.enums import HeadKind, Pick
-from txexport.spec.head import HeadSpec
+from txexport.spec.head import HeadSpec, VectorSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
 
@@ -21,7 +21,7 @@ class EncoderSpec:
 
     The stack may be causal: hidden states of a decoder-only model need no cache. `next_sentence` is a second
     head, beside a masked LM's, for pretraining; `distilled` one that scores the second token, and both are
-    averaged (Touvron et al. 2021, 4).
+    averaged (Touvron et al. 2021, 4). `vector` is a sequence's, made in another way than BERT's `pooler`.
     """
 
     encoder: StackSpec
@@ -29,6 +29,7 @@ class EncoderSpec:
     pooler: bool = False
     next_sentence: HeadSpec | None = None
     distilled: bool = False
+    vector: VectorSpec | None = None
 
     generates: ClassVar[bool] = False
 
@@ -51,6 +52,8 @@ class EncoderSpec:
                 f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
                 f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
             )
+        if self.vector is not None:
+            self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:
             if not isinstance(self.encoder, TextStackSpec):
                 read = type(self.encoder.embedding).__name__
@@ -59,6 +62,24 @@ class EncoderSpec:
                     "expected EmbeddingSpec"
                 )
             _check_tied(self.head, self.encoder)
+
+    def _check_vector(self, vector: VectorSpec) -> None:
+        """Raise SpecError where it stands beside more than hidden states, or does not fit them."""
+        if self.pooler or self.head.kind != HeadKind.NONE:
+            raise SpecError(
+                f"EncoderSpec: a vector with pooler={self.pooler} and a head of kind '{self.head.kind}'; it "
+                f"stands beside hidden states alone: expected False and '{HeadKind.NONE}'"
+            )
+        if vector.pick != Pick.FIRST and not isinstance(self.encoder, TextStackSpec):
+            raise SpecError(
+                f"EncoderSpec: the vector is picked by '{vector.pick}', but images and sounds have no ids; "
+                f"expected '{Pick.FIRST}'"
+            )
+        if vector.norm is not None and vector.norm.size != self.encoder.hidden_size:
+            raise SpecError(
+                f"EncoderSpec: the vector's norm is {vector.norm.size} wide, the encoder "
+                f"{self.encoder.hidden_size}"
+            )
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

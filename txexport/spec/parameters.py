@@ -25,6 +25,7 @@ from txexport.spec import (
     RelativeSpec,
     StackSpec,
     TextStackSpec,
+    VectorSpec,
 )
 from txexport.spec.attention_parameters import (
     attention,
@@ -150,6 +151,12 @@ def pooler(hidden_size: int) -> Shapes:
     return under("dense", linear(hidden_size, hidden_size, True))
 
 
+def vector(spec: VectorSpec, hidden_size: int) -> Shapes:
+    """The norm of a sequence's vector, and its projection."""
+    shapes = under("norm", norm(spec.norm)) if spec.norm is not None else {}
+    return shapes | (under("project", linear(hidden_size, spec.size, spec.bias)) if spec.size else {})
+
+
 def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     """Transform and projection to the vocabulary or the labels; a tied projection adds nothing."""
     shapes: Shapes = {}
@@ -189,6 +196,8 @@ def _encoder_model(spec: EncoderSpec) -> Shapes:
     shapes, width = under("encoder", stack(spec.encoder)), spec.encoder.hidden_size
     if spec.pooler:
         shapes |= under("pooler", pooler(width))
+    if spec.vector is not None:
+        shapes |= under("vector", vector(spec.vector, width))
     shapes |= _head(spec)
     if spec.next_sentence is not None:
         shapes |= under("next_sentence", head(spec.next_sentence, width, spec.vocab_size))

@@ -1,6 +1,7 @@
 """What a bundle's task gives a user, held against transformers' pipelines over the same weights."""
 
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def case_of(tmp_path_factory):
             model_type = next(
                 name
                 for name in sorted(tiny_checkpoint.FAMILIES, key=len, reverse=True)
-                if architecture.lower().startswith(name.replace("-", ""))
+                if architecture.lower().startswith(re.sub("[-_]", "", name))
             )
             tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
             tokenizer = getattr(tiny_tokenizers, kind)() if kind else None
@@ -495,6 +496,38 @@ def test_vectors_of_images(architecture, case_of, photographs):
     assert case.model.embed_image([]).shape == (0, 48)
     with pytest.raises(InputError, match="pooling is 'max', expected cls or mean"):
         case.model.embed_image(photographs, pooling="max")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "output"),
+    [("CLIPTextModel", "pooler_output"), ("CLIPTextModelWithProjection", "text_embeds")],
+)
+def test_vectors_of_a_tower_of_texts(architecture, output, case_of):
+    words = len(tiny_tokenizers.clip())
+    case = case_of(architecture, "clip", None, vocab_size=words, eos_token_id=words - 1, projection_dim=36)
+    texts = ["Anna", "the cat sat on the mat"]
+    with torch.no_grad():
+        wanted = case.original(architecture)(**case.tokenizer(texts, return_tensors="pt", padding=True))
+    assert np.abs(case.model.embed(texts) - wanted[output].numpy()).max() < TOLERANCE
+    units = torch.nn.functional.normalize(wanted[output])
+    assert np.abs(case.model.embed(texts, normalize=True) - units.numpy()).max() < TOLERANCE
+    first = wanted.last_hidden_state[:, 0]
+    assert np.abs(case.model.embed(texts, pooling="cls") - first.numpy()).max() < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("architecture", "output"),
+    [("CLIPVisionModel", "pooler_output"), ("CLIPVisionModelWithProjection", "image_embeds")],
+)
+def test_vectors_of_a_tower_of_images(architecture, output, case_of, photographs):
+    case = case_of(architecture, None, transformers.CLIPImageProcessorPil(**SETTINGS), projection_dim=36)
+    with torch.no_grad():
+        pixels = torch.from_numpy(case.model.images.pixels(photographs))
+        wanted = case.original(architecture)(pixel_values=pixels)
+    assert np.abs(case.model.embed_image(photographs) - wanted[output].numpy()).max() < TOLERANCE
+    first = wanted.last_hidden_state[:, 0]
+    found = case.model.embed_image(photographs, pooling="cls")
+    assert np.abs(found - first.numpy()).max() < TOLERANCE
 
 
 def test_vectors_of_texts_and_images(case_of, photographs):

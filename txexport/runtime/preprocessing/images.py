@@ -135,6 +135,7 @@ BY_MODEL = {
     "deit": "DeiTImageProcessor",
     "dinov2": "BitImageProcessor",
     "clip": "CLIPImageProcessor",
+    "clip_vision_model": "CLIPImageProcessor",
 }
 
 

@@ -7,13 +7,15 @@ import numpy as np
 
 from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
-from txexport.contracts.names import LAST_HIDDEN_STATE, TEXT_EMBEDS
+from txexport.contracts.names import IMAGE_EMBEDS, LAST_HIDDEN_STATE, POOLER_OUTPUT, TEXT_EMBEDS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method, unit
+
+VECTORS = (TEXT_EMBEDS, IMAGE_EMBEDS, POOLER_OUTPUT)
 
 
 def embed(
@@ -44,11 +46,23 @@ def embed(
     vectors = np.empty((len(rows), kept), np.float32)
     for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
         if how is None:
-            found = outputs[TEXT_EMBEDS][:, :kept]
+            found = outputs[_given(bundle)][:, :kept]
         else:
             found = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :kept]
-        vectors[places] = unit(found) if normalize and kept < width else found
+        vectors[places] = unit(found) if normalize and (how is None or kept < width) else found
     return vectors[0] if isinstance(texts, str) else vectors
+
+
+def own_vector(bundle: LoadedBundle) -> str | None:
+    """The output of an encoder that gives a sequence's vector itself, in another way than BERT's pooler."""
+    if bundle.manifest.spec.get("vector") is None:
+        return None
+    return next(name for name in VECTORS if name in bundle.sessions[roles.MODEL].outputs)
+
+
+def _given(bundle: LoadedBundle) -> str:
+    """The output that is a text's vector, where none is made of hidden states."""
+    return TEXT_EMBEDS if roles.TEXT in bundle.sessions else own_vector(bundle) or POOLER_OUTPUT
 
 
 def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
@@ -76,9 +90,10 @@ def _length(bundle: LoadedBundle, prompt: str) -> int:
 
 def _width(bundle: LoadedBundle, how: Pooling | None) -> int:
     """How many numbers a vector has."""
-    if how is None:
-        return bundle.sessions[roles.TEXT].width(TEXT_EMBEDS)
-    return len(how.dense[-1].weight) if how.dense else bundle.sessions[roles.MODEL].width(LAST_HIDDEN_STATE)
+    if how is not None and how.dense:
+        return len(how.dense[-1].weight)
+    session = bundle.sessions[roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL]
+    return session.width(_given(bundle) if how is None else LAST_HIDDEN_STATE)
 
 
 def _kept(truncate_dim: int | None, width: int) -> int:
@@ -92,12 +107,14 @@ def _kept(truncate_dim: int | None, width: int) -> int:
 
 
 def _how_to_pool(bundle: LoadedBundle, pooling: str | None, normalize: bool | None) -> Pooling | None:
-    """As the files say and is asked for; None of a model of texts and images, whose graph does it."""
+    """As the files say and is asked for; None of a model whose graph does it."""
     if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
             raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
         return None
     own = bundle.files.pooling
+    if own is None and pooling is None and own_vector(bundle) is not None:
+        return None
     if own is None and pooling is None:
         raise InputError("the checkpoint does not say how to pool; choose pooling, as 'mean' or 'cls'")
     method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]

@@ -22,7 +22,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
-from txexport.runtime.tasks.feature_extraction import embed
+from txexport.runtime.tasks.feature_extraction import embed, own_vector
 from txexport.runtime.tasks.labels import Label, labelled, ranked, softmax
 from txexport.runtime.tasks.pooling import unit
 
@@ -64,8 +64,10 @@ def embed_image(
     ways = {} if towers else _ways(bundle)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
-    way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling or "cls"]
-    width = bundle.sessions[role].width(IMAGE_EMBEDS if towers else LAST_HIDDEN_STATE)
+    own = IMAGE_EMBEDS if towers else own_vector(bundle)
+    pooling = pooling or ("cls" if own is None else "pooler")
+    way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling]
+    width = bundle.sessions[role].width(own if own and pooling == "pooler" else LAST_HIDDEN_STATE)
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
@@ -79,8 +81,9 @@ def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]]
         "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
         "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, learned:].mean(axis=1),
     }
-    if POOLER_OUTPUT in bundle.sessions[roles.MODEL].outputs:
-        ways["pooler"] = lambda outputs: outputs[POOLER_OUTPUT]
+    pooled = own_vector(bundle) or POOLER_OUTPUT
+    if pooled in bundle.sessions[roles.MODEL].outputs:
+        ways["pooler"] = lambda outputs: outputs[pooled]
     return ways
 
 

@@ -17,9 +17,11 @@ from txexport.spec import (
     ExpertsSpec,
     HeadKind,
     ModelSpec,
+    Pick,
     SignalStackSpec,
     StackSpec,
     TextStackSpec,
+    VectorSpec,
 )
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs, seeded
@@ -92,13 +94,17 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
     words, run = encoder.embedding, runs.run_encoder
     if spec.head.kind == HeadKind.CHOICES:
         run = runs.run_choices
+    padding, mark = spec.head.pad_token_id, spec.head.eos_token_id
+    match spec:
+        case EncoderSpec(vector=VectorSpec() as vector):
+            padding, mark = 0 if vector.pick == Pick.ARGMAX_ID else None, vector.eos_token_id
     for batch in seeded.encoder_cases(
         words.vocab_size,
         words.type_vocab_size,
         _longest(spec, encoder, kept),
-        spec.head.pad_token_id,
+        padding,
         words.dropped,
-        spec.head.eos_token_id,
+        mark,
     ):
         yield Planned(batch.name, batch, run)
 

@@ -210,11 +210,12 @@ class Transformers:
             raise UnsupportedError(
                 f"the reference 'transformers' is not installed; {install('verify')}"
             ) from None
-        self.pooler = isinstance(resolved.spec, EncoderSpec) and resolved.spec.pooler
-        decoder = resolved.spec.stacks.get("decoder")
+        spec = resolved.spec
+        self.pooler = isinstance(spec, EncoderSpec) and (spec.pooler or spec.vector is not None)
+        decoder = spec.stacks.get("decoder")
         self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
-        name = TASKS[resolved.task].judge(resolved.model_type)
+        name = resolved.original or TASKS[resolved.task].judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
         config = _plain_config(checkpoint, "eager" if ATTENTIONS in outputs else None)
         if checkpoint.in_safetensors and not checkpoint.quantised:

@@ -1,0 +1,57 @@
+"""One tiny checkpoint that is proved, and the usual ones of an encoder and of a decoder."""
+
+from dataclasses import dataclass, field
+
+FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
+CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
+CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
+SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
+HEAR = "automatic-speech-recognition"
+GENERATE, TRANSLATE = "text-generation", "text2text-generation"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tiny checkpoint: `architecture` with tools/tiny_checkpoint.py's sizes changed by `config`."""
+
+    model_type: str
+    architecture: str
+    task: str
+    variant: str = ""
+    config: dict = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Name of the row."""
+        return "-".join(part for part in (self.model_type, self.task, self.variant) if part)
+
+    @property
+    def caches(self) -> list[str | None]:
+        """The kinds of cache to export with."""
+        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR) else [None]
+
+
+LABELS = {"num_labels": 5}
+UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
+
+
+def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
+    """An encoder with every head that BERT and its children share."""
+    return [
+        Row(model_type, f"{name}Model", FEATURES),
+        Row(model_type, f"{name}ForMaskedLM", FILL),
+        Row(model_type, f"{name}ForMaskedLM", FILL, "untied", UNTIED),
+        Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+        Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", LABELS),
+        Row(model_type, f"{name}ForQuestionAnswering", ANSWER),
+        *([Row(model_type, f"{name}ForMultipleChoice", CHOOSE)] if choices else []),
+    ]
+
+
+def decoder(model_type: str, name: str) -> list[Row]:
+    """A decoder-only model: its text, its hidden states, and labels of sequences."""
+    return [
+        Row(model_type, f"{name}ForCausalLM", GENERATE),
+        Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+        Row(model_type, f"{name}Model", FEATURES),
+    ]

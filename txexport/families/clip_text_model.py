@@ -1,0 +1,27 @@
+"""CLIP's tower of texts alone (Radford et al. 2021, 2.4), as image generators keep it."""
+
+from txexport.checkpoints.weight_map import Naming, Rules, Table
+from txexport.families import clip
+from txexport.families._config import Config, TensorNames
+from txexport.spec import EncoderSpec, VectorSpec
+
+TASKS = {"feature-extraction": ("CLIPTextModel", "CLIPTextModelWithProjection")}
+ORIGINALS = ("CLIPTextModelWithProjection",)
+
+NAMING = Naming("text_model.")
+PROJECTION = "text_projection.weight"
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
+    """The architecture that config.json describes; a projection shows in the checkpoint."""
+    pick, mark = clip.ending(config)
+    projected = PROJECTION in names
+    size = config.integer("projection_dim", 512) if projected else None
+    vector = VectorSpec(pick, mark, size=size, compared=projected)
+    return EncoderSpec(encoder=clip.text_stack(config), vector=vector)
+
+
+def table(spec: EncoderSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules: Rules = clip.text_rules("encoder", "") | {"vector.project.weight": PROJECTION}
+    return Table(rules, NAMING, drop=("embeddings.position_ids",))
