@@ -20,7 +20,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.manifest import Form
+from txexport.manifest import OLDEST, Form
 from txexport.runtime import load
 from txexport.source import way_to
 
@@ -377,7 +377,7 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
     assert f"this txexport reads up to {known}; update it" in said(
         json.dumps(manifest | {"format": known + 1})
     )
-    assert "of an older txexport" in said(json.dumps(manifest | {"format": known - 1}))
+    assert "of an older txexport" in said(json.dumps(manifest | {"format": OLDEST - 1}))
     (out / "onnx" / "model.onnx").unlink()
     assert "model.onnx is missing" in said(json.dumps(manifest))
     with pytest.raises(BundleError, match=r"has no txexport\.json"):

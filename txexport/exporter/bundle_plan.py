@@ -77,7 +77,8 @@ class BundlePlan:
     ):
         self.spec, self.form, self.integers = resolved.spec, form, integers
         self.weights = with_shared(self.spec, resolved.weights)
-        self.dtypes = {name: DtypePlan(checkpoint, self, DTYPES[name]) for name in form.dtypes}
+        known = {name: DTYPES[name] if form.centred else DTYPES[name].uncentred for name in form.dtypes}
+        self.dtypes = {name: DtypePlan(checkpoint, self, dtype) for name, dtype in known.items()}
 
     @property
     def native(self) -> list[Planned]:

@@ -98,7 +98,8 @@ def export(
     dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
     check_stored(dtypes, checkpoint)
     keep = [keep] if isinstance(keep, str) else list(keep)
-    asked = Form(cache, opset, inline, only, single_file, client, dtypes, keep, outputs=_outputs(outputs))
+    given = _outputs(outputs)
+    asked = Form(cache, opset, inline, only, single_file, client, dtypes, keep, outputs=given, centred=True)
     form = _form(TASKS[resolved.task], asked)
     check_outputs(resolved.spec, form.outputs)
     if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):

@@ -1,7 +1,7 @@
 """What a person asks a bundle's numbers to be: which format each parameter then has."""
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from txexport.formats.float16 import BFLOAT16_IN_OUT, BFLOAT16_ROWS, FLOAT16_IN_OUT, FLOAT16_ROWS
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
@@ -43,6 +43,11 @@ class Dtype:
         if isinstance(self.product, int):
             return in_blocks(self.product, shape[1])
         return self.narrow if self.narrow is not None and shape[0] <= shape[1] else self.product
+
+    @property
+    def uncentred(self) -> "Dtype":
+        """The same as it was in bundles of format 6."""
+        return replace(self, narrow=None)
 
     @property
     def calibrates(self) -> bool:
