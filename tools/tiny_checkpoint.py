@@ -89,6 +89,13 @@ GEMMA2 = LLAMA | {
     "attn_logit_softcapping": 1.5,
     "final_logit_softcapping": 2.0,
 }
+GEMMA3 = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 10,
+    "sliding_window": 5,
+    "sliding_window_pattern": 3,
+    "query_pre_attn_scalar": 13,
+}
 BART = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -167,7 +174,9 @@ FAMILIES = {
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
     "starcoder2": ("Starcoder2ForCausalLM", LLAMA | {"num_key_value_heads": 3, "sliding_window": 5}),
+    "gemma": ("GemmaForCausalLM", LLAMA | {"head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
+    "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "bart": ("BartForConditionalGeneration", BART),
     "marian": ("MarianMTModel", MARIAN),
@@ -190,6 +199,11 @@ FAMILIES = {
 }
 
 
+# T5's attention does not scale its scores, and Gemma's norms double what they let through (their scale is
+# 1 + weight): with wide weights both enlarge float32's own rounding.
+NARROW = ("t5", "mt5", "gemma", "gemma2", "gemma3_text")
+
+
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
     """A random transformers model of `architecture`, with its family's sizes changed by `config`."""
     default, sizes = FAMILIES[model_type]
@@ -197,9 +211,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
     settings = transformers.AutoConfig.for_model(model_type, **sizes | config | parts)
     torch.manual_seed(seed)
     model = getattr(transformers, architecture or default)(settings).eval()
-    # T5's attention does not scale its scores, and Gemma 2's norms double what they let through (their scale
-    # is 1 + weight): with wide weights both enlarge float32's own rounding.
-    spread = 0.06 if model_type in ("t5", "mt5", "gemma2") else 0.12
+    spread = 0.06 if model_type in NARROW else 0.12
     tensors = [*model.named_parameters(), *model.named_buffers()]
     with torch.no_grad():
         for name, tensor in tensors:

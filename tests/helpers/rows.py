@@ -97,6 +97,14 @@ SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
 HEAD_NORMS = {"qk_layernorm": True, "num_attention_heads": 6, "num_key_value_heads": 2}
 BIASED = {"attention_bias": True, "mlp_bias": True, "head_dim": 10}
 
+STRETCHED = {
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e2},
+    },
+    "final_logit_softcapping": 2.0,
+}
+
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
 
@@ -187,8 +195,14 @@ DECODERS = [
         "no window, no biases",
         {"sliding_window": None, "use_bias": False},
     ),
+    *decoder("gemma", "Gemma"),
     *decoder("gemma2", "Gemma2"),
     Row("gemma2", "Gemma2ForCausalLM", GENERATE, "uncapped", UNCAPPED),
+    Row("gemma3_text", "Gemma3ForCausalLM", GENERATE),
+    Row("gemma3_text", "Gemma3ForCausalLM", GENERATE, "linear rope in full layers, capped", STRETCHED),
+    Row("gemma3_text", "Gemma3TextForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("gemma3_text", "Gemma3TextModel", FEATURES),
+    Row("gemma3_text", "Gemma3TextModel", FEATURES, "both ways", {"use_bidirectional_attention": True}),
     *decoder("mixtral", "Mixtral"),
     Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
 ]

@@ -1,9 +1,12 @@
 """What the families of decoder-only models share: tasks, and the head that a task asks for."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
-from txexport.families._config import Config
-from txexport.spec import DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
+from txexport.families._config import Config, minimal_cycle
+from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
 from txexport.tasks import TASKS
 
 
@@ -24,8 +27,12 @@ def model(
     tied: bool,
     bias: bool = False,
     softcap: float | None = None,
+    scale: float = 1.0,
 ) -> EncoderSpec | DecoderSpec:
-    """`stack` under the head of `task`; `tied` is what config.json means where it does not say."""
+    """`stack` under the head of `task`; `tied` is what config.json means where it does not say.
+
+    `scale` and `softcap` are of a language model's scores.
+    """
     config.expect(is_causal=True)
     kind = TASKS[task].head
     if kind == HeadKind.NONE:
@@ -39,7 +46,23 @@ def model(
         head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
         return EncoderSpec(encoder=stack, head=head)
     tied = config.flag("tie_word_embeddings", tied)
-    return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap))
+    return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap, scale=scale))
+
+
+def each_layer(stack: TextStackSpec, varied: Callable[[int, BlockSpec], BlockSpec]) -> TextStackSpec:
+    """`stack` with the block that `varied` makes of each layer's number and block."""
+    return replace(stack, blocks=minimal_cycle(varied(i, block) for i, block in enumerate(stack.layers)))
+
+
+def interleaved(stack: TextStackSpec) -> TextStackSpec:
+    """`stack` with neighbours turned in pairs, and not the halves of a head."""
+
+    def varied(layer: int, block: BlockSpec) -> BlockSpec:
+        attention = block.dense
+        turns = None if attention.rotary is None else replace(attention.rotary, interleaved=True)
+        return replace(block, attention=replace(attention, rotary=turns))
+
+    return each_layer(stack, varied)
 
 
 def stack_name(spec: EncoderSpec | DecoderSpec) -> str:

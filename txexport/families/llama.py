@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -36,9 +37,13 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
 
 
-def decoder_spec(
+def decoder_spec(config: Config, task: str, **varied: Any) -> EncoderSpec | DecoderSpec:
+    """LLaMA's architecture, `varied` as `stack_spec` takes it."""
+    return _causal.model(config, task, stack_spec(config, **varied), tied=False)
+
+
+def stack_spec(
     config: Config,
-    task: str,
     *,
     bias: bool = False,
     output_bias: bool = False,
@@ -47,8 +52,8 @@ def decoder_spec(
     head_norm: bool = False,
     mixture: Callable[[FeedForwardSpec], ExpertsSpec] | None = None,
     fraction: str | None = None,
-) -> EncoderSpec | DecoderSpec:
-    """LLaMA's architecture with what its descendants vary; `windows` are the layers' in turn.
+) -> TextStackSpec:
+    """LLaMA's stack with what its descendants vary; `windows` are the layers' in turn.
 
     `mixture` makes a mixture of experts of the feed-forward network; `fraction` is a name for the part of a
     head that rotates.
@@ -74,7 +79,7 @@ def decoder_spec(
         width, config.integer("intermediate_size"), activation, bias=feed_forward_bias, gated=True
     )
     position = PositionSpec(PositionKind.NONE, most)
-    stack = TextStackSpec(
+    return TextStackSpec(
         EmbeddingSpec(config.integer("vocab_size"), width, position),
         minimal_cycle(
             BlockSpec(
@@ -88,7 +93,6 @@ def decoder_spec(
         config.count("num_hidden_layers"),
         final_norm=norm,
     )
-    return _causal.model(config, task, stack, tied=False)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
