@@ -173,6 +173,8 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
+    "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "starcoder2": ("Starcoder2ForCausalLM", LLAMA | {"num_key_value_heads": 3, "sliding_window": 5}),
     "gemma": ("GemmaForCausalLM", LLAMA | {"head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),

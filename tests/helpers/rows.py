@@ -104,6 +104,7 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
@@ -186,6 +187,9 @@ DECODERS = [
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
+    *decoder("seed_oss", "SeedOss"),
+    *decoder("smollm3", "SmolLM3"),
+    Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
     *decoder("starcoder2", "Starcoder2"),
     Row("starcoder2", "Starcoder2ForCausalLM", GENERATE, "untied", UNTIED),
     Row(
