@@ -175,6 +175,7 @@ FAMILIES = {
     "phi3": ("Phi3ForCausalLM", LLAMA),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
+    "stablelm": ("StableLmForCausalLM", LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}),
     "starcoder2": ("Starcoder2ForCausalLM", LLAMA | {"num_key_value_heads": 3, "sliding_window": 5}),
     "gemma": ("GemmaForCausalLM", LLAMA | {"head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),

@@ -175,6 +175,7 @@ UNSUPPORTED = [
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping=50.0"),
     ("smollm3", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
+    ("stablelm", {"qk_layernorm": True}, "qk_layernorm=True"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),
     ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),

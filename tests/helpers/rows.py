@@ -104,6 +104,8 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
+BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
@@ -190,6 +192,8 @@ DECODERS = [
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
+    *decoder("stablelm", "StableLm"),
+    Row("stablelm", "StableLmForCausalLM", GENERATE, "parallel, 2 key heads, biases", BESIDE),
     *decoder("starcoder2", "Starcoder2"),
     Row("starcoder2", "Starcoder2ForCausalLM", GENERATE, "untied", UNTIED),
     Row(
