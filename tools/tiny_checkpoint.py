@@ -173,6 +173,7 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "stablelm": ("StableLmForCausalLM", LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}),

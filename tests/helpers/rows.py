@@ -189,6 +189,8 @@ DECODERS = [
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
+    *decoder("gpt_bigcode", "GPTBigCode"),
+    Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),

@@ -30,6 +30,11 @@ ALIASES = {
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
+    return decoder_spec(config, task, key_heads=config.integer("n_head"))
+
+
+def decoder_spec(config: Config, task: str, *, key_heads: int) -> EncoderSpec | DecoderSpec:
+    """GPT-2's architecture with so many heads of keys and values."""
     config.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
@@ -40,7 +45,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         position=PositionSpec(PositionKind.LEARNED, config.integer("n_positions")),
     )
     block = BlockSpec(
-        AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=True, scale=scale),
+        AttentionSpec(width, heads, key_heads, config.head_dim(width, heads), causal=True, scale=scale),
         FeedForwardSpec(
             width,
             config.integer("n_inner", 4 * width),
