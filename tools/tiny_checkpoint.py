@@ -96,6 +96,12 @@ GEMMA3 = LLAMA | {
     "sliding_window_pattern": 3,
     "query_pre_attn_scalar": 13,
 }
+COHERE2 = LLAMA | {
+    "num_hidden_layers": 3,
+    "sliding_window": 5,
+    "sliding_window_pattern": 2,
+    "logit_scale": 0.3,
+}
 BART = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -173,6 +179,8 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
+    "cohere2": ("Cohere2ForCausalLM", COHERE2),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),

@@ -174,6 +174,7 @@ UNSUPPORTED = [
     ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping=50.0"),
+    ("cohere", {"use_qk_norm": True}, "use_qk_norm=True"),
     ("gpt_bigcode", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("smollm3", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
     ("stablelm", {"qk_layernorm": True}, "qk_layernorm=True"),
