@@ -185,6 +185,7 @@ FAMILIES = {
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 12}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 12}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
+    "olmo": ("OlmoForCausalLM", LLAMA),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "stablelm": ("StableLmForCausalLM", LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}),

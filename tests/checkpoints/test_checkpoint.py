@@ -176,6 +176,7 @@ UNSUPPORTED = [
     ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping=50.0"),
     ("cohere", {"use_qk_norm": True}, "use_qk_norm=True"),
     ("gpt_bigcode", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("olmo", {"clip_qkv": 8.0}, "clip_qkv=8.0"),
     ("smollm3", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
     ("stablelm", {"qk_layernorm": True}, "qk_layernorm=True"),
     ("phi", {"head_dim": 20}, "head_dim=20"),

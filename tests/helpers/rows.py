@@ -200,6 +200,7 @@ DECODERS = [
     *decoder("glm4", "Glm4"),
     *decoder("gpt_bigcode", "GPTBigCode"),
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
+    *decoder("olmo", "Olmo"),
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
