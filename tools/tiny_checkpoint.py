@@ -179,6 +179,7 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),

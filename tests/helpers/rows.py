@@ -189,6 +189,8 @@ DECODERS = [
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
+    Row("codegen", "CodeGenForCausalLM", GENERATE),
+    Row("codegen", "CodeGenModel", FEATURES),
     Row("cohere", "CohereForCausalLM", GENERATE),
     Row("cohere", "CohereModel", FEATURES),
     Row("cohere2", "Cohere2ForCausalLM", GENERATE),
