@@ -96,6 +96,15 @@ GEMMA3 = LLAMA | {
     "sliding_window_pattern": 3,
     "query_pre_attn_scalar": 13,
 }
+XGLM = {
+    "vocab_size": VOCAB,
+    "d_model": 48,
+    "num_layers": 2,
+    "attention_heads": 3,
+    "ffn_dim": 100,
+    "max_position_embeddings": 40,
+    **IDS,
+}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
     "sliding_window": 5,
@@ -179,6 +188,7 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "biogpt": ("BioGptForCausalLM", BERT | IDS),
     "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
@@ -195,6 +205,7 @@ FAMILIES = {
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
+    "xglm": ("XGLMForCausalLM", XGLM),
     "bart": ("BartForConditionalGeneration", BART),
     "marian": ("MarianMTModel", MARIAN),
     "pegasus": ("PegasusForConditionalGeneration", BART),

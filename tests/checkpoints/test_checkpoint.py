@@ -179,6 +179,8 @@ UNSUPPORTED = [
     ("olmo", {"clip_qkv": 8.0}, "clip_qkv=8.0"),
     ("smollm3", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
     ("stablelm", {"qk_layernorm": True}, "qk_layernorm=True"),
+    ("xglm", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("xglm", {"pad_token_id": 5}, "pad_token_id 5"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),
     ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),

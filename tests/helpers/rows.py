@@ -104,6 +104,7 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+PLAIN = UNTIED | {"scale_embedding": False, "hidden_act": "relu"}
 BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
@@ -189,6 +190,8 @@ DECODERS = [
     Row("phi3", "Phi3ForCausalLM", GENERATE, "window of 5", {"sliding_window": 5}),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
+    *decoder("biogpt", "BioGpt"),
+    Row("biogpt", "BioGptForCausalLM", GENERATE, "unscaled, untied, relu", PLAIN),
     Row("codegen", "CodeGenForCausalLM", GENERATE),
     Row("codegen", "CodeGenModel", FEATURES),
     Row("cohere", "CohereForCausalLM", GENERATE),
@@ -206,6 +209,8 @@ DECODERS = [
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
+    Row("xglm", "XGLMForCausalLM", GENERATE),
+    Row("xglm", "XGLMModel", FEATURES),
     *decoder("stablelm", "StableLm"),
     Row("stablelm", "StableLmForCausalLM", GENERATE, "parallel, 2 key heads, biases", BESIDE),
     *decoder("starcoder2", "Starcoder2"),
