@@ -173,6 +173,8 @@ FAMILIES = {
     "mpnet": ("MPNetModel", BERT),
     "esm": ("EsmModel", ESM),
     "modernbert": ("ModernBertModel", MODERNBERT),
+    "gte": ("GteModel", BERT | {"type_vocab_size": 2}),
+    "nomic_bert": ("NomicBertModel", BERT),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
     "gpt_neo": ("GPTNeoForCausalLM", GPT_NEO),
     "gpt2": ("GPT2LMHeadModel", GPT2),

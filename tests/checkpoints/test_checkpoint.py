@@ -200,6 +200,19 @@ UNSUPPORTED = [
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
+    *(
+        ("nomic_bert", {key: True}, f"{key}=True")
+        for key in ("prenorm", "parallel_block", "use_rms_norm", "rotary_emb_interleaved", "qkv_proj_bias")
+    ),
+    *(("nomic_bert", {key: True}, f"{key}=True") for key in ("mlp_fc1_bias", "mlp_fc2_bias", "causal")),
+    ("nomic_bert", {"activation_function": "geglu"}, "activation_function='geglu'"),
+    ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers=2"),
+    ("nomic_bert", {"num_experts": 8}, "num_experts=8"),
+    ("nomic_bert", {"rotary_emb_fraction": 0.5}, "rotary_emb_fraction=0.5"),
+    ("gte", {"layer_norm_type": "rms_norm"}, "layer_norm_type='rms_norm'"),
+    ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type='absolute'"),
+    ("gte", {"logn_attention_scale": True}, "logn_attention_scale=True"),
+    ("gte", {"rope_parameters": {"rope_type": "ntk", "factor": 8.0}}, "rope_type 'ntk'"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
 ]
@@ -208,6 +221,23 @@ UNSUPPORTED = [
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
 def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
     assert named in error(UnsupportedError, copy_of(model_type, **config))
+
+
+def test_nomic_bert_as_published(copy_of):
+    """Its release named values as GPT-2 does, and its code, which the library has since."""
+    folder = copy_of("nomic_bert")
+    now = resolve(folder).spec
+    values = json.loads((folder / "config.json").read_text())
+    kept = {key: values[key] for key in ("architectures", "model_type", "type_vocab_size", "vocab_size")}
+    sizes = {"n_embd": 48, "n_head": 3, "n_inner": 100, "n_layer": 2, "n_positions": 40}
+    code = {"auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"}}
+    rest = {"activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0}
+    rest |= {"rotary_scaling_factor": None, "layer_norm_epsilon": 1e-12, "prenorm": False}
+    (folder / "config.json").write_text(json.dumps(kept | sizes | code | rest))
+    assert resolve(folder).spec == now
+    scaled = {"rotary_scaling_factor": 2, "max_trained_positions": 20}
+    (folder / "config.json").write_text(json.dumps(kept | sizes | code | rest | scaled))
+    assert resolve(folder).spec.encoder.limit == 20
 
 
 BAD_CONFIG = [
