@@ -16,6 +16,7 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "onnxscript": "export",
     "click": "cli",
     "rich": "cli",
+    "huggingface_hub": "hub",
     "jinja2": "chat",
     "PIL": "image",
     "openvino": "runtimes",

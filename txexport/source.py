@@ -4,8 +4,9 @@ import os
 from pathlib import Path, PurePath
 
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.hub import opened
 from txexport.errors import CheckpointError
-from txexport.manifest import Manifest
+from txexport.manifest import Manifest, Source
 
 ADVICE = "say where the one that was exported is with --source"
 
@@ -21,6 +22,15 @@ def way_to(source: Path, out: Path) -> str:
     return PurePath(os.path.relpath(source, out)).as_posix()
 
 
+def source_at(checkpoint: Checkpoint, out: Path, absolute: bool) -> Source:
+    """What the txexport.json of the bundle `out` says of its checkpoint."""
+    if checkpoint.repository is not None:
+        path = checkpoint.repository
+    else:
+        path = str(checkpoint.folder.resolve()) if absolute else way_to(checkpoint.folder, out)
+    return Source(path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision)
+
+
 def _home_of(path: Path) -> Path | None:
     """The person's home that a path lies in: this one's, or another beside it."""
     home = Path.home()
@@ -32,10 +42,13 @@ def _home_of(path: Path) -> Path | None:
 def source_of(out: Path, manifest: Manifest, source: str | Path | None) -> Checkpoint:
     """The checkpoint `source`, or else the one that the bundle at `out` was made of, where it still is.
 
-    A name alone is looked for beside the bundle, and where the command runs. Raises CheckpointError.
+    A name alone is looked for beside the bundle, and where the command runs; one that came from a model hub
+    there. Raises CheckpointError.
     """
     if source is not None:
-        return Checkpoint(source)
+        return opened(source)
+    if manifest.source.repository is not None:
+        return opened(f"{manifest.source.repository}@{manifest.source.revision}")
     path = Path(manifest.source.path)
     if path.is_absolute() or len(path.parts) > 1:
         places = [out.resolve() / path]

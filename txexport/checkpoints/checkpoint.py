@@ -34,14 +34,17 @@ class Checkpoint:
 
     Weights are read from the first of READERS that is there. A GGUF file is a checkpoint too, and so is a
     folder that holds one and no other weights: `folder` is then the file.
-    `config_file` is where config.json's values are. Where it is quantised, the tensors are those that the
-    packed ones stand for. Raises CheckpointError when config.json or the weights are missing or damaged, or a
+    `config_file` is where config.json's values are. `repository` and `revision` are what a model hub calls
+    one that came from there. Where it is quantised, the tensors are those that the packed ones stand for.
+    Raises CheckpointError when config.json or the weights are missing or damaged, or a
     companion is a link that leads out of the folder, and UnsupportedError when it is quantised in a way that
     is not read, or a GGUF file that holds what is not known.
     """
 
     def __init__(self, source: str | Path):
         self.folder = self.config_file = Path(source)
+        self.repository: str | None = None
+        self.revision: str | None = None
         self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
         self.gguf, self.in_safetensors = gguf.opened(self.folder), False
         if self.gguf is not None:

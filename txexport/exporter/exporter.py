@@ -19,16 +19,17 @@ from txgraphs._lowering import IR_VERSIONS
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
+from txexport.checkpoints.hub import opened
 from txexport.contracts import OUTPUTS, Contract, Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
+from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, limits
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
-from txexport.source import way_to
+from txexport.source import source_at
 from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -64,6 +65,7 @@ def export(
 ) -> Manifest:
     """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
 
+    `source` is a folder, a GGUF file, or the name of a model on a hub, "org/name" or "org/name@revision".
     `task` defaults to the one that config.json's architecture implies. Beside the graphs that txexport runs
     there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
     for the others. Of ours, `cache` is "static" (default) or "dynamic" and only for models that decode,
@@ -85,7 +87,7 @@ def export(
     True shows them. The bundle appears whole or not at all. Raises CheckpointError, UnsupportedError,
     BundleError, InputError, OSError for texts that cannot be read.
     """
-    checkpoint = Checkpoint(source)
+    checkpoint = opened(source)
     resolved = families.resolve(checkpoint, task)
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
@@ -159,10 +161,7 @@ def write_bundle(
             data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
-            source=Source(
-                str(checkpoint.folder.resolve()) if absolute_source else way_to(checkpoint.folder, Path(out)),
-                checkpoint.hashes(),
-            ),
+            source=source_at(checkpoint, out, absolute_source),
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
         )

@@ -1,0 +1,157 @@
+"""Checkpoints by name, from a hub on this machine: what is fetched, what the bundle says, what is refused."""
+
+import json
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from helpers.hub import serve
+
+import txexport
+from txexport import bundle
+from txexport.checkpoints.hub import wanted
+from txexport.errors import CheckpointError, MissingLibraryError
+
+NAME = "org/tiny-bert.v2"
+MORE = (
+    "README.md",
+    "tf_model.h5",
+    "onnx/model.onnx",
+    "pytorch_model.bin",
+    "1_Pooling/config.json",
+    "a[1].txt",
+)
+
+
+def ask(monkeypatch, url: str) -> None:
+    """Let the library ask the hub at `url`, as HF_ENDPOINT does before it is imported."""
+    template = "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", url + template)
+
+
+@pytest.fixture
+def hub(checkpoint_of, tmp_path, monkeypatch):
+    """A hub with a tiny BERT, and files beside it as people publish them."""
+    folder = shutil.copytree(checkpoint_of("bert"), tmp_path / "repository")
+    for name in MORE:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with serve({NAME: folder}) as result:
+        ask(monkeypatch, result.url)
+        result.folder = folder
+        yield result
+
+
+def test_a_name_is_exported_as_its_folder_is(hub, tmp_path):
+    """Of the repository, what is read and no more; a second export asks for no file again."""
+    manifest = txexport.export(NAME, "by-name")
+    left = {"README.md", "tf_model.h5", "onnx/model.onnx", "pytorch_model.bin"}
+    assert hub.fetched(NAME) == sorted(
+        {str(p.relative_to(hub.folder)) for p in hub.folder.rglob("*.*")} - left
+    )
+    commit = huggingface_hub.HfApi(endpoint=hub.url).model_info(NAME).sha
+    assert (manifest.source.path, manifest.source.repository) == (NAME, NAME)
+    assert manifest.source.revision == commit
+    own = txexport.export(hub.folder, "by-folder")
+    for name in own.files:
+        if name != bundle.MANIFEST:
+            assert Path("by-name", name).read_bytes() == Path("by-folder", name).read_bytes(), name
+    assert (own.source.repository, own.source.revision) == (None, None)
+    hub.requests.clear()
+    again = txexport.export(f"{NAME}@{commit}", "again")
+    assert again.source == manifest.source
+    assert [
+        request for request in hub.requests if request.method == "GET" and "resolve" in request.path
+    ] == []
+
+
+def test_its_bundle_is_proved_and_quantised_by_what_the_hub_has(hub):
+    txexport.export(NAME, "out")
+    assert txexport.verify("out", cases="quick", reference="twin").ok
+    assert txexport.quantize("out", "int8").source.repository == NAME
+    shutil.rmtree("cache")
+    assert txexport.verify("out", cases="quick", reference="twin").ok
+    config = hub.folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"layer_norm_eps": 0.1}))
+    shutil.rmtree("cache")
+    hub.repositories[NAME].__dict__.clear()
+    hub.repositories[NAME].__init__(NAME, hub.folder)
+    with pytest.raises(CheckpointError, match="has no revision"):
+        txexport.verify("out", cases="quick", reference="twin")
+
+
+def test_without_a_network_what_came_before_is_read(hub, monkeypatch):
+    txexport.export(NAME, "first")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ask(monkeypatch, f"http://127.0.0.1:{closed.getsockname()[1]}")
+        assert txexport.export(NAME, "second").source.repository == NAME
+        shutil.rmtree("cache")
+        with pytest.raises(CheckpointError, match=f"hf download {NAME} --local-dir FOLDER"):
+            txexport.export(NAME, "third")
+    assert not Path("third").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("org/none", "'org/none' is no folder here, and no model on the hub that may be seen"),
+        (f"{NAME}@other", f"{NAME} has no revision 'other' on the model hub"),
+        ("repository/none", "repository/none is not a folder"),
+        ("../org/none", "is not a folder"),
+        ("org", "org is not a folder"),
+        ("org/none/more", "is not a folder"),
+    ],
+)
+def test_names_that_lead_nowhere_are_one_line(name, said, hub):
+    with pytest.raises(CheckpointError, match=said) as caught:
+        txexport.export(name, "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_goes_before_a_name(hub, checkpoint_of):
+    shutil.copytree(checkpoint_of("gpt2"), NAME)
+    assert txexport.export(NAME, "out").model_type == "gpt2"
+    assert hub.requests == []
+
+
+def test_without_its_library_the_extra_is_named(hub, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        MissingLibraryError, match=r"to take it from a model hub needs huggingface_hub.*\[hub\]"
+    ):
+        txexport.export(NAME, "out")
+
+
+SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+OLD = ["pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"]
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        (["config.json", "model.safetensors", "pytorch_model.bin", *OLD], ["pytorch_model.bin", *OLD]),
+        (["config.json", *SHARDS, "model.safetensors.index.json", *OLD, "consolidated.safetensors"], None),
+        (["config.json", *OLD], []),
+        (["model.safetensors", "2_Dense/pytorch_model.bin", "2_Dense/config.json", "2_Dense/rust.ot"], None),
+        (["pytorch_model.bin", "vocab.txt", "spiece.model", "chat_template.jinja", "modeling_x.py"], None),
+    ],
+)
+def test_files_that_are_wanted(files, left):
+    if left is None:
+        left = [*OLD, "consolidated.safetensors", "2_Dense/rust.ot", "modeling_x.py"]
+    assert sorted(wanted(files, NAME)) == sorted(set(files) - set(left))
+
+
+def test_a_repository_without_weights_that_are_read_is_refused():
+    with pytest.raises(
+        CheckpointError, match=r"has no model\.safetensors or pytorch_model\.bin, only \.gguf"
+    ):
+        wanted(["README.md", "config.json", "model.Q4_0.gguf"], NAME)

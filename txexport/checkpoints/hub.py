@@ -1,0 +1,97 @@
+"""A checkpoint by its name on a model hub, as org/name or org/name@revision.
+
+Its files come into huggingface_hub's cache, which takes up where it was interrupted: those that a checkpoint
+is read from, of the form of weights that is read, and no others.
+"""
+
+import glob
+import re
+from pathlib import Path, PurePosixPath
+
+from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
+from txexport.errors import CheckpointError, first_line, needed_for
+
+NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+MODULE = re.compile(r"\d+_\w+")  # a folder of sentence-transformers
+MAIN = "main"
+
+
+def opened(source: str | Path) -> Checkpoint:
+    """The checkpoint in a folder, or else of that name on the hub.
+
+    Raises CheckpointError where there is none, MissingLibraryError without huggingface_hub.
+    """
+    text = str(source) if isinstance(source, str) else source.as_posix()
+    named, path = NAME.fullmatch(text), Path(source)
+    if named is None or path.exists() or Path(path.parts[0]).exists():
+        return Checkpoint(source)
+    name, revision = named["name"], named["revision"] or MAIN
+    checkpoint = Checkpoint(_fetched(name, revision))
+    checkpoint.repository, checkpoint.revision = name, checkpoint.folder.name
+    return checkpoint
+
+
+def _fetched(name: str, revision: str) -> Path:
+    """The folder of a commit in the cache, by its id, with what is read of it."""
+    with needed_for(f"'{name}' is no folder here: to take it from a model hub"):
+        import huggingface_hub as hub
+        from huggingface_hub import errors
+    try:
+        about = hub.HfApi(library_name="txexport").model_info(name, revision=revision)
+    except errors.GatedRepoError:
+        raise CheckpointError(
+            f"{name} is for those who accepted its terms, on its page: hf auth login"
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise CheckpointError(
+            f"'{name}' is no folder here, and no model on the hub that may be seen (if it is private: "
+            "hf auth login)"
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise CheckpointError(f"{name} has no revision '{revision}' on the model hub") from None
+    except Exception as error:  # of whichever library goes to the network
+        return _cached(name, revision, error)
+    files = wanted([one.rfilename for one in about.siblings or []], name)
+    try:
+        patterns = [glob.escape(file) for file in files]
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+    except Exception as error:
+        raise CheckpointError(
+            f"{name} did not come whole: {first_line(error)}; again, it goes on from there"
+        ) from None
+
+
+def _cached(name: str, revision: str, why: Exception) -> Path:
+    """What came before, where the hub cannot be asked."""
+    import huggingface_hub as hub
+
+    config = hub.try_to_load_from_cache(name, "config.json", revision=revision)
+    if not isinstance(config, str):
+        raise CheckpointError(
+            f"'{name}' is no folder here, and the model hub cannot be asked ({first_line(why)}); "
+            f"where there is a network: hf download {name} --local-dir FOLDER"
+        )
+    return Path(config).parent
+
+
+def wanted(files: list[str], name: str) -> list[str]:
+    """Of a repository's files those that a checkpoint is read from. Raises CheckpointError for none."""
+    top = [file for file in files if "/" not in file]
+    single, weights = next(((one, found) for one in READERS if (found := _weights(one, top))), ("", []))
+    if not weights:
+        others = {PurePosixPath(file).suffix for file in top} - {"", ".md", *COMPANIONS}
+        raise CheckpointError(
+            f"{name} has no {' or '.join(READERS)}, only {', '.join(sorted(others)[:5]) or 'other files'}"
+        )
+    indices = {f"{one}.index.json" for one in READERS if one != single}
+    beside = [file for file in top if file.endswith(COMPANIONS) and file not in indices]
+    modules = [file for file in files if "/" in file and MODULE.fullmatch(file.partition("/")[0])]
+    read = [file for file in modules if file.endswith(COMPANIONS) or PurePosixPath(file).name in READERS]
+    return [*beside, *weights, *read]
+
+
+def _weights(single: str, files: list[str]) -> list[str]:
+    """The file of weights of that name, or its shards."""
+    stem, suffix = single.split(".")
+    shard = re.compile(rf"{stem}-\d+-of-\d+\.{suffix}")
+    return [file for file in files if file == single] or [file for file in files if shard.fullmatch(file)]
