@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -52,6 +52,7 @@ HUB_OPSET = 21  # the newest that every other client takes
 HEADS = ("head.weight",)  # what gives scores of words, or of classes
 ROUTER = ".router.weight"  # small, and what it rounds away another expert computes
 Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
+version = cache(metadata.version)  # which reads a file
 
 
 @dataclass(frozen=True)

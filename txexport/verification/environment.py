@@ -3,11 +3,13 @@
 import functools
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError, packages_distributions
 from pathlib import Path
 
 LIBRARIES = ("txexport", "onnx", "torch", "transformers", "numpy")
 CPUINFO = Path("/proc/cpuinfo")
+version = functools.cache(metadata.version)  # which reads a file
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from txexport.verification.agreement import behaviour
-from txexport.verification.bounds import MOST, bound, is_scalar, largest_error
+from txexport.verification.bounds import MOST, MOST_OF_SCALAR, bound, is_scalar, largest_error
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
@@ -28,7 +28,8 @@ def judge(
     """
     outcomes = run(runner, reference, case)
     if isinstance(reference, Double):
-        exact = _in_double(run, runner, reference, case)
+        with reference.in_double():
+            exact = run(runner, reference, case)
         checks = [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
         if all(check.ok for check in checks):
             return checks
@@ -38,7 +39,8 @@ def judge(
     if not failed or not hasattr(reference, "in_double") or not all(map(_excusable, failed)):
         return checks
     try:
-        exact = _in_double(run, runner, reference, case)
+        with reference.in_double():
+            exact = _again(run, runner, reference, case, outcomes)
         return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, outcomes))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
         return checks
@@ -47,7 +49,7 @@ def judge(
 def _excusable(outcome: Outcome) -> bool:
     """Whether rounding could account for an output's error, whatever it is measured to be."""
     worst = max((largest_error(*pair) for pair in outcome.pairs), default=0.0)
-    return worst <= MOST or (isfinite(worst) and _scalar(outcome))
+    return worst <= (MOST_OF_SCALAR if _scalar(outcome) else MOST)
 
 
 def _scalar(outcome: Outcome) -> bool:
@@ -75,7 +77,7 @@ def _by_rounding(
     others = [single]
     for seed in range(SAMPLES):
         with reference.perturbed(seed):
-            others.append(run(runner, reference, case))
+            others.append(_again(run, runner, reference, case, single))
     checks = []
     for wide, outcome, *each in zip(exact, checked, *others, strict=True):
         measured = [_rounding(other, wide) for other in each]
@@ -83,9 +85,14 @@ def _by_rounding(
     return checks
 
 
-def _in_double(run: Run, runner: GraphRunner, reference: Any, case: Any) -> list[Outcome]:
-    with reference.in_double():
+def _again(
+    run: Run, runner: GraphRunner, reference: Any, case: Any, outcomes: list[Outcome]
+) -> list[Outcome]:
+    """The outcomes with what the reference says now; the case runs again where one of them cannot tell."""
+    pairs = [outcome.again() for outcome in outcomes if outcome.again is not None]
+    if len(pairs) < len(outcomes):
         return run(runner, reference, case)
+    return [replace(outcome, pairs=now) for outcome, now in zip(outcomes, pairs, strict=True)]
 
 
 def _rounding(single: Outcome, double: Outcome) -> float:

@@ -1,5 +1,7 @@
 """Beam search in the bundle's runtime against a plain one over the reference, which has no cache."""
 
+from functools import partial
+
 import numpy as np
 
 from txexport.contracts.names import LOGITS
@@ -7,7 +9,7 @@ from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.runs import Outcome, plain_config
+from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.cases.seeded import GreedyCase
 from txexport.verification.references.originals import Reference, Source
 
@@ -23,16 +25,18 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     """
     config = plain_config(runner, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens)
     generated = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    beams = [generated[at : at + BEAMS] for at in range(0, len(generated), BEAMS)]
     start = [config.decoder_start or 0] if runner.bundle.has_encoder else []
     scores, tokens, counts = [], [], [0, 0]
-    for row, source in enumerate(case.rows):
+    searches: list[_Search] = []
+    for source, ours in zip(case.rows, beams, strict=True):
         prompt: list[int] = start or list(source)
         search = _Search(reference, prompt, source if start else None)
         nearest = search.run(case.new_tokens)
-        ours = generated[row * BEAMS : (row + 1) * BEAMS]
-        true = [search.score(beam.tokens) / case.new_tokens for beam in ours]
+        true = [search.known(beam.tokens) / case.new_tokens for beam in ours]
         given = [np.nan if beam.score is None else beam.score for beam in ours]
         scores.append((np.array(given), np.array(true)))
+        searches.append(search)
         off = max(ROUNDING, float(np.abs(np.subtract(given, true)).max()))
         for beam, score, best in zip(ours, true, search.beams, strict=True):
             expected = search.scores[tuple(best)] / case.new_tokens
@@ -43,9 +47,18 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
             tokens.append((np.array([float(equal or tie)]), np.ones(1)))
     total = Behaviour(len(tokens), *counts)
     graph = runner.generating
+    again = partial(_scored_again, scores, searches, [[beam.tokens for beam in ours] for ours in beams])
     return [
-        Outcome("beam scores", scores, graph=graph),
-        Outcome("beam tokens", tokens, lambda *_: total, graph),
+        Outcome("beam scores", scores, graph=graph, again=again),
+        Outcome("beam tokens", tokens, lambda *_: total, graph, lambda: tokens),
+    ]
+
+
+def _scored_again(scores: Pairs, searches: "list[_Search]", beams: list[list[list[int]]]) -> Pairs:
+    """The scores with what the reference says of the same beams now, without another search."""
+    return [
+        (given, np.array([search.score(tokens) / len(tokens) for tokens in ours]))
+        for (given, _), search, ours in zip(scores, searches, beams, strict=True)
     ]
 
 
@@ -72,6 +85,11 @@ class _Search:
             self.beams = [beam for _, beam in kept]
             self.scores |= {tuple(beam): float(score) for score, beam in kept}
         return nearest
+
+    def known(self, tokens: list[int]) -> float:
+        """As `score`, which computes nothing where the search has met the tokens."""
+        score = self.scores.get(tuple(tokens))
+        return self.score(tokens) if score is None else score
 
     def score(self, tokens: list[int]) -> float:
         """The sum of log-probabilities of tokens after the prompt."""

@@ -31,6 +31,7 @@ from txexport.verification.result import Reach
 # What one pass of the longest case may cost; two cores take half a minute for it.
 OPERATIONS = 5e12
 SCORES = 2 << 30  # bytes
+BEAM_TOKENS = 8  # that beams are extended by, at most
 KEPT = 4  # copies of every layer's weights: what came out, what should have, and both in float64
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
@@ -125,9 +126,8 @@ def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec, kept: int)
         yield Planned(rows.name, rows, runs.run_decoder)
     for prompts in seeded.greedy_cases(words, decoder.limit, source):
         yield Planned(prompts.name, prompts, runs.run_greedy)
-        beams = replace(
-            prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=min(8, prompts.new_tokens)
-        )
+        new_tokens = min(BEAM_TOKENS, prompts.new_tokens)
+        beams = replace(prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=new_tokens)
         yield Planned(beams.name, beams, run_beams)
     if static:
         yield Planned("left padding", skipped="a static cache pads on the right")

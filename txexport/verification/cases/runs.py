@@ -59,12 +59,14 @@ class Outcome:
 
     `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
     `graph` is the file of the graph that gave it, None where one of its kind alone ran, or all together did.
+    `again` gives the pairs with what the reference says by then; None where the whole case must run for that.
     """
 
     output: str
     pairs: Pairs
     says: Callable[[Pairs, float], Behaviour] | None = None
     graph: str | None = None
+    again: Callable[[], Pairs] | None = None
 
 
 def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
