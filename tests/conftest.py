@@ -7,9 +7,11 @@ import onnxruntime
 import pytest
 import tiny_checkpoint
 import torch
+from helpers.kept_originals import KeptOriginals
 from helpers.rows import Row
 
 from txexport.exporter import export
+from txexport.verification import verifier
 from txexport.verification.cases import plan, seeded
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
@@ -32,9 +34,21 @@ onnxruntime.SessionOptions = session_options
 
 @pytest.fixture
 def short_cases(monkeypatch):
-    """For models without a limit, a longest case that is still beyond every window and bucket."""
+    """Short beams; for models without a limit, a longest case still beyond every window and bucket."""
     monkeypatch.setattr(seeded, "LONGEST", 160)
     monkeypatch.setattr(plan, "OPERATIONS", 0)
+    monkeypatch.setattr(plan, "BEAM_TOKENS", 5)
+
+
+@pytest.fixture(scope="session")
+def _kept():
+    return KeptOriginals()
+
+
+@pytest.fixture
+def kept_originals(monkeypatch, _kept):
+    """Originals that are asked once for the same, where what is held against them is all that changes."""
+    monkeypatch.setattr(verifier, "originals_of", _kept.originals_of)
 
 
 def listing(folder: Path) -> dict[str, int]:

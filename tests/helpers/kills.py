@@ -65,7 +65,7 @@ def other(name: str) -> str:
 
 
 def export(folder: Path, name: str) -> None:
-    txexport.export(folder / name, folder / "out", force=True)
+    txexport.export(folder / name, folder / "out", force=True, only="native")
 
 
 def export_and_look(folder: Path, name: str) -> float:

@@ -12,7 +12,7 @@ from txmodels.training import metrics
 import txexport
 
 FOLDER = ROOT / "models/pretrained"
-pytestmark = pytest.mark.xdist_group("pretrained")  # which shares bundles
+pytestmark = [pytest.mark.xdist_group("pretrained"), pytest.mark.usefixtures("kept_originals")]
 SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader"]
 
 

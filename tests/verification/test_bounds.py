@@ -212,7 +212,7 @@ def test_rounding_is_not_what_one_processor_happens_to_lose(checkpoint_of, bundl
     assert 1e-8 < rounding[Lucky] <= rounding[Twin] < RELATIVE
 
 
-def test_every_expert_is_at_work_in_some_case(tmp_path):
+def test_every_expert_is_at_work_in_some_case(tmp_path, short_cases):
     """One expert of 32 whose gate and up are exchanged passed when a few tokens were all that was tried."""
     tiny_checkpoint.save(tmp_path / "checkpoint", "mixtral", num_local_experts=32)
     export(tmp_path / "checkpoint", tmp_path / "bundle")
@@ -299,7 +299,7 @@ def test_ends_that_a_small_vocabulary_does_not_have(tmp_path):
     assert CliRunner().invoke(main, arguments).exit_code == 1
 
 
-def test_distances_of_a_thousand_tokens_are_no_false_alarm(tmp_path):
+def test_distances_of_a_thousand_tokens_are_no_false_alarm(tmp_path, kept_originals):
     """MPT adds up to 1,023 slopes to a score, which costs float32 digits: in the original as much as here."""
     tiny_checkpoint.save(tmp_path / "checkpoint", "mpt", max_seq_len=1024)
     export(tmp_path / "checkpoint", tmp_path / "bundle")

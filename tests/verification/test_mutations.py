@@ -13,8 +13,13 @@ from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.cases.plan import QUICK, plan, select
 
-pytestmark = pytest.mark.usefixtures("short_cases")
+pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
+# Those of a bundle are a group, whose worker makes it and asks its originals once.
+GROUPED = [
+    pytest.param(*row, id=name, marks=pytest.mark.xdist_group(f"mutations of {row[0]} {row[1]}"))
+    for row, name in zip(MUTATIONS, IDS, strict=True)
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def missed(folder: Path, cases: str) -> list[str]:
     return [reference for reference in ("twin", "transformers") if reference not in wrong]
 
 
-@pytest.mark.parametrize(("family", "cache", "role", "mutate"), MUTATIONS, ids=IDS)
+@pytest.mark.parametrize(("family", "cache", "role", "mutate"), GROUPED)
 def test_changed_mathematics_is_caught(family, cache, role, mutate, copies):
     folder, file, good = copies(family, cache, role)
     model = onnx.load_model_from_string(good)

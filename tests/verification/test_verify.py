@@ -24,6 +24,8 @@ from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
 from txexport.verification.checks import HUB, NATIVE, check_of
 
+pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
+
 
 @pytest.fixture
 def copy_of(bundle_of, tmp_path):
@@ -106,7 +108,7 @@ def test_weight_of_a_graph_s_own_is_caught(copy_of):
     assert case.exception == f"AssertionError: {graph_path(folder).name} holds weights of its own: other"
 
 
-def test_window_longer_than_usual_is_still_crossed(tmp_path, short_cases):
+def test_window_longer_than_usual_is_still_crossed(tmp_path):
     tiny_checkpoint.save(tmp_path / "ck", "mistral", sliding_window=300, max_position_embeddings=800)
     export(tmp_path / "ck", tmp_path / "out")
     assert verify(tmp_path / "out", reference="transformers").ok

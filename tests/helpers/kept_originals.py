@@ -1,0 +1,105 @@
+"""What originals say, kept: of equal inputs it is the same, whichever graph is held against it."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.verification.cases.experts import has_experts
+from txexport.verification.references.originals import Transformers, Twin
+from txexport.verification.references.selection import originals_of
+
+KINDS = (Twin, Transformers)
+MOST = 256 << 20  # bytes of answers
+
+
+class KeptOriginals:
+    """Originals by what they were made of, with their answers; the least recently asked are forgotten.
+
+    Not kept are those of numbers that a format keeps, which no file holds, and those whose experts a report
+    counts while they compute.
+    """
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[tuple, _Kept] = OrderedDict()
+
+    def originals_of(self, kinds: dict, checkpoint: Checkpoint, resolved: Any, outputs: Any) -> dict:
+        """As `selection.originals_of`."""
+        if type(checkpoint) is Checkpoint:
+            kinds = {name: partial(self._of, k) if k in KINDS else k for name, k in kinds.items()}
+        return originals_of(kinds, checkpoint, resolved, outputs)
+
+    def _of(self, kind: Callable, checkpoint: Checkpoint, resolved: Any, outputs: Any) -> Any:
+        files = tuple(checkpoint.hashes().items())
+        weights = tuple((name, weight.key) for name, weight in resolved.weights.items())
+        key = (kind, files, resolved.task, repr(resolved.spec), weights, tuple(outputs))
+        if key not in self.known:
+            original = kind(checkpoint, resolved, outputs)
+            if kind is Twin and has_experts(original.model):
+                return original
+            self.known[key] = _Kept(original)
+        self.known.move_to_end(key)
+        while sum(kept.size for kept in self.known.values()) > MOST:
+            self.known.popitem(last=False)
+        return self.known[key].original
+
+
+class _Kept:
+    """An original that answers from what it has said; the answers are read-only."""
+
+    def __init__(self, original: Any):
+        self.original, self.answers, self.size = original, {}, 0
+        self.plain = {name: getattr(original, name) for name in ("encode", "decode", "perturbed")}
+        original.perturbed = self._perturbed
+        self._answer_from_memory()
+
+    def _answer_from_memory(self) -> None:
+        for name in ("encode", "decode"):
+            setattr(self.original, name, partial(self._answer, name))
+
+    def _answer(self, name: str, *given: Any) -> dict[str, np.ndarray]:
+        key = (name, torch.get_default_dtype(), _digest(given))
+        if key not in self.answers:
+            answer = self.plain[name](*given)
+            for array in answer.values():
+                array.setflags(write=False)
+            self.answers[key] = answer
+            self.size += sum(array.nbytes for array in answer.values())
+        return dict(self.answers[key])
+
+    @contextmanager
+    def _perturbed(self, seed: int) -> Iterator[None]:
+        """Numbers that are off by chance are drawn anew for each question."""
+        for name in ("encode", "decode"):
+            setattr(self.original, name, self.plain[name])
+        try:
+            with self.plain["perturbed"](seed):
+                yield
+        finally:
+            self._answer_from_memory()
+
+
+def _digest(given: Any) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    _add(digest, given)
+    return digest.digest()
+
+
+def _add(digest: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        digest.update(repr((value.shape, value.dtype.str)).encode() + value.tobytes())
+    elif isinstance(value, dict):
+        _add(digest, [*value.items()])
+    elif isinstance(value, tuple | list):
+        digest.update(b"[")
+        for part in value:
+            _add(digest, part)
+        digest.update(b"]")
+    else:
+        digest.update(repr(value).encode() + b",")
