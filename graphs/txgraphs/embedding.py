@@ -40,6 +40,8 @@ def embedding(
         words = op.Add(words, g.weight("segment.weight"), name="words")
     elif spec.type_vocab_size:
         words = op.Add(words, op.Gather(g.weight("segment.weight"), token_type_ids), name="words")
+    if spec.task_type_vocab_size:
+        words = op.Add(words, op.Gather(g.weight("task.weight"), op.Constant(value_int=0)), name="words")
     if spec.norm is not None:
         words = norm(spec.norm, g / "norm", words)
     if spec.masked:

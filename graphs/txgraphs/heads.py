@@ -22,6 +22,7 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
+    mean = mean or kind == Pick.MEAN_LATE
     last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
     skips, number = kind == Pick.LAST and token is not None, token or 0
 
@@ -136,8 +137,11 @@ def sequence_head(
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """
-    picked = g.call(pick(spec.pick, spec.sought), x, input_ids, attention_mask)  # (B, W)
-    shaped = _shaped(spec, g, picked)  # (B, W)
+    if spec.pick == Pick.MEAN_LATE:
+        x = _shaped(spec, g, x)  # (B, S, W)
+    shaped = g.call(pick(spec.pick, spec.sought), x, input_ids, attention_mask)  # (B, W)
+    if spec.pick != Pick.MEAN_LATE:
+        shaped = _shaped(spec, g, shaped)  # (B, W)
     logits = _scores(spec, g, shaped)  # (B, labels)
     return logits
 

@@ -31,6 +31,9 @@ class Embedding(nn.Module):
                 self.position.weight.copy_(_sinusoids(spec.position.size, size))
         if self.segments:
             self.segment = nn.Embedding(spec.type_vocab_size, size)
+        self.tasks = spec.task_type_vocab_size
+        if self.tasks:
+            self.task = nn.Embedding(self.tasks, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
         self.project = nn.Identity() if spec.factored_size is None else Linear(size, spec.hidden_size)
 
@@ -59,6 +62,8 @@ class Embedding(nn.Module):
             words = words + self.segment.weight
         elif self.segments:
             words = words + self.segment(token_type_ids)
+        if self.tasks:
+            words = words + self.task.weight[0]
         words = self.norm(words)
         if self.masked:
             assert attention_mask is not None

@@ -21,7 +21,7 @@ def pick(
         return x[:, 0]
     if kind == Pick.FIRST_AND_MEAN:
         return torch.cat([x[:, 0], x[:, 1:].mean(dim=1)], dim=1)
-    if kind == Pick.MEAN:
+    if kind in (Pick.MEAN, Pick.MEAN_LATE):
         assert attention_mask is not None
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
         return (x * weights).sum(dim=1) / weights.sum(dim=1)
@@ -142,8 +142,11 @@ class SequenceHead(_Transform):
 
     def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         """x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels)."""
-        picked = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
-        shaped = self.shape(picked)  # (B, W)
+        if self.pick == Pick.MEAN_LATE:
+            x = self.shape(x)  # (B, S, W)
+        shaped = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
+        if self.pick != Pick.MEAN_LATE:
+            shaped = self.shape(shaped)  # (B, W)
         logits = self.project(shaped)  # (B, labels)
         return logits
 

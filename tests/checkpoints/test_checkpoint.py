@@ -209,6 +209,14 @@ UNSUPPORTED = [
     ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers=2"),
     ("nomic_bert", {"num_experts": 8}, "num_experts=8"),
     ("nomic_bert", {"rotary_emb_fraction": 0.5}, "rotary_emb_fraction=0.5"),
+    ("ernie", {"is_decoder": True}, "is_decoder=True"),
+    ("megatron-bert", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("roberta-prelayernorm", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
+    ("xlm-roberta-xl", {"is_decoder": True}, "is_decoder=True"),
+    *(
+        ("eurobert", {"architectures": ["EuroBertForSequenceClassification"], key: "max"}, f"{key}='max'")
+        for key in ("classifier_pooling", "clf_pooling")
+    ),
     ("gte", {"layer_norm_type": "rms_norm"}, "layer_norm_type='rms_norm'"),
     ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type='absolute'"),
     ("gte", {"logn_attention_scale": True}, "logn_attention_scale=True"),

@@ -32,7 +32,10 @@ def params(cases, often) -> list:
         pytest.param(
             *(row, cache),
             id=f"{row.id}-{cache}" if cache else row.id,
-            marks=[pytest.mark.xdist_group(row.id), *(() if often(row, cache) else (pytest.mark.slow,))],
+            marks=[
+                pytest.mark.xdist_group(row.id),
+                *(() if often(row, cache) and not row.slow else (pytest.mark.slow,)),
+            ],
         )
         for row, cache in cases
     ]

@@ -1,6 +1,6 @@
 """One tiny checkpoint that is proved, and the usual ones of an encoder and of a decoder."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
@@ -12,13 +12,17 @@ GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 @dataclass(frozen=True)
 class Row:
-    """One tiny checkpoint: `architecture` with tools/tiny_checkpoint.py's sizes changed by `config`."""
+    """One tiny checkpoint: `architecture` with tools/tiny_checkpoint.py's sizes changed by `config`.
+
+    One that claims nothing but what cheaper rows do, as a head of BERT's on another stack, is `slow`.
+    """
 
     model_type: str
     architecture: str
     task: str
     variant: str = ""
     config: dict = field(default_factory=dict)
+    slow: bool = False
 
     @property
     def id(self) -> str:
@@ -55,3 +59,8 @@ def decoder(model_type: str, name: str) -> list[Row]:
         Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
         Row(model_type, f"{name}Model", FEATURES),
     ]
+
+
+def heads(rows: list[Row]) -> list[Row]:
+    """Rows of which the first alone is tried each time: its heads are another family's, under other names."""
+    return [rows[0], *(replace(row, slow=True) for row in rows[1:])]

@@ -103,6 +103,7 @@ CONTRADICTIONS = {
     ),
     "a masked LM reads tokens": lambda: EncoderSpec(VISION, MASKED_LM),
     "beside one that scores sequences": lambda: EncoderSpec(encoder=VISION, distilled=True),
+    "the mean is of what a dense layer gives": lambda: dataclasses.replace(LABELS, pick=Pick.MEAN_LATE),
     "two vectors side by side": lambda: dataclasses.replace(
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
@@ -126,6 +127,7 @@ CONTRADICTIONS = {
     ),
     "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
+    "task_type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, task_type_vocab_size=-1),
     "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
     "a head of 12 numbers is tied to word vectors of 4": lambda: EncoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
@@ -163,7 +165,7 @@ CONTRADICTIONS = {
         ENCODER, embedding=dataclasses.replace(EMBEDDING, hidden_size=8)
     ),
     "final norm is 8 wide": lambda: dataclasses.replace(ENCODER, final_norm=NormSpec(8, 1e-5)),
-    "needs an activation and a norm": lambda: HeadSpec(HeadKind.MASKED_LM),
+    "transform has an activation and a norm": lambda: HeadSpec(HeadKind.MASKED_LM, norm=NORM),
     "without the dense layer": lambda: HeadSpec(HeadKind.CAUSAL_LM, norm=NORM),
     "has no dense layer": lambda: HeadSpec(activation=Activation.TANH),
     "no type is given; expected encoder or decoder": lambda: from_dict(ModelSpec, {}),

@@ -230,7 +230,8 @@ def test_rotation(kind):
 )
 def test_embedding(position, segments, scale, normed, factored):
     norm = NormSpec(factored or W, 1e-3) if normed else None
-    spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored)
+    tasks = 3 if segments == 2 else 0
+    spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored, task_type_vocab_size=tasks)
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
     module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
@@ -540,6 +541,7 @@ PICKS = {
     "first_eos": (5, [2, 0, 0]),
     "argmax_id": (None, [0, 0, 0]),
     "mean": (None, None),
+    "mean_late": (None, None),
     "first_and_mean": (None, None),
 }
 
@@ -591,6 +593,17 @@ def test_sequence_head(pick, padding, transform, bias):
         ids,
         (ids != 9).long().index_fill(1, ZERO, 1),
     )
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS[1:])
+@pytest.mark.parametrize("bias", [True, False])
+def test_late_mean(bias, transform):
+    """Of what the dense layer gives of every token: not the dense layer of the mean."""
+    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick.MEAN_LATE, **transform, **LABELS)
+    ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
+    given = random(B, S, W), ids, (ids != 9).long().index_fill(1, ZERO, 1)
+    module = txmodels.heads.SequenceHead(spec, W)
+    check(module, partial(txgraphs.heads.sequence_head, spec), *given)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -43,7 +43,13 @@ RECIPE = "CONTRIBUTING.md, A family, says how to add one"
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Files of model types that are no Python names.
-HYPHENATED = {"openai_gpt": "openai-gpt", "xlm_roberta": "xlm-roberta"}
+HYPHENATED = {
+    "megatron_bert": "megatron-bert",
+    "openai_gpt": "openai-gpt",
+    "roberta_prelayernorm": "roberta-prelayernorm",
+    "xlm_roberta": "xlm-roberta",
+    "xlm_roberta_xl": "xlm-roberta-xl",
+}
 
 
 def names() -> list[str]:

@@ -1,5 +1,7 @@
 """BERT (Devlin et al. 2019): post-norm encoder, learned positions, segments."""
 
+from dataclasses import replace
+
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError
@@ -110,6 +112,16 @@ def encoder_spec(
         pair = label_head(config, NEXT_SENTENCE, sequence) if task == "pretraining" else None
         return EncoderSpec(encoder=stack, head=head, next_sentence=pair)
     return EncoderSpec(encoder=stack, head=label_head(config, task, sequence))
+
+
+def pre_norm(spec: EncoderSpec, *, embedding: bool) -> EncoderSpec:
+    """BERT with norms before its sublayers and after the last; the `embedding` keeps its own, or loses it."""
+    stack = spec.encoder
+    assert isinstance(stack, TextStackSpec)
+    block = replace(stack.blocks[0], placement=NormPlacement.PRE)
+    words = stack.embedding if embedding else replace(stack.embedding, norm=None)
+    stack = replace(stack, embedding=words, blocks=(block,), final_norm=block.norm)
+    return replace(spec, encoder=stack)
 
 
 def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:

@@ -10,7 +10,14 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.spec import ModelSpec, TextStackSpec
 
 LONGEST = 32_768  # tokens, of a model without a limit
-WHOLE = (".position.weight", ".segment.weight", ".relative.weight", ".tokens.0.weight", ".tokens.1.weight")
+WHOLE = (
+    ".position.weight",
+    ".segment.weight",
+    ".task.weight",
+    ".relative.weight",
+    ".tokens.0.weight",
+    ".tokens.1.weight",
+)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,8 @@ class EmbeddingSpec:
 
     The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a
     `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
-    make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0.
+    make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0. Of
+    `task_type_vocab_size` vectors, one for each task of training, the first is added too (Sun et al. 2020).
     """
 
     vocab_size: int
@@ -68,6 +69,7 @@ class EmbeddingSpec:
     factored_size: int | None = None
     dropped: int | None = None
     masked: bool = False
+    task_type_vocab_size: int = 0
 
     @property
     def table_size(self) -> int:
@@ -76,8 +78,9 @@ class EmbeddingSpec:
 
     def __post_init__(self) -> None:
         positive(self, "vocab_size", "hidden_size", "scale", "table_size")
-        if self.type_vocab_size < 0:
-            raise SpecError(f"EmbeddingSpec: type_vocab_size is {self.type_vocab_size}, expected 0 or more")
+        for name in ("type_vocab_size", "task_type_vocab_size"):
+            if getattr(self, name) < 0:
+                raise SpecError(f"EmbeddingSpec: {name} is {getattr(self, name)}, expected 0 or more")
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
 

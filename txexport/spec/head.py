@@ -53,11 +53,11 @@ class HeadSpec:
                 )
 
     def _check_dense_layer(self) -> None:
-        if self.kind == HeadKind.MASKED_LM and (self.activation is None or self.norm is None):
+        if self.kind == HeadKind.MASKED_LM and (self.activation is None) != (self.norm is None):
             lacking = "activation" if self.activation is None else "norm"
             raise SpecError(
-                f"HeadSpec: {lacking} is None, but a masked LM head needs an activation and a norm "
-                "for its transform; expected both"
+                f"HeadSpec: {lacking} is None, but a masked LM's transform has an activation and a norm; "
+                "expected both, or neither"
             )
         if self.activation is None and self.norm is not None:
             raise SpecError(
@@ -79,6 +79,11 @@ class HeadSpec:
         if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
             expected = f"an id with '{Pick.LAST_EOS}', and None with another"
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
+        if self.pick == Pick.MEAN_LATE and self.activation is None:
+            raise SpecError(
+                "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
+                f"expected one, or pick '{Pick.MEAN}'"
+            )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: two vectors side by side go straight to the projection; activation is "

@@ -126,6 +126,8 @@ def token_embedding(spec: EmbeddingSpec) -> Shapes:
         shapes["position.weight"] = (spec.position.size, size)
     if spec.type_vocab_size:
         shapes["segment.weight"] = (spec.type_vocab_size, size)
+    if spec.task_type_vocab_size:
+        shapes["task.weight"] = (spec.task_type_vocab_size, size)
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     if spec.factored_size is not None:
