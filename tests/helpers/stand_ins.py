@@ -1,0 +1,113 @@
+"""Small checkpoints under the names of published ones that a page tells its readers to take.
+
+What comes out of the first two is of no use to anybody, so pages do not show it. The third has learned one
+conversation by heart.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import tiny_checkpoint
+import tiny_tokenizers
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+LENGTH = 1024  # tokens
+MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+# Like that of Qwen2.5: tools as JSON before the conversation.
+TEMPLATE = (
+    "{% if tools %}<|im_start|>system\nYou may call functions:"
+    "{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "in_french",
+        "description": "Translate a number into French.",
+        "parameters": {
+            "type": "object",
+            "properties": {"number": {"type": "string", "description": "The number, in English words"}},
+            "required": ["number"],
+        },
+    },
+}
+CALL = '<tool_call>\n{"name": "in_french", "arguments": {"number": "eighty-one"}}\n</tool_call>'
+MESSAGES = [
+    {"role": "user", "content": "How do the French say eighty-one?"},
+    {"role": "assistant", "content": CALL},
+    {"role": "tool", "content": "quatre-vingt-un"},
+    {"role": "assistant", "content": "They say quatre-vingt-un."},
+]
+
+
+def reranker(folder: Path) -> None:
+    """A cross-encoder of sentence-transformers: how well a passage answers a question."""
+    settings = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
+    _encoder(folder, "bert", "BertForSequenceClassification", num_labels=1, **settings)
+
+
+def reader(folder: Path) -> None:
+    """One that marks the answer to a question in a passage."""
+    _encoder(folder, "distilbert", "DistilBertForQuestionAnswering")
+
+
+def _encoder(folder: Path, model_type: str, architecture: str, **config) -> None:
+    tokenizer = tiny_tokenizers.wordpiece()
+    tokenizer.model_max_length = LENGTH
+    model = tiny_checkpoint.build(model_type, architecture, max_position_embeddings=LENGTH, **config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def assistant(folder: Path) -> None:
+    """A chat model that has learned MESSAGES by heart."""
+    tokenizer = _chat_tokenizer()
+    told = {"tools": [TOOL], "return_tensors": "pt"}
+    prompt = tokenizer.apply_chat_template(MESSAGES[:1], add_generation_prompt=True, **told).input_ids
+    ids = tokenizer.apply_chat_template(MESSAGES, **told).input_ids
+    marks = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    sizes = tiny_checkpoint.LLAMA | marks | {"bos_token_id": None, "vocab_size": len(tokenizer)}
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(Qwen2Config(**sizes | {"max_position_embeddings": LENGTH}))
+    _learn(model, ids, prompt.shape[1])
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _learn(model: Qwen2ForCausalLM, ids: torch.Tensor, first: int) -> None:
+    """Train until each token of ids (1,S) from the place `first` on is certain from those before it."""
+    labels = ids.clone()
+    labels[:, :first] = -100  # nothing is to be said there
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(1000):
+        loss = model(input_ids=ids, labels=labels).loss
+        if loss < 0.5 / (ids.shape[1] - first):  # even if one token had all of it, e^-0.5 > 1/2
+            return
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    raise AssertionError(f"not learned: a loss of {loss:.3f}")
+
+
+def _chat_tokenizer() -> PreTrainedTokenizerFast:
+    """As Qwen2's: bytes, marks of turns that are special, and tags of calls that are not."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(MARKS)
+    tokenizer.add_tokens([AddedToken(tag, special=False) for tag in ("<tool_call>", "</tool_call>")])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=MARKS[2], pad_token=MARKS[0])
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+STAND_INS: dict[str, Callable[[Path], None]] = {
+    "ms-marco-MiniLM-L6-v2": reranker,
+    "distilbert-base-cased-distilled-squad": reader,
+    "Qwen2.5-1.5B-Instruct": assistant,
+}
