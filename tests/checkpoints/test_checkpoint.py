@@ -122,7 +122,7 @@ def test_unknown_model_type_lists_the_known(copy_of):
 
 
 def test_unknown_task_lists_the_known(copy_of):
-    folder = copy_of("bert", architectures=["BertLMHeadModel"])
+    folder = copy_of("bert", architectures=["BertForTokensAndSentences"])
     assert "implies no supported task; choose one of feature-extraction, fill-mask" in error(
         UnsupportedError, folder
     )

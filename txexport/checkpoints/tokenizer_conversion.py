@@ -34,11 +34,12 @@ FIELDS = {
 DEFAULTS = {"type": "1", "model_type": "1", "add_dummy_prefix": "true", "remove_extra_whitespaces": "true"}
 
 
-def tokenizer_json(folder: Path) -> str | None:
+def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     """What tokenizer.json would hold, made of a checkpoint's other files; None where that cannot be.
 
     Marian's SentencePiece model and vocabulary are read here; what other checkpoints have, by transformers
-    where it is installed. Raises CheckpointError for files that cannot be read.
+    where it is installed, which takes `model_type` where config.json has none. Raises CheckpointError for
+    files that cannot be read.
     """
     try:
         if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
@@ -55,7 +56,7 @@ def tokenizer_json(folder: Path) -> str | None:
             f"{folder}: no tokenizer can be made of source.spm and vocab.json: {error}"
         ) from None
     words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
-    return _by_transformers(folder) if words else None
+    return _by_transformers(folder, model_type) if words else None
 
 
 def marian(folder: Path) -> Tokenizer:
@@ -179,7 +180,7 @@ def _field(name: str, number: int, kind: str) -> dict:
     return result
 
 
-def _by_transformers(folder: Path) -> str | None:
+def _by_transformers(folder: Path, model_type: str | None) -> str | None:
     """What transformers makes of the folder's files; None without it, or for a tokenizer of Python alone.
 
     None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
@@ -187,9 +188,12 @@ def _by_transformers(folder: Path) -> str | None:
     """
     if find_spec("transformers") is None:
         return None
+    options = {}
+    if model_type is not None and (values := read_json(folder / "config.json")).get("model_type") is None:
+        options["config"] = transformers_loading.config_of(values | {"model_type": model_type})
     try:
         with warnings.catch_warnings(action="ignore"):
-            tokenizer = transformers_loading.from_pretrained("AutoTokenizer", folder)
+            tokenizer = transformers_loading.from_pretrained("AutoTokenizer", folder, **options)
     except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
         if not is_failure(error):
             raise

@@ -28,6 +28,7 @@ samples = click.option(
     show_default="what config.json's architecture implies",
     help="What the model is for: `txexport families` lists tasks.",
 )
+@options.model_type
 @click.option(
     "--cache", type=click.Choice(["static", "dynamic"]), show_default="static", help="Kind of cache."
 )

@@ -218,6 +218,7 @@ def verify(
 @main.command()
 @click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--task", help="What a checkpoint is for, as in export.")
+@options.model_type
 @click.option(
     "--length", type=click.IntRange(min=1), show_default="512, or the limit", help="Tokens of a row."
 )

@@ -18,6 +18,12 @@ def bundle(command: Callable) -> Callable:
     return click.argument("out", metavar="BUNDLE", type=click.Path(path_type=Path))(command)
 
 
+def model_type(command: Callable) -> Callable:
+    """--model-type of a checkpoint."""
+    tell = "Family of a checkpoint whose config.json does not tell it: `txexport families` lists them."
+    return click.option("--model-type", metavar="NAME", help=tell)(command)
+
+
 def texts(metavar: str) -> Callable[[Callable], Callable]:
     """Arguments called `metavar`, or --file."""
 

@@ -40,7 +40,7 @@ def quantize(
     checkpoint = source_of(Path(out), manifest, source)
     if checkpoint.hashes() != manifest.source.sha256:
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
-    resolved = families.resolve(checkpoint, manifest.task)
+    resolved = families.resolve(checkpoint, manifest.task, manifest.model_type)
     dtypes = check_dtypes([*manifest.form.dtypes, dtype], manifest.form.opset)
     check_stored(dtypes, checkpoint)
     items = None if texts is None else samples(texts, resolved, [dtype])

@@ -31,7 +31,7 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     if isinstance(modules := own.get("modules.json"), Path):
         _check_modules(modules)
     if plan.reads_tokens and TOKENIZER not in own and checkpoint.folder.is_dir():
-        converted = tokenizer_json(checkpoint.folder)
+        converted = tokenizer_json(checkpoint.folder, plan.model_type)
         if converted is not None:
             yield TOKENIZER, converted.encode()
     for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):

@@ -49,6 +49,7 @@ def export(
     out: str | Path,
     *,
     task: str | None = None,
+    model_type: str | None = None,
     cache: str | None = None,
     opset: int = OPSET,
     inline: bool = False,
@@ -66,7 +67,8 @@ def export(
     """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
 
     `source` is a folder, a GGUF file, or the name of a model on a hub, "org/name" or "org/name@revision".
-    `task` defaults to the one that config.json's architecture implies. Beside the graphs that txexport runs
+    `task` defaults to the one that config.json's architecture implies, and `model_type` is for an old
+    config.json that does not tell its own. Beside the graphs that txexport runs
     there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
     for the others. Of ours, `cache` is "static" (default) or "dynamic" and only for models that decode,
     `opset` is 17 to 24, below 24 with newer operators spelled out in older ones, and `inline` writes flat
@@ -88,7 +90,7 @@ def export(
     BundleError, InputError, OSError for texts that cannot be read.
     """
     checkpoint = opened(source)
-    resolved = families.resolve(checkpoint, task)
+    resolved = families.resolve(checkpoint, task, model_type)
     if opset not in IR_VERSIONS:
         raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
     if only not in (None, *ONLY):

@@ -42,10 +42,15 @@ FRAMES = 3000
 
 def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, bytes]:
     """The made files by name; `own` are the checkpoint's. Raises CheckpointError for one that is damaged."""
-    if not plan.hub or CONFIG not in own:
+    if CONFIG not in own:
         return {}
     contents = {name: _read(own[name]) for name in (CONFIG, GENERATION, PROCESSOR) if name in own}
-    made = {CONFIG: _config(contents[CONFIG], plan)}
+    config = contents[CONFIG]
+    told = config.get("model_type") is not None
+    config = config if told else config | {"model_type": plan.model_type}
+    if not plan.hub:
+        return {} if told else {CONFIG: _text(config)}
+    made = {CONFIG: _config(config, plan)}
     generation = contents.get(GENERATION, contents[CONFIG])
     match plan.spec:
         case DecoderSpec() as spec:

@@ -18,11 +18,11 @@ from types import ModuleType
 from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.weight_map import Weight
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
-from txexport.spec import BlockSpec, ExpertsSpec, ModelSpec
+from txexport.spec import BlockSpec, ExpertsSpec, HeadKind, ModelSpec
 from txexport.spec.parameters import model as parameters
-from txexport.tasks import served_by
+from txexport.tasks import TASKS, served_by
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Resolved:
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
+VECTORS, PRETRAINING = served_by("embed")[0], "pretraining"
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Files of model types that are no Python names.
@@ -88,27 +89,56 @@ def _nearest(model_type: str) -> str:
     return f"; the nearest by name: {', '.join(nearest)}" if nearest else ""
 
 
-def resolve(checkpoint: Checkpoint, task: str | None = None) -> Resolved:
+def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | None = None) -> Resolved:
     """Resolve what `checkpoint` holds, for `task` or the one that its architecture implies.
 
-    Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit.
+    `model_type` is for a config.json that names none, nor an architecture of one family. Raises
+    UnsupportedError for what txexport has not proved, CheckpointError for what does not fit, InputError for a
+    `model_type` that is not config.json's.
     """
     room = Room.of(checkpoint)
     config = Config(checkpoint.config, checkpoint.config_file, room)
-    model_type = config.text("model_type")
+    model_type = _model_type(config, model_type)
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
-    vectors = served_by("embed")[0]
-    if task is None and vectors in family.TASKS and _is_sentence_encoder(checkpoint.folder):
-        task = vectors  # a sentence encoder, whatever it was trained as
-    task = _task(family, config, task)
+    if task is None and VECTORS in family.TASKS and _is_sentence_encoder(checkpoint.folder):
+        task = VECTORS  # a sentence encoder, whatever it was trained as
     stored = weight_map.names(family.NAMING, checkpoint)
-    spec = _spec(family, config, task, TensorNames(checkpoint, stored))
-    weights = weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
     passed_over = getattr(family, "ORIGINALS", ())
     original = next((name for name in config.strings("architectures") if name in passed_over), None)
-    return Resolved(model_type, task, spec, weights, original)
+    first: CheckpointError | None = None
+    for one in _tasks(family, model_type, config, task):
+        try:
+            spec = _spec(family, config, one, TensorNames(checkpoint, stored))
+            weights = weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
+        except CheckpointError as error:
+            first = first or error
+        else:
+            return Resolved(model_type, one, spec, weights, original)
+    assert first is not None
+    raise first
+
+
+def _model_type(config: Config, asked: str | None) -> str:
+    """What config.json says, or else its architectures, or else `asked`."""
+    if config.values.get("model_type") is not None:
+        told = {config.text("model_type")}
+    else:
+        names_of = {name: {c for classes in module(name).TASKS.values() for c in classes} for name in names()}
+        architectures = set(config.strings("architectures"))
+        told = {name for name, classes in names_of.items() if classes & architectures}
+    if len(told) == 1:
+        (only,) = told
+        if asked not in (None, only):
+            raise InputError(f"model_type is '{asked}', but {config.path} is of a {only}; leave it out")
+        return only
+    if asked is None:
+        raise CheckpointError(
+            f"{config.path}: 'model_type' is missing, and no architecture tells it; say which it is with "
+            "--model-type, as bert"
+        )
+    return asked
 
 
 def _is_sentence_encoder(folder: Path) -> bool:
@@ -141,18 +171,26 @@ def _experts(block: BlockSpec) -> int:
     return block.feed_forward.num_experts if isinstance(block.feed_forward, ExpertsSpec) else 1
 
 
-def _task(family: ModuleType, config: Config, task: str | None) -> str:
+LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # of more heads than one in the library's history
+
+
+def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None) -> list[str]:
+    """The task that was asked for, or those that the architecture may mean: the first that fits is it."""
     known = ", ".join(family.TASKS)
-    if task is None:
-        architectures = config.strings("architectures")
-        implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)]
-        if not implied:
-            raise UnsupportedError(
-                f"config.json: architectures {architectures} implies no supported task; choose one of {known}"
-            )
-        task = implied[0]
-    if task not in family.TASKS:
-        raise UnsupportedError(
-            f"task '{task}' is not supported for {config.text('model_type')}; choose one of {known}"
-        )
-    return task
+    if task is not None:
+        if task not in family.TASKS:
+            raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")
+        return [task]
+    architectures = config.strings("architectures")
+    implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)][:1]
+    if any(name.endswith(LANGUAGE_MODEL) for name in architectures):
+        heads = [t for t in family.TASKS if TASKS[t].head in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)]
+        heads.sort(key=lambda t: t != PRETRAINING)  # which needs more tensors than the others
+        return list(dict.fromkeys([*implied, *heads]))
+    if implied:
+        return implied
+    if all(name.endswith("Model") for name in architectures):  # without a head, or none is named
+        return list(dict.fromkeys([next(iter(family.TASKS)), *({VECTORS} & family.TASKS.keys())]))
+    raise UnsupportedError(
+        f"config.json: architectures {architectures} implies no supported task; choose one of {known}"
+    )

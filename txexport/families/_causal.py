@@ -40,7 +40,8 @@ def model(
     if kind == HeadKind.SEQUENCE:
         if config.values.get("pad_token_id") is None:
             raise UnsupportedError(
-                f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told"
+                f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told; "
+                "put the id of the padding that it was trained with into config.json"
             )
         padding = config.integer("pad_token_id")
         head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)

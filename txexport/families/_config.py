@@ -174,9 +174,9 @@ class Config:
         return ACTIVATIONS[name]
 
     def labels(self) -> int:
-        """How many labels a classifier has, as transformers counts them."""
-        given = self.values.get("id2label")
-        return len(given) if isinstance(given, dict) else self.integer("num_labels", 2)
+        """How many labels a classifier has, as transformers counts them: num_labels before names."""
+        named = self.values.get("id2label")
+        return self.integer("num_labels", len(named) if isinstance(named, dict) else 2)
 
     def local_layers(self, otherwise: Callable[[int], bool], layers: str = "num_hidden_layers") -> list[bool]:
         """Which layers attend to a window only: as layer_types says, or `otherwise` where it is missing."""

@@ -107,32 +107,36 @@ def inspect(
     path: str | Path,
     *,
     task: str | None = None,
+    model_type: str | None = None,
     length: int | None = None,
     batch: int = 1,
     kernels: bool = False,
 ) -> Inspection:
     """What the checkpoint or bundle folder `path` holds, and what it costs.
 
-    `task` is as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or the longest
-    sequence of the model where that is less. `kernels` opens a bundle's quantised graphs in ONNX Runtime, to
-    see which products it multiplies as integers. Raises CheckpointError, UnsupportedError, BundleError,
-    InputError.
+    `task` and `model_type` are as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or
+    the longest sequence of the model where that is less. `kernels` opens a bundle's quantised graphs in ONNX
+    Runtime, to see which products it multiplies as integers. Raises CheckpointError, UnsupportedError,
+    BundleError, InputError.
     """
     folder = Path(path)
     if batch < 1:
         raise InputError(f"batch is {batch}, expected 1 or more")
     if bundle.is_bundle(folder):
-        if task is not None:
-            raise InputError(f"{folder} is a bundle and has its task; --task is for checkpoints")
+        for name, asked in (("task", task), ("model-type", model_type)):
+            if asked is not None:
+                raise InputError(f"{folder} is a bundle and has its {name}; --{name} is for checkpoints")
         return _of_bundle(folder, length, batch, kernels)
     if kernels:
         raise InputError(f"{folder} is a checkpoint and has no graphs; --kernels is for bundles")
-    return _of_checkpoint(folder, task, length, batch)
+    return _of_checkpoint(folder, task, model_type, length, batch)
 
 
-def _of_checkpoint(folder: Path, task: str | None, length: int | None, batch: int) -> Inspection:
+def _of_checkpoint(
+    folder: Path, task: str | None, model_type: str | None, length: int | None, batch: int
+) -> Inspection:
     checkpoint = Checkpoint(folder)
-    resolved = families.resolve(checkpoint, task)
+    resolved = families.resolve(checkpoint, task, model_type)
     kept = set(stored_names(resolved.weights).values())
     stored: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():

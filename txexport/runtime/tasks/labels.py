@@ -79,10 +79,11 @@ def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
 
 
 def names(config: Mapping[str, Any], count: int) -> list[str]:
-    """The names of `count` labels by id2label, or LABEL_0 and so on. Raises BundleError."""
+    """The names of `count` labels by id2label if it has as many, or LABEL_0 and so on. Raises BundleError."""
     given = config.get("id2label") or {}
     if not isinstance(given, dict):
         raise BundleError(f"config.json: id2label is a {type(given).__name__}, expected an object")
+    given = given if len(given) == count else {}
     return [str(given.get(str(i), f"LABEL_{i}")) for i in range(count)]
 
 

@@ -217,7 +217,7 @@ class Transformers:
         self.new_cache = transformers.DynamicCache
         name = resolved.original or TASKS[resolved.task].judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
-        config = _plain_config(checkpoint, "eager" if ATTENTIONS in outputs else None)
+        config = _plain_config(checkpoint, resolved.model_type, "eager" if ATTENTIONS in outputs else None)
         if checkpoint.in_safetensors and not checkpoint.quantised:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config
@@ -322,16 +322,16 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     )
 
 
-def _plain_config(checkpoint: Checkpoint, attention: str | None) -> Any:
+def _plain_config(checkpoint: Checkpoint, model_type: str, attention: str | None) -> Any:
     """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention.
 
     `attention` is the kernel to take, of which "eager" alone tells its weights.
     """
-    if checkpoint.gguf is None:
+    if checkpoint.gguf is None and checkpoint.config.get("model_type") is not None:
         options = {"attn_implementation": attention}
         config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
     else:
-        config = transformers_loading.config_of(checkpoint.config)
+        config = transformers_loading.config_of(checkpoint.config | {"model_type": model_type})
         config._attn_implementation = attention
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
