@@ -42,6 +42,13 @@ def tanh(x):
     return y
 
 
+@script(domain, default_opset=op)
+def relu_squared(x):
+    positive = op.Relu(x)
+    y = positive * positive
+    return y
+
+
 def activation(kind: Activation) -> OnnxFunction:
     """The function x (...) -> y (...) of `kind`."""
     return {
@@ -51,4 +58,5 @@ def activation(kind: Activation) -> OnnxFunction:
         Activation.QUICK_GELU: quick_gelu,
         Activation.SILU: silu,
         Activation.TANH: tanh,
+        Activation.RELU_SQUARED: relu_squared,
     }[kind]

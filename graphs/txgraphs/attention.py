@@ -197,12 +197,19 @@ def _projected(spec: AttentionSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.
     """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
     heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
-    q = g.call(split, linear(spec.bias, g / "q", x), heads)
-    k = g.call(split, linear(spec.bias, g / "k", x), kv_heads)
+    q = g.call(split, _side_by_side(spec, g, "q", x), heads)
+    k = g.call(split, _side_by_side(spec, g, "k", x), kv_heads)
     v = g.call(split, linear(spec.bias, g / "v", x), kv_heads)
-    if spec.head_norm is not None:
+    if spec.head_norm is not None and not spec.joint_norm:
         q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
     return q, k, v
+
+
+def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:
+    """x (B,S,W) -> queries (B,S,N*H) or keys (B,S,K*H), normalised where the norm is of all heads."""
+    y = linear(spec.bias, g / name, x)
+    kind = {"q": spec.q_norm, "k": spec.k_norm}[name]
+    return y if kind is None or not spec.joint_norm else norm(kind, g / f"{name}_norm", y)
 
 
 def _rotated(

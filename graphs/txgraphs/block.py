@@ -84,7 +84,7 @@ def decoder_block(
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
     """x (B,S,W) -> what attention reads (B,S,W)."""
-    if spec.placement == NormPlacement.POST or spec.skip_attention_norm:
+    if not spec.placement.before or spec.skip_attention_norm:
         return x
     return norm(spec.norm, g / "attention_norm", x)
 
@@ -93,8 +93,12 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
     """x (B,S,W) and what attention makes of it -> (B,S,W)."""
     if spec.placement == NormPlacement.SANDWICH:
         mixed = norm(spec.norm, g / "attention_post_norm", mixed)
+    elif spec.placement == NormPlacement.RES_POST:
+        mixed = norm(spec.norm, g / "attention_norm", mixed)
     if spec.layer_scale:
         mixed = g.op.Mul(mixed, g.weight("attention_scale.weight"), name="mixed")
+    if spec.residual_scale != 1:
+        mixed = g.op.Mul(mixed, g.op.Constant(value_float=spec.residual_scale), name="mixed")
     attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
     if spec.placement == NormPlacement.POST:
         attended = norm(spec.norm, g / "attention_norm", attended)
@@ -124,13 +128,17 @@ def _crossed(
 def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
     inner = x if spec.placement == NormPlacement.PARALLEL else attended
-    if spec.placement != NormPlacement.POST:
+    if spec.placement.before:
         inner = norm(spec.norm, g / "feed_forward_norm", inner)
     fed = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward, g / "feed_forward", inner)
     if spec.placement == NormPlacement.SANDWICH:
         fed = norm(spec.norm, g / "feed_forward_post_norm", fed)
+    elif spec.placement == NormPlacement.RES_POST:
+        fed = norm(spec.norm, g / "feed_forward_norm", fed)
     if spec.layer_scale:
         fed = g.op.Mul(fed, g.weight("feed_forward_scale.weight"), name="fed")
+    if spec.residual_scale != 1:
+        fed = g.op.Mul(fed, g.op.Constant(value_float=spec.residual_scale), name="fed")
     y = g.op.Add(attended, fed)  # (B, S, W)
     if spec.placement == NormPlacement.POST:
         y = norm(spec.norm, g / "feed_forward_norm", y)

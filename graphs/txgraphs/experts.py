@@ -16,8 +16,10 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     """
     op = g.op
     scores = op.Flatten(linear(False, g, x), axis=-1, name="scores")  # (B*S, experts)
+    if not spec.normalised:
+        scores = op.Softmax(scores, axis=-1, name="scores")
     best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
-    share = op.Softmax(best, axis=-1)
+    share = op.Softmax(best, axis=-1) if spec.normalised else best
     return share, choice
 
 
@@ -57,4 +59,7 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
         place = g / "experts" / str(number)
         total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))
     y = op.Reshape(total, op.Shape(x))  # (B, S, W)
+    if spec.shared is not None:
+        gate = op.Sigmoid(linear(False, g / "shared_router", x), name="gate")  # (B, S, 1)
+        y = op.Add(y, op.Mul(gate, feed_forward(spec.shared, g / "shared", x), name="shared"))
     return y

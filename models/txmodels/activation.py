@@ -14,6 +14,10 @@ def _quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
+def _relu_squared(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
 def activation(kind: Activation) -> Callable[[Tensor], Tensor]:
     """The function x (...) -> y (...) of `kind`."""
     functions: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -23,5 +27,6 @@ def activation(kind: Activation) -> Callable[[Tensor], Tensor]:
         Activation.QUICK_GELU: _quick_gelu,
         Activation.SILU: F.silu,
         Activation.TANH: torch.tanh,
+        Activation.RELU_SQUARED: _relu_squared,
     }
     return functions[kind]

@@ -94,15 +94,16 @@ class Attention(nn.Module):
         self.weighted = weighted
         self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
         self.softcap = spec.softcap
-        self.rotary, self.normed = spec.rotary is not None, spec.head_norm is not None
+        self.rotary, self.joint_norm = spec.rotary is not None, spec.joint_norm
+        self.normed = spec.head_norm is not None and not spec.joint_norm
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
         self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
-        if spec.head_norm is not None:
-            self.q_norm = Norm(spec.head_norm)
-            self.k_norm = Norm(spec.head_norm)
+        if spec.q_norm is not None and spec.k_norm is not None:
+            self.q_norm = Norm(spec.q_norm)
+            self.k_norm = Norm(spec.k_norm)
 
     def forward(
         self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None
@@ -123,8 +124,11 @@ class Attention(nn.Module):
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
-        q = split(self.q(x), self.num_heads)
-        k = split(self.k(x), self.num_kv_heads)
+        q, k = self.q(x), self.k(x)  # (B, S, N*H), (B, S, K*H)
+        if self.joint_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q = split(q, self.num_heads)
+        k = split(k, self.num_kv_heads)
         v = split(self.v(x), self.num_kv_heads)
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)

@@ -75,7 +75,7 @@ class _Block(nn.Module):
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> what attention reads (B,S,W)."""
-        if self.spec.placement == NormPlacement.POST or self.spec.skip_attention_norm:
+        if not self.spec.placement.before or self.spec.skip_attention_norm:
             return x
         inner: Tensor = self.attention_norm(x)
         return inner
@@ -84,8 +84,12 @@ class _Block(nn.Module):
         """x (B,S,W) and what attention makes of it -> (B,S,W)."""
         if self.spec.placement == NormPlacement.SANDWICH:
             mixed = self.attention_post_norm(mixed)
+        elif self.spec.placement == NormPlacement.RES_POST:
+            mixed = self.attention_norm(mixed)
         if self.spec.layer_scale:
             mixed = self.attention_scale(mixed)
+        if self.spec.residual_scale != 1:
+            mixed = mixed * self.spec.residual_scale
         attended = x + mixed  # (B, S, W)
         if self.spec.placement == NormPlacement.POST:
             attended = self.attention_norm(attended)
@@ -105,13 +109,17 @@ class _Block(nn.Module):
     def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
         inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
-        if self.spec.placement != NormPlacement.POST:
+        if self.spec.placement.before:
             inner = self.feed_forward_norm(inner)
         fed = self.feed_forward(inner)
         if self.spec.placement == NormPlacement.SANDWICH:
             fed = self.feed_forward_post_norm(fed)
+        elif self.spec.placement == NormPlacement.RES_POST:
+            fed = self.feed_forward_norm(fed)
         if self.spec.layer_scale:
             fed = self.feed_forward_scale(fed)
+        if self.spec.residual_scale != 1:
+            fed = fed * self.spec.residual_scale
         y = attended + fed  # (B, S, W)
         if self.spec.placement == NormPlacement.POST:
             y = self.feed_forward_norm(y)

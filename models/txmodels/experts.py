@@ -13,13 +13,15 @@ class Router(Linear):
 
     def __init__(self, spec: ExpertsSpec):
         super().__init__(spec.hidden_size, spec.num_experts, bias=False)
-        self.top_k = spec.top_k
+        self.top_k, self.normalised = spec.top_k, spec.normalised
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C)."""
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
+        if not self.normalised:
+            scores = scores.softmax(dim=-1)
         best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
-        share = best.softmax(dim=-1)
+        share = best.softmax(dim=-1) if self.normalised else best
         return share, choice
 
 
@@ -46,6 +48,10 @@ class Experts(nn.Module):
         super().__init__()
         self.router = Router(spec)
         self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.num_experts))
+        if spec.shared is not None:
+            self.shared_router = Linear(spec.hidden_size, 1, bias=False)
+            self.shared = FeedForward(spec.shared)
+        self.is_shared = spec.shared is not None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
@@ -54,4 +60,7 @@ class Experts(nn.Module):
         for number, expert in enumerate(self.experts):
             total = expert(total, x, share, choice, choice.new_tensor([number]))
         y = total.view_as(x)  # (B, S, W)
+        if self.is_shared:
+            gate = self.shared_router(x).sigmoid()  # (B, S, 1)
+            y = y + gate * self.shared(x)
         return y

@@ -111,23 +111,21 @@ class MaskedLMHead(_Transform):
         return logits
 
 
-class CausalLMHead(nn.Module):
+class CausalLMHead(_Transform):
     """Scores of the next word (Radford et al. 2018, 3.1), at the positions asked for."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
-        super().__init__()
+        super().__init__(spec, hidden_size, vocab_size)
         self.scale, self.softcap = spec.scale, spec.softcap
-        self.weight = None if spec.tied else nn.Parameter(torch.empty(vocab_size, hidden_size))
-        self.bias = nn.Parameter(torch.zeros(vocab_size)) if spec.bias else None
 
     def forward(self, x: Tensor, logits_indices: Tensor | None, word: Tensor) -> Tensor:
         """x (B,S,W), logits_indices (B,L) or None for all, word matrix (V,W) -> logits (B,L,V)."""
         if logits_indices is not None:
             x = x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))  # (B, L, W)
+        x = self.shape(x)
         if self.scale != 1:
             x = x * self.scale
-        weight = word if self.weight is None else self.weight
-        logits = nn.functional.linear(x, weight, self.bias)  # (B, L, V)
+        logits = self.project(x, word)  # (B, L, V)
         if self.softcap is not None:
             logits = self.softcap * torch.tanh(logits / self.softcap)
         return logits

@@ -75,6 +75,15 @@ CONTRADICTIONS = {
     "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
     "only a causal LM caps": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, softcap=30.0),
     "a next-sentence head stands beside": lambda: EncoderSpec(encoder=ENCODER, next_sentence=MASKED_LM),
+    "the shared expert is 10 wide": lambda: dataclasses.replace(
+        EXPERTS, shared=FeedForwardSpec(10, 20, Activation.RELU)
+    ),
+    "joint_norm is True, but there is no head_norm": lambda: dataclasses.replace(SELF, joint_norm=True),
+    "residual_scale is -1": lambda: dataclasses.replace(BLOCK, residual_scale=-1.0),
+    "no architecture scales what cross attention adds": lambda: dataclasses.replace(
+        CROSSING, residual_scale=0.5
+    ),
+    "a norm behind it alone": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.RES_POST),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),

@@ -1,5 +1,6 @@
 """Each component alone: the graph function in ONNX Runtime against the PyTorch module, over every switch."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -91,6 +92,9 @@ ATTENTIONS = {
     "partly rotary": attention_spec(rotary=ROTARY["partial"]),
     "interleaved rotary": attention_spec(rotary=ROTARY["interleaved"]),
     "head norm": attention_spec(2, head_norm=HEAD_NORM),
+    "norm of all heads": attention_spec(
+        2, head_norm=HEAD_NORM, joint_norm=True, rotary=ROTARY["whole"], bias=False
+    ),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
     "window": attention_spec(2, window=3),
     "whole": attention_spec(2, causal=False, unmasked=True),
@@ -379,6 +383,7 @@ BLOCKS = ["plain", "no bias", "rotary after head norm"]
 SWITCHES = [(kind, {}) for kind in NormPlacement] + [
     ("pre", {"skip_attention_norm": True}),
     ("pre", {"layer_scale": True}),
+    ("pre", {"residual_scale": 0.22}),
     ("sandwich", {"layer_scale": True}),
 ]
 
@@ -399,7 +404,7 @@ CROSSABLE = [
     (kind, cross)
     for kind in NormPlacement
     for cross in (False, True)
-    if kind not in ("parallel", "sandwich") or not cross
+    if kind not in ("parallel", "sandwich", "res-post") or not cross
 ]
 
 
@@ -431,9 +436,19 @@ def test_decoder_block(placement, attention, cache, cross, weighted):
 EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=True), 5, 2)
 
 
-def test_router():
-    module = txmodels.experts.Router(EXPERTS)
-    check(module, partial(txgraphs.experts.router, EXPERTS), random(B, S, W))
+@pytest.mark.parametrize("normalised", [True, False])
+def test_router(normalised):
+    spec = replace(EXPERTS, normalised=normalised)
+    module = txmodels.experts.Router(spec)
+    share, _ = check(module, partial(txgraphs.experts.router, spec), random(B, S, W))
+    assert (share.sum(axis=1) > 0.999).all() == normalised
+
+
+def test_shared_expert():
+    spec = replace(EXPERTS, shared=FeedForwardSpec(W, 30, Activation.SILU, bias=False, gated=True))
+    module = txmodels.experts.Experts(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.experts(spec)
+    check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("chosen", ["some", "none", "all"])
@@ -486,11 +501,14 @@ def test_masked_lm_head(tied, bias, size):
     check(module, head, random(B, S, W), random(V, size))
 
 
+@pytest.mark.parametrize("shaped", [True, False])
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
-def test_causal_lm_head(tied, bias, indexed):
-    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3 if bias else 1.0, softcap=None if tied else 2.0)
+def test_causal_lm_head(tied, bias, indexed, shaped):
+    transform: dict = {"activation": Activation.GELU, "norm": NORM, "dense_bias": bias} if shaped else {}
+    factors = {"scale": 0.3 if bias else 1.0, "softcap": None if tied else 2.0}
+    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, **transform, **factors)
     picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)

@@ -28,6 +28,7 @@ ACTIVATIONS = {
     "silu": Activation.SILU,
     "swish": Activation.SILU,
     "tanh": Activation.TANH,
+    "relu2": Activation.RELU_SQUARED,
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from txexport.inspection import flops
 from txexport.inspection.parameter_count import learned
 from txexport.inspection.summary import feed_forward, heads, inputs
-from txexport.spec import BlockSpec, DualEncoderSpec, HeadKind, ModelSpec
+from txexport.spec import BlockSpec, DualEncoderSpec, HeadKind, ModelSpec, NormPlacement
 
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 
@@ -30,9 +30,10 @@ class LayerGroup:
     """Layers that are built alike, by their numbers; `norms` are of them all."""
 
     numbers: list[int]
-    placement: str
+    placement: NormPlacement
     skip_attention_norm: bool
     layer_scale: bool
+    residual_scale: float
     sublayers: list[Part]
     norms: Part
 
@@ -100,9 +101,8 @@ class _Stack:
                 )
         every = sum(self.sizes[one] for owner in owners for one in self._under(owner))
         norms = Part("norms", block.norm.kind, every - sum(part.parameters for part in sublayers), 0, 0)
-        return LayerGroup(
-            numbers, block.placement, block.skip_attention_norm, block.layer_scale, sublayers, norms
-        )
+        switches = block.skip_attention_norm, block.layer_scale, block.residual_scale
+        return LayerGroup(numbers, block.placement, *switches, sublayers, norms)
 
     def _cache(self, block: BlockSpec, name: str) -> int:
         """Bytes of keys and values that one layer keeps."""

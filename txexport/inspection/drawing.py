@@ -150,8 +150,7 @@ def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, in
     """A sublayer with its norms, from the rail and back; gives where it leaves and where it is added."""
     placement, kind = group.placement, group.norms.note
     norm = f"norm ({kind})"
-    before = placement != NormPlacement.POST
-    before = before and not (group.skip_attention_norm and sublayer.name == "attention")
+    before = placement.before and not (group.skip_attention_norm and sublayer.name == "attention")
     canvas.y += 2
     out = canvas.y + (NORM // 2 if before else 19)
     source = SIDE if placement == NormPlacement.PARALLEL else RAIL
@@ -160,13 +159,17 @@ def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, in
         canvas.norm(norm)
         canvas.y += 3
     end = canvas.box(sublayer, sublayer.name)
-    if placement == NormPlacement.SANDWICH:
+    if placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST):
         canvas.y += 3
         canvas.norm(norm)
         end = canvas.y
     if group.layer_scale:
         canvas.y += 3
         canvas.norm("times a learned scale")
+        end = canvas.y
+    if group.residual_scale != 1:
+        canvas.y += 3
+        canvas.norm(f"times {group.residual_scale:g}")
         end = canvas.y
     canvas.y = end + GAP
     canvas.path(f"M{LEFT + 12} {end}V{canvas.y}H{RAIL + 6}")

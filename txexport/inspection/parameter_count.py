@@ -90,7 +90,7 @@ def component(spec: ModelSpec, name: str) -> str:
     if part == "final_norm":
         return "norms"
     _, sublayer, inner, *_ = rest
-    if sublayer == "feed_forward" and inner in ("router", "experts"):
+    if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):
         return "experts"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
 

@@ -71,7 +71,8 @@ def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
             gated = "gated " * spec.gated
             return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
         case ExpertsSpec():
-            return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}"
+            shared = "" if spec.shared is None else f", beside one of {feed_forward(spec.shared)}"
+            return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}{shared}"
         case _:
             assert_never(spec)
 

@@ -7,7 +7,7 @@ asks of any attention.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -46,8 +46,9 @@ class AttentionSpec:
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
-    before it is rotated. Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the
-    mask is numbers to add to the scores; where it is `unmasked`, every query sees every key, without a mask.
+    before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector.
+    Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
+    the scores; where it is `unmasked`, every query sees every key, without a mask.
     """
 
     hidden_size: int
@@ -64,6 +65,7 @@ class AttentionSpec:
     has_position_bias: bool = False
     softcap: float | None = None
     unmasked: bool = False
+    joint_norm: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -96,11 +98,28 @@ class AttentionSpec:
             )
         if self.head_norm is not None and self.head_norm.size != self.head_dim:
             raise SpecError(f"AttentionSpec: head norm is {self.head_norm.size} wide, a head {self.head_dim}")
+        if self.joint_norm and self.head_norm is None:
+            raise SpecError("AttentionSpec: joint_norm is True, but there is no head_norm; expected False")
         if self.num_heads % self.num_kv_heads:
             raise SpecError(
                 f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
                 "key/value heads evenly"
             )
+
+    @property
+    def q_norm(self) -> NormSpec | None:
+        """The norm of queries: of a head's, or of all."""
+        return self._norm_of(self.num_heads)
+
+    @property
+    def k_norm(self) -> NormSpec | None:
+        """The norm of keys: of a head's, or of all."""
+        return self._norm_of(self.num_kv_heads)
+
+    def _norm_of(self, heads: int) -> NormSpec | None:
+        if self.head_norm is None or not self.joint_norm:
+            return self.head_norm
+        return replace(self.head_norm, size=heads * self.head_dim)
 
     @property
     def maskless_static(self) -> bool:

@@ -43,8 +43,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         **under("v", linear(spec.hidden_size, keys, spec.bias)),
         **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
     }
-    if spec.head_norm is not None:
-        shapes |= under("q_norm", norm(spec.head_norm)) | under("k_norm", norm(spec.head_norm))
+    if spec.q_norm is not None and spec.k_norm is not None:
+        shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     return shapes
 
 

@@ -14,13 +14,19 @@ class NormPlacement(StrEnum):
     """Where a block normalises: after each residual sum, before each sublayer, or before both at once.
 
     Parallel sublayers read the block's input, each through its own norm, and are added to it together. A
-    sandwich has norms before each sublayer and after it, within the residual.
+    sandwich has norms before each sublayer and after it, within the residual; a res-post-norm only after it.
     """
 
     POST = "post"  # Vaswani et al. 2017
     PRE = "pre"  # Radford et al. 2019
     PARALLEL = "parallel"  # Black et al. 2022
     SANDWICH = "sandwich"  # Gemma Team 2024
+    RES_POST = "res-post"  # Liu et al. 2022, 3.2
+
+    @property
+    def before(self) -> bool:
+        """Whether sublayers read what is normalised."""
+        return self not in (NormPlacement.POST, NormPlacement.RES_POST)
 
 
 class Activation(StrEnum):
@@ -32,6 +38,7 @@ class Activation(StrEnum):
     QUICK_GELU = "quick_gelu"  # x sigmoid(1.702 x)
     SILU = "silu"
     TANH = "tanh"
+    RELU_SQUARED = "relu_squared"  # So et al. 2021
 
 
 class PositionKind(StrEnum):

@@ -64,7 +64,7 @@ class HeadSpec:
                 f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
                 "expected an activation too, or norm=None"
             )
-        if self.kind in (HeadKind.NONE, HeadKind.CAUSAL_LM) and self.activation is not None:
+        if self.kind == HeadKind.NONE and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' has no dense layer; "
                 f"activation is '{self.activation}', expected None"

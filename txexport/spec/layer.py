@@ -26,19 +26,27 @@ class FeedForwardSpec:
 class ExpertsSpec:
     """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` a token.
 
-    Their outputs are added with the router's softmax over the picked ones as weights (Shazeer et al. 2017, 2;
-    Jiang et al. 2024, 2.1).
+    Their outputs are added with the router's softmax as weights (Shazeer et al. 2017, 2; Jiang et al. 2024,
+    2.1): over the picked ones, or where it is not `normalised` over all. `shared` is one that every token
+    takes besides, as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2).
     """
 
     expert: FeedForwardSpec
     num_experts: int
     top_k: int
+    normalised: bool = True
+    shared: FeedForwardSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k")
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
+        if self.shared is not None and self.shared.hidden_size != self.hidden_size:
+            raise SpecError(
+                f"ExpertsSpec: the shared expert is {self.shared.hidden_size} wide, expected the others' "
+                f"{self.hidden_size}"
+            )
 
     @property
     def hidden_size(self) -> int:
@@ -51,7 +59,7 @@ class BlockSpec:
     """One layer: attention, attention over an encoder where `cross_attention` is given, feed-forward.
 
     Where `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
-    what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1).
+    what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
     """
 
     attention: AttentionSpec | SparseAttentionSpec
@@ -61,8 +69,10 @@ class BlockSpec:
     cross_attention: AttentionSpec | None = None
     skip_attention_norm: bool = False
     layer_scale: bool = False
+    residual_scale: float = 1.0
 
     def __post_init__(self) -> None:
+        positive(self, "residual_scale")
         width = self.attention.hidden_size
         for part in (self.feed_forward, self.cross_attention):
             if part is not None and part.hidden_size != width:
@@ -104,16 +114,22 @@ class BlockSpec:
                 f"BlockSpec: placement is '{self.placement}', but three sublayers in parallel are not known "
                 f"in any architecture; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
             )
+        if self.residual_scale != 1:
+            raise SpecError(
+                f"BlockSpec: residual_scale is {self.residual_scale}, but no architecture scales what cross "
+                "attention adds; expected 1.0"
+            )
         if cross.rotary is not None or cross.head_norm is not None:
             field = "rotary" if cross.rotary is not None else "head_norm"
             raise SpecError(
                 f"BlockSpec: cross_attention.{field} is given, expected None: "
                 "cross attention rotates nothing and has no head norm"
             )
-        if self.placement == NormPlacement.SANDWICH:
+        if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST):
             raise SpecError(
                 f"BlockSpec: placement is '{self.placement}', but no architecture puts cross attention into "
-                f"a sandwich of norms; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+                "a sandwich of norms, or a norm behind it alone; expected "
+                f"'{NormPlacement.PRE}' or '{NormPlacement.POST}'"
             )
 
     @property
