@@ -105,6 +105,12 @@ XGLM = {
     "max_position_embeddings": 40,
     **IDS,
 }
+GRANITE = LLAMA | {
+    "embedding_multiplier": 2.5,
+    "attention_multiplier": 0.4,
+    "residual_multiplier": 0.7,
+    "logits_scaling": 1.6,
+}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
     "sliding_window": 5,
@@ -203,6 +209,7 @@ FAMILIES = {
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 12}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 12}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
+    "granite": ("GraniteForCausalLM", GRANITE),
     "olmo": ("OlmoForCausalLM", LLAMA),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),

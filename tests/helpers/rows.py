@@ -205,6 +205,8 @@ DECODERS = [
     *decoder("glm4", "Glm4"),
     *decoder("gpt_bigcode", "GPTBigCode"),
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
+    Row("granite", "GraniteForCausalLM", GENERATE),
+    Row("granite", "GraniteModel", FEATURES),
     *decoder("olmo", "Olmo"),
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from txexport.checkpoints.weight_map import Naming, Table, Take
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import _causal, biogpt
 from txexport.families._config import Config, TensorNames
@@ -42,5 +42,5 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As BioGPT's; no file has the table of positions."""
     position = Take("embed_positions.weights", computed=partial(stretched, padding=PADDING))
-    rules: dict[str, str | Take] = {f"{_causal.stack_name(spec)}.embedding.position.weight": position}
+    rules: Rules = {f"{_causal.stack_name(spec)}.embedding.position.weight": position}
     return Table(biogpt.rules(spec, "lm_head") | rules, NAMING, drop=_causal.other_heads(spec))
