@@ -211,6 +211,8 @@ FAMILIES = {
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "granite": ("GraniteForCausalLM", GRANITE),
     "olmo": ("OlmoForCausalLM", LLAMA),
+    "olmo2": ("Olmo2ForCausalLM", LLAMA),
+    "olmo3": ("Olmo3ForCausalLM", LLAMA | {"num_hidden_layers": 4, "sliding_window": 5}),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "stablelm": ("StableLmForCausalLM", LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}),

@@ -107,6 +107,7 @@ STRETCHED = {
 PLAIN = UNTIED | {"scale_embedding": False, "hidden_act": "relu"}
 BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
+UNEVEN = {"full_attention": ROPE["yarn"], "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
@@ -208,6 +209,9 @@ DECODERS = [
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
     *decoder("olmo", "Olmo"),
+    *decoder("olmo2", "Olmo2"),
+    *decoder("olmo3", "Olmo3"),
+    Row("olmo3", "Olmo3ForCausalLM", GENERATE, "yarn in full layers", {"rope_parameters": UNEVEN}),
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
