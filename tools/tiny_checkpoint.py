@@ -105,6 +105,7 @@ XGLM = {
     "max_position_embeddings": 40,
     **IDS,
 }
+EXAONE4 = LLAMA | {"num_hidden_layers": 3, "sliding_window": 5, "sliding_window_pattern": 2}
 GRANITE = LLAMA | {
     "embedding_multiplier": 2.5,
     "attention_multiplier": 0.4,
@@ -206,6 +207,7 @@ FAMILIES = {
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
+    "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 12}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 12}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),

@@ -107,6 +107,7 @@ STRETCHED = {
 PLAIN = UNTIED | {"scale_embedding": False, "hidden_act": "relu"}
 BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
+FULL = {"layer_types": ["full_attention"] * 3}
 UNEVEN = {"full_attention": ROPE["yarn"], "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
@@ -202,6 +203,8 @@ DECODERS = [
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE, "biases, untied", UNTIED | {"use_bias": True}),
     Row("ernie4_5", "Ernie4_5Model", FEATURES),
+    *decoder("exaone4", "Exaone4"),
+    Row("exaone4", "Exaone4ForCausalLM", GENERATE, "no window", {"sliding_window": None} | FULL),
     *decoder("glm", "Glm"),
     *decoder("glm4", "Glm4"),
     *decoder("gpt_bigcode", "GPTBigCode"),

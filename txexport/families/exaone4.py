@@ -1,0 +1,36 @@
+"""EXAONE 4 (LG AI Research 2025): norms of heads and behind sublayers; only layers in a window rotate."""
+
+from dataclasses import replace
+
+from txexport.families import _causal, llama, olmo2
+from txexport.families._config import Config, TensorNames
+from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormPlacement
+
+TASKS = _causal.tasks("Exaone4")
+
+NAMING = olmo2.NAMING
+table = olmo2.table
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
+    """The architecture that config.json describes; without a window, all layers rotate."""
+    config = config.with_defaults(num_key_value_heads=32, rms_norm_eps=1e-5)
+    local = _local(config)
+
+    def varied(layer: int, block: BlockSpec) -> BlockSpec:
+        turned = block.dense if local is None or local[layer] else replace(block.dense, rotary=None)
+        return replace(block, attention=turned, placement=NormPlacement.RES_POST)
+
+    window = config.integer("sliding_window", 4096) if local else None
+    windows = [None] if local is None else [window if windowed else None for windowed in local]
+    stack = llama.stack_spec(config, head_norm=True, windows=windows)
+    return _causal.model(config, task, _causal.each_layer(stack, varied), tied=False)
+
+
+def _local(config: Config) -> list[bool] | None:
+    """Which layers attend to a window; None where there is none."""
+    layers = config.count("num_hidden_layers")
+    if "sliding_window" in config.values and config.values["sliding_window"] is None:
+        config.expect(layer_types=["full_attention"] * layers)
+        return None
+    return config.local_layers(lambda layer: bool((layer + 1) % config.integer("sliding_window_pattern", 4)))
