@@ -202,6 +202,7 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
+    "arcee": ("ArceeForCausalLM", LLAMA),
     "biogpt": ("BioGptForCausalLM", BERT | IDS),
     "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
@@ -212,6 +213,7 @@ FAMILIES = {
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 12}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "granite": ("GraniteForCausalLM", GRANITE),
+    "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),
     "olmo3": ("Olmo3ForCausalLM", LLAMA | {"num_hidden_layers": 4, "sliding_window": 5}),
@@ -247,7 +249,7 @@ FAMILIES = {
 
 # T5's attention does not scale its scores, and Gemma's norms double what they let through (their scale is
 # 1 + weight): with wide weights both enlarge float32's own rounding.
-NARROW = ("t5", "mt5", "gemma", "gemma2", "gemma3_text")
+NARROW = ("t5", "mt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
