@@ -112,6 +112,14 @@ GRANITE = LLAMA | {
     "residual_multiplier": 0.7,
     "logits_scaling": 1.6,
 }
+QWEN3_MOE = LLAMA | {
+    "num_hidden_layers": 3,
+    "mlp_only_layers": [1],
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+}
+QWEN2_MOE = QWEN3_MOE | {"shared_expert_intermediate_size": 50}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
     "sliding_window": 5,
@@ -217,6 +225,8 @@ FAMILIES = {
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),
     "olmo3": ("Olmo3ForCausalLM", LLAMA | {"num_hidden_layers": 4, "sliding_window": 5}),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", QWEN2_MOE),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", QWEN3_MOE),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
     "smollm3": ("SmolLM3ForCausalLM", LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "stablelm": ("StableLmForCausalLM", LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}),

@@ -109,6 +109,7 @@ BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
 FULL = {"layer_types": ["full_attention"] * 3}
 UNEVEN = {"full_attention": ROPE["yarn"], "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}
+NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
@@ -217,6 +218,9 @@ DECODERS = [
     *decoder("olmo2", "Olmo2"),
     *decoder("olmo3", "Olmo3"),
     Row("olmo3", "Olmo3ForCausalLM", GENERATE, "yarn in full layers", {"rope_parameters": UNEVEN}),
+    *decoder("qwen2_moe", "Qwen2Moe"),
+    *decoder("qwen3_moe", "Qwen3Moe"),
+    Row("qwen3_moe", "Qwen3MoeForCausalLM", GENERATE, "normalised, window of 5", NORMALISED),
     *decoder("seed_oss", "SeedOss"),
     *decoder("smollm3", "SmolLM3"),
     Row("smollm3", "SmolLM3ForCausalLM", GENERATE, "window in layers that rotate nothing", WINDOWED),
