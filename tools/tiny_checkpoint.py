@@ -225,6 +225,7 @@ FAMILIES = {
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),
     "olmo3": ("Olmo3ForCausalLM", LLAMA | {"num_hidden_layers": 4, "sliding_window": 5}),
+    "olmoe": ("OlmoeForCausalLM", LLAMA | {"num_experts": 5, "num_experts_per_tok": 2}),
     "qwen2_moe": ("Qwen2MoeForCausalLM", QWEN2_MOE),
     "qwen3_moe": ("Qwen3MoeForCausalLM", QWEN3_MOE),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),

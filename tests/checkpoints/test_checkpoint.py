@@ -182,6 +182,8 @@ UNSUPPORTED = [
     ("xglm", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("xglm", {"pad_token_id": 5}, "pad_token_id 5"),
     ("exaone4", {"sliding_window": None}, "layer_types="),
+    ("olmoe", {"clip_qkv": 8.0}, "clip_qkv=8.0"),
+    ("olmoe", {"head_dim": 20}, "head_dim=20"),
     ("qwen2_moe", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),

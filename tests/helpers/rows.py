@@ -218,6 +218,8 @@ DECODERS = [
     *decoder("olmo2", "Olmo2"),
     *decoder("olmo3", "Olmo3"),
     Row("olmo3", "Olmo3ForCausalLM", GENERATE, "yarn in full layers", {"rope_parameters": UNEVEN}),
+    Row("olmoe", "OlmoeForCausalLM", GENERATE),
+    Row("olmoe", "OlmoeModel", FEATURES),
     *decoder("qwen2_moe", "Qwen2Moe"),
     *decoder("qwen3_moe", "Qwen3Moe"),
     Row("qwen3_moe", "Qwen3MoeForCausalLM", GENERATE, "normalised, window of 5", NORMALISED),
