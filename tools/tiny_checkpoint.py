@@ -195,6 +195,7 @@ FAMILIES = {
     "nomic_bert": ("NomicBertModel", BERT),
     "roberta-prelayernorm": ("RobertaPreLayerNormModel", BERT),
     "xlm-roberta-xl": ("XLMRobertaXLModel", BERT | {"type_vocab_size": 1}),
+    "modernbert-decoder": ("ModernBertDecoderForCausalLM", MODERNBERT | {"local_attention": 10}),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
     "gpt_neo": ("GPTNeoForCausalLM", GPT_NEO),
     "gpt2": ("GPT2LMHeadModel", GPT2),

@@ -213,6 +213,7 @@ DECODERS = [
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
+    *decoder("modernbert-decoder", "ModernBertDecoder"),
     *decoder("nemotron", "Nemotron"),
     *decoder("olmo", "Olmo"),
     *decoder("olmo2", "Olmo2"),

@@ -37,29 +37,36 @@ PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.expect(rope_scaling=None, sliding_window=None)
+    config.expect(sliding_window=None)
+    stack = stack_spec(config, config.integer("local_attention", 128) // 2 + 1, causal=False)
+    return EncoderSpec(encoder=stack, head=_head(config, task, stack.final_norm))
+
+
+def stack_spec(config: Config, window: int, *, causal: bool) -> TextStackSpec:
+    """The stack, most of whose layers see a `window`."""
+    config.expect(rope_scaling=None)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")
     norm = NormSpec(width, config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
     every = config.integer("global_attn_every_n_layers", 3)
     local = config.local_layers(lambda layer: layer % every != 0)
-    blocks = [_block(config, norm, windowed, first=layer == 0) for layer, windowed in enumerate(local)]
+    windows = [window if windowed else None for windowed in local]
+    blocks = [_block(config, norm, causal, one, first=layer == 0) for layer, one in enumerate(windows)]
     position = PositionSpec(PositionKind.NONE, longest)
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, norm=norm)
-    stack = TextStackSpec(embedding, minimal_cycle(blocks), len(blocks), final_norm=norm)
-    return EncoderSpec(encoder=stack, head=_head(config, task, norm))
+    return TextStackSpec(embedding, minimal_cycle(blocks), len(blocks), final_norm=norm)
 
 
-def _block(config: Config, norm: NormSpec, windowed: bool, first: bool) -> BlockSpec:
+def _block(config: Config, norm: NormSpec, causal: bool, window: int | None, first: bool) -> BlockSpec:
     """A layer; the first one's attention reads the embedding, which is normalised already."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("attention_bias", False)
     attention = AttentionSpec(
         *(width, heads, heads, head_dim),
-        causal=False,
+        causal=causal,
         bias=bias,
         output_bias=bias,
-        rotary=_rotary(config, head_dim, windowed),
-        window=config.integer("local_attention", 128) // 2 + 1 if windowed else None,
+        rotary=_rotary(config, head_dim, windowed=window is not None),
+        window=window,
     )
     feed_forward = FeedForwardSpec(
         width,
@@ -81,7 +88,7 @@ def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
     return rotary(config.replaced(rope_parameters=own, rope_scaling=None), head_dim)
 
 
-def _head(config: Config, task: str, norm: NormSpec) -> HeadSpec:
+def _head(config: Config, task: str, norm: NormSpec | None) -> HeadSpec:
     kind = tasks.TASKS[task].head
     if kind == HeadKind.NONE:
         return HeadSpec()
