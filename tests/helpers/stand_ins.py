@@ -4,13 +4,14 @@ What comes out of the first two is of no use to anybody, so pages do not show it
 conversation by heart.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import tiny_checkpoint
 import tiny_tokenizers
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 LENGTH = 1024  # tokens
@@ -94,12 +95,15 @@ def _learn(model: Qwen2ForCausalLM, ids: torch.Tensor, first: int) -> None:
 
 
 def _chat_tokenizer() -> PreTrainedTokenizerFast:
-    """As Qwen2's: bytes, marks of turns that are special, and tags of calls that are not."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    """As Qwen2's: pieces of bytes, marks of turns that are special, and tags of calls that are not."""
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(MARKS)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, initial_alphabet=alphabet, special_tokens=MARKS, show_progress=False
+    )
+    tokenizer.train_from_iterator([json.dumps(TOOL), *(one["content"] for one in MESSAGES)], trainer)
     tokenizer.add_tokens([AddedToken(tag, special=False) for tag in ("<tool_call>", "</tool_call>")])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=MARKS[2], pad_token=MARKS[0])
     fast.chat_template = TEMPLATE
