@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import tiny_checkpoint
 import tiny_gguf
+import tiny_pickled
 import tiny_quantised
 import tiny_tokenizers
 import torch
@@ -91,6 +92,7 @@ GGUF: dict[str, tuple[int, dict]] = {
     "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96, "n_layer": 1}),
     "gemma2": (12, {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}),
 }
+PICKLED = {"pickled": False, "pickled-legacy": True}  # folders, and whether of before PyTorch 1.6
 VISION = ("vit", "deit", "dinov2", "clip")
 
 
@@ -110,6 +112,9 @@ def write(folder: Path) -> None:
     checkpoints = folder / "checkpoints"
     _sentences(checkpoints / "sentences")
     _shards(checkpoints / "sharded")
+    for name, legacy in PICKLED.items():
+        tiny_checkpoint.save(checkpoints / name, "bert", num_hidden_layers=1)
+        tiny_pickled.pickled(checkpoints / name, legacy=legacy)
     _marian(checkpoints / "translator")
     _words(checkpoints / "words")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")

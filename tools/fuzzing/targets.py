@@ -17,9 +17,20 @@ import tiny_quantised
 from sentencepiece import sentencepiece_model_pb2
 
 import txexport
-from fuzzing import arguments, commands, containers, gguf, http, json_values, protobuf, raw_bytes, templates
+from fuzzing import (
+    arguments,
+    commands,
+    containers,
+    gguf,
+    http,
+    json_values,
+    pickled,
+    protobuf,
+    raw_bytes,
+    templates,
+)
 from fuzzing.case import TEXTS, Case, ask
-from fuzzing.seeds import GGUF, IMAGE_FORMATS
+from fuzzing.seeds import GGUF, IMAGE_FORMATS, PICKLED
 from txexport.checkpoints.checkpoint import sha256
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
@@ -45,6 +56,14 @@ def safetensors(case: Case) -> None:
     """The weights of a checkpoint."""
     folder = case.copy(f"families/{case.random.choice(('bert', 'gpt2', 'clip', 't5'))}")
     case.change(folder / "model.safetensors", containers.safetensors)
+    case.attempt(txexport.inspect, folder)
+    case.try_checkpoint(folder)
+
+
+def pickled_weights(case: Case) -> None:
+    """A pytorch_model.bin, of one of the two forms that there are."""
+    folder = case.copy(f"checkpoints/{case.random.choice(list(PICKLED))}")
+    case.change(folder / "pytorch_model.bin", pickled.change)
     case.attempt(txexport.inspect, folder)
     case.try_checkpoint(folder)
 
@@ -247,6 +266,7 @@ HOWS = {
 TARGETS = {
     "config": Target(config, 6),
     "safetensors": Target(safetensors, 2),
+    "pickled": Target(pickled_weights, 3),
     "shards": Target(shards),
     "quantised": Target(quantised, 3),
     "gguf": Target(gguf_file, 3),
