@@ -8,7 +8,7 @@ from txexport import TxexportError, compare, export, inspect, load, verify
 from txexport.errors import LONGEST_MESSAGE, BundleError, InputError
 
 WRONG = {
-    "source is {}, expected a text or a path": lambda: export({}, "out"),
+    "source is {}, expected a text or a path or PreTrainedModel": lambda: export({}, "out"),
     "out is False": lambda: export("checkpoint", False),
     "opset is array([[0., 0.], [0., 0.]]), expected a whole number": lambda: export(
         "checkpoint", "out", opset=np.zeros((2, 2))

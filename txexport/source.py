@@ -6,29 +6,29 @@ from pathlib import Path, PurePath
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened
 from txexport.errors import CheckpointError
-from txexport.manifest import Manifest, Source
+from txexport.manifest import Manifest
 
 ADVICE = "say where the one that was exported is with --source"
 
 
-def way_to(source: Path, out: Path) -> str:
-    """The way from the bundle `out` to its checkpoint `source`, for txexport.json.
+def way_to(source: Path, out: Path, absolute: bool = False) -> str:
+    """The way from the bundle `out` to its checkpoint `source`, for txexport.json, or its `absolute` path.
 
-    It is the checkpoint's name alone where the way would say in whose home that lies, or there is none.
+    The way is the checkpoint's name alone where the way would say in whose home that lies, or there is none.
     """
     source, out = source.resolve(), out.resolve()
+    if absolute:
+        return str(source)
     if source.anchor != out.anchor or _home_of(source) not in (None, _home_of(out)):
         return source.name
     return PurePath(os.path.relpath(source, out)).as_posix()
 
 
-def source_at(checkpoint: Checkpoint, out: Path, absolute: bool) -> Source:
-    """What the txexport.json of the bundle `out` says of its checkpoint."""
+def place_of(checkpoint: Checkpoint, out: Path, absolute: bool) -> str:
+    """Where the txexport.json of the bundle `out` says that its checkpoint is: on a hub, or by the way."""
     if checkpoint.repository is not None:
-        path = checkpoint.repository
-    else:
-        path = str(checkpoint.folder.resolve()) if absolute else way_to(checkpoint.folder, out)
-    return Source(path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision)
+        return checkpoint.repository
+    return way_to(checkpoint.folder, out, absolute)
 
 
 def _home_of(path: Path) -> Path | None:

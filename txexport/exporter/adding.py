@@ -14,7 +14,7 @@ from txexport.formats import Integers
 from txexport.manifest import Manifest
 from txexport.paths import sha256
 from txexport.progress import Progress, counting
-from txexport.source import ADVICE, source_of
+from txexport.source import ADVICE, place_of, source_of
 
 
 @checked
@@ -46,8 +46,8 @@ def quantize(
     items = None if texts is None else samples(texts, resolved, [dtype])
     form = replace(manifest.form, dtypes=dtypes)
     plan = BundlePlan(checkpoint, resolved, form, _integers(Path(out), manifest, checkpoint, resolved))
-    absolute = Path(manifest.source.path).is_absolute()
-    return write_bundle(checkpoint, resolved, plan, Path(out), absolute, True, counting(progress), items)
+    place = place_of(checkpoint, Path(out), Path(manifest.source.path).is_absolute())
+    return write_bundle(checkpoint, resolved, plan, Path(out), place, True, counting(progress), items)
 
 
 def _integers(

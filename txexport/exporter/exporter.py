@@ -24,12 +24,13 @@ from txexport.contracts import OUTPUTS, Contract, Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
+from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, limits
+from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
-from txexport.source import source_at
+from txexport.source import place_of
 from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -45,9 +46,10 @@ LIBRARIES = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "tokenizers",
 @checked
 @crashes()
 def export(
-    source: str | Path,
+    source: str | Path | PreTrainedModel,
     out: str | Path,
     *,
+    tokenizer: PreTrainedTokenizer | None = None,
     task: str | None = None,
     model_type: str | None = None,
     cache: str | None = None,
@@ -66,13 +68,14 @@ def export(
 ) -> Manifest:
     """Write the bundle of the checkpoint `source` to the folder `out`, and return its manifest.
 
-    `source` is a folder, a GGUF file, or the name of a model on a hub, "org/name" or "org/name@revision".
-    `task` defaults to the one that config.json's architecture implies, and `model_type` is for an old
-    config.json that does not tell its own. Beside the graphs that txexport runs
-    there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
-    for the others. Of ours, `cache` is "static" (default) or "dynamic" and only for models that decode,
-    `opset` is 17 to 24, below 24 with newer operators spelled out in older ones, and `inline` writes flat
-    graphs without functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
+    `source` is a folder, a GGUF file, the name of a model on a hub ("org/name", "org/name@revision"), or a
+    model of transformers in memory, beside which its `tokenizer` may be given: their own files lie beside
+    `out` meanwhile. `task` defaults to the one that config.json's architecture implies, and `model_type` is
+    for an old config.json that does not tell its own. Beside the graphs that txexport runs there are those
+    for other clients, over the same weights; `only` is "native" for the first alone, "hub" for the others. Of
+    ours, `cache` is "static" (default) or "dynamic" and only for models that decode, `opset` is 17 to 24,
+    below 24 with newer operators spelled out in older ones, and `inline` writes flat graphs without
+    functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
     weights itself, up to 2 GB, and `client` lays graphs out for one that needs another form: "web" (those
     that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository),
     "genai" (one more graph, over onnxruntime-genai's shared buffer, of `opset`); both mean "hub". `dtype` is
@@ -89,30 +92,32 @@ def export(
     True shows them. The bundle appears whole or not at all. Raises CheckpointError, UnsupportedError,
     BundleError, InputError, OSError for texts that cannot be read.
     """
-    checkpoint = opened(source)
-    resolved = families.resolve(checkpoint, task, model_type)
-    if opset not in IR_VERSIONS:
-        raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
-    if only not in (None, *ONLY):
-        raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
-    if client not in (None, *roles.CLIENTS):
-        raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
-    if dtype is None:
-        dtype = STORED if checkpoint.quantised else DEFAULT
-    dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
-    check_stored(dtypes, checkpoint)
-    keep = [keep] if isinstance(keep, str) else list(keep)
-    given = _outputs(outputs)
-    asked = Form(cache, opset, inline, only, single_file, client, dtypes, keep, outputs=given, centred=True)
-    form = _form(TASKS[resolved.task], asked)
-    check_outputs(resolved.spec, form.outputs)
-    if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
-        raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
-    items = None if texts is None else samples(texts, resolved, dtypes)
-    plan = BundlePlan(checkpoint, resolved, form)
-    return write_bundle(
-        checkpoint, resolved, plan, Path(out), absolute_source, force, counting(progress), items
-    )
+    with saved(source, tokenizer, Path(out), force) as folder:
+        checkpoint = opened(folder)
+        resolved = families.resolve(checkpoint, task, model_type)
+        place = recorded(source, checkpoint, Path(out), absolute_source)
+        if opset not in IR_VERSIONS:
+            raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
+        if only not in (None, *ONLY):
+            raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
+        if client not in (None, *roles.CLIENTS):
+            raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
+        if dtype is None:
+            dtype = STORED if checkpoint.quantised else DEFAULT
+        dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
+        check_stored(dtypes, checkpoint)
+        keep = [keep] if isinstance(keep, str) else list(keep)
+        given = _outputs(outputs)
+        asked = Form(
+            cache, opset, inline, only, single_file, client, dtypes, keep, outputs=given, centred=True
+        )
+        form = _form(TASKS[resolved.task], asked)
+        check_outputs(resolved.spec, form.outputs)
+        if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
+            raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
+        items = None if texts is None else samples(texts, resolved, dtypes)
+        plan = BundlePlan(checkpoint, resolved, form)
+        return write_bundle(checkpoint, resolved, plan, Path(out), place, force, counting(progress), items)
 
 
 def samples(
@@ -134,12 +139,15 @@ def write_bundle(
     resolved: families.Resolved,
     plan: BundlePlan,
     out: Path,
-    absolute_source: bool,
+    place: str,
     force: bool,
     progress: Counting,
     items: Sequence[Item] | None = None,
 ) -> Manifest:
-    """Write what is planned to the folder `out`; `items` calibrate what of it can be, and is not yet."""
+    """Write what is planned to the folder `out`; `items` calibrate what of it can be, and is not yet.
+
+    `place` is where txexport.json says that the checkpoint is.
+    """
     single_file = plan.form.single_file
     if single_file:
         _check_single(plan)
@@ -163,7 +171,7 @@ def write_bundle(
             data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
-            source=source_at(checkpoint, out, absolute_source),
+            source=Source(place, checkpoint.hashes(), checkpoint.repository, checkpoint.revision),
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
         )
@@ -199,8 +207,9 @@ def _calibrated(
 def write_float32(checkpoint: Checkpoint, resolved: families.Resolved, out: Path) -> Path:
     """Write the folder `out`: the bundle that reads the texts that calibrate."""
     form = _form(TASKS[resolved.task], Form(None, OPSET, only="hub"))
+    place = place_of(checkpoint, out, absolute=False)
     write_bundle(
-        checkpoint, resolved, BundlePlan(checkpoint, resolved, form), out, False, False, counting(None)
+        checkpoint, resolved, BundlePlan(checkpoint, resolved, form), out, place, False, counting(None)
     )
     return out
 

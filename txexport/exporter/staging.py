@@ -20,16 +20,16 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
     writes there.
     """
     try:
-        _check_replaceable(out, source, force)
+        check_replaceable(out, source, force)
         out.parent.mkdir(parents=True, exist_ok=True)
         with swap.locked(out):
             _tidy(out)
-            _check_replaceable(out, source, force)  # another export may have ended before the lock was ours
+            check_replaceable(out, source, force)  # another export may have ended before the lock was ours
             partial = swap.beside(out, swap.PARTIAL)
             partial.mkdir()
             try:
                 yield partial
-                _check_replaceable(out, source, force)  # and a person may have written there meanwhile
+                check_replaceable(out, source, force)  # and a person may have written there meanwhile
                 swap.put(partial, out)
             finally:
                 _tidy(out)
@@ -37,7 +37,7 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
         raise BundleError(f"{out} could not be written: {reason(error)}; it is as it was") from error
 
 
-def _check_replaceable(out: Path, source: Path, force: bool) -> None:
+def check_replaceable(out: Path, source: Path, force: bool) -> None:
     """Raise BundleError unless `out` is free, an empty folder, or a bundle that `force` may replace."""
     if swap.is_free(out):
         return
