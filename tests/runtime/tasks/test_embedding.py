@@ -12,6 +12,7 @@ from helpers.bundle_edits import relist
 from safetensors.numpy import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
+from tiny_pickled import pickled
 
 import txexport
 from txexport.errors import BundleError, CheckpointError, InputError
@@ -113,6 +114,16 @@ def test_dense_layers_without_weights_are_not_exported(with_dense, tmp_path):
     save_file({"weight": np.zeros((2, 3), np.float32)}, file)
     with pytest.raises(CheckpointError, match=r"_Dense has no tensor linear\.weight"):
         txexport.export(folder, tmp_path / "out")
+
+
+def test_dense_layers_as_they_were_published_before_safetensors(with_dense, tmp_path):
+    folder = shutil.copytree(with_dense, tmp_path / "in")
+    txexport.export(folder, tmp_path / "expected")
+    [dense] = folder.glob("*_Dense")
+    pickled(dense, legacy=True)
+    txexport.export(folder, tmp_path / "out")
+    ours, theirs = (tmp_path / name / dense.name / "dense.npz" for name in ("out", "expected"))
+    assert ours.read_bytes() == theirs.read_bytes()
 
 
 def test_dense_layers_of_another_width(with_dense, tmp_path):
