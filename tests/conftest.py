@@ -32,12 +32,22 @@ def session_options() -> onnxruntime.SessionOptions:
 onnxruntime.SessionOptions = session_options
 
 
-@pytest.fixture
+LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (plan, "BEAM_TOKENS"): 5}
+LONG = {place: getattr(*place) for place in LENGTHS}
+
+
+@pytest.fixture(autouse=True)
 def short_cases(monkeypatch):
     """Short beams; for models without a limit, a longest case still beyond every window and bucket."""
-    monkeypatch.setattr(seeded, "LONGEST", 160)
-    monkeypatch.setattr(plan, "OPERATIONS", 0)
-    monkeypatch.setattr(plan, "BEAM_TOKENS", 5)
+    for place, length in LENGTHS.items():
+        monkeypatch.setattr(*place, length)
+
+
+@pytest.fixture
+def long_cases(short_cases, monkeypatch):
+    """Cases as long as users get them."""
+    for place, length in LONG.items():
+        monkeypatch.setattr(*place, length)
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +55,9 @@ def _kept():
     return KeptOriginals()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def kept_originals(monkeypatch, _kept):
-    """Originals that are asked once for the same, where what is held against them is all that changes."""
+    """Originals that are asked once for the same, since tests change what is held against them."""
     monkeypatch.setattr(verifier, "originals_of", _kept.originals_of)
 
 

@@ -21,7 +21,7 @@ MOST_NOT_RUN = 14  # blocks that need what no test has; the fewer the better
 OPTIONAL = {"langchain-core", "llama-index-core"}  # too large to be installed for a page alone
 
 # One worker types them all, so that a bundle which several pages export is made once.
-pytestmark = pytest.mark.xdist_group("pages")
+pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.usefixtures("long_cases")]
 
 
 @pytest.fixture(scope="module")

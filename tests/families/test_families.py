@@ -60,9 +60,6 @@ def one_thread() -> ort.SessionOptions:
     return options
 
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
-
-
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """What suits small models: threads wait for each other longer than they compute."""

@@ -11,8 +11,6 @@ from txexport.errors import UnsupportedError
 from txexport.exporter import export
 from txexport.spec import Cache
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
-
 # What attends otherwise than the others, each with a cache and an opset.
 ROWS = [
     ("bert", None, 24),

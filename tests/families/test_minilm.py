@@ -32,7 +32,7 @@ def bundle(tmp_path_factory):
 
 
 @pytest.mark.parametrize("cases", ["quick", pytest.param("full", marks=pytest.mark.slow)])
-def test_equals_the_original(cases, bundle):
+def test_equals_the_original(cases, bundle, long_cases):
     report = txexport.verify(bundle, cases=cases)
     assert report.ok
     for reference in ("twin", "transformers"):

@@ -18,8 +18,6 @@ from txexport.errors import BundleError, InputError, TxexportError
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.verification import verify
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
-
 
 def edited(folder: Path, name: str, **values) -> None:
     file = folder / name

@@ -16,14 +16,13 @@ from txexport.verification.references.originals import Transformers, Twin
 from txexport.verification.references.selection import originals_of
 
 KINDS = (Twin, Transformers)
-MOST = 256 << 20  # bytes of answers
+MOST = 256 << 20  # bytes of weights and answers
 
 
 class KeptOriginals:
     """Originals by what they were made of, with their answers; the least recently asked are forgotten.
 
-    Not kept are those of numbers that a format keeps, which no file holds, and those whose experts a report
-    counts while they compute.
+    Those of numbers that a format keeps, which no file holds, are kept for one verification alone.
     """
 
     def __init__(self) -> None:
@@ -31,30 +30,41 @@ class KeptOriginals:
 
     def originals_of(self, kinds: dict, checkpoint: Checkpoint, resolved: Any, outputs: Any) -> dict:
         """As `selection.originals_of`."""
-        if type(checkpoint) is Checkpoint:
-            kinds = {name: partial(self._of, k) if k in KINDS else k for name, k in kinds.items()}
+        of = self._of if type(checkpoint) is Checkpoint else _fresh
+        kinds = {name: partial(of, kind) if kind in KINDS else kind for name, kind in kinds.items()}
         return originals_of(kinds, checkpoint, resolved, outputs)
 
     def _of(self, kind: Callable, checkpoint: Checkpoint, resolved: Any, outputs: Any) -> Any:
         files = tuple(checkpoint.hashes().items())
         weights = tuple((name, weight.key) for name, weight in resolved.weights.items())
         key = (kind, files, resolved.task, repr(resolved.spec), weights, tuple(outputs))
+        original = self.known[key].original if key in self.known else kind(checkpoint, resolved, outputs)
+        if _counts_experts(original):
+            return original
         if key not in self.known:
-            original = kind(checkpoint, resolved, outputs)
-            if kind is Twin and has_experts(original.model):
-                return original
             self.known[key] = _Kept(original)
         self.known.move_to_end(key)
         while sum(kept.size for kept in self.known.values()) > MOST:
             self.known.popitem(last=False)
-        return self.known[key].original
+        return original
+
+
+def _fresh(kind: Callable, *given: Any) -> Any:
+    original = kind(*given)
+    return original if _counts_experts(original) else _Kept(original).original
+
+
+def _counts_experts(original: Any) -> bool:
+    """Whether a report says which experts were at work, which it hears as they compute."""
+    return isinstance(original, Twin) and has_experts(original.model)
 
 
 class _Kept:
     """An original that answers from what it has said; the answers are read-only."""
 
     def __init__(self, original: Any):
-        self.original, self.answers, self.size = original, {}, 0
+        self.original, self.answers = original, {}
+        self.size = sum(numbers.nbytes for numbers in original.model.parameters())
         self.plain = {name: getattr(original, name) for name in ("encode", "decode", "perturbed")}
         original.perturbed = self._perturbed
         self._answer_from_memory()

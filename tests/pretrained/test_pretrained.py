@@ -12,7 +12,10 @@ from txmodels.training import metrics
 import txexport
 
 FOLDER = ROOT / "models/pretrained"
-pytestmark = [pytest.mark.xdist_group("pretrained"), pytest.mark.usefixtures("kept_originals")]
+pytestmark = [  # a group, which shares bundles
+    pytest.mark.xdist_group("pretrained"),
+    pytest.mark.usefixtures("long_cases"),
+]
 SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader"]
 
 

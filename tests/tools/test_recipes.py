@@ -171,6 +171,7 @@ def notice(name: str) -> str:
     return (PRETRAINED / name / "NOTICE.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.xdist_group("notices")  # which share what the libraries say
 @pytest.mark.parametrize("name", ["code-tagger", "proofreader"])
 def test_sentences_go_along_with_the_licences_of_their_libraries(name):
     lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()

@@ -212,7 +212,7 @@ def test_rounding_is_not_what_one_processor_happens_to_lose(checkpoint_of, bundl
     assert 1e-8 < rounding[Lucky] <= rounding[Twin] < RELATIVE
 
 
-def test_every_expert_is_at_work_in_some_case(tmp_path, short_cases):
+def test_every_expert_is_at_work_in_some_case(tmp_path):
     """One expert of 32 whose gate and up are exchanged passed when a few tokens were all that was tried."""
     tiny_checkpoint.save(tmp_path / "checkpoint", "mixtral", num_local_experts=32)
     export(tmp_path / "checkpoint", tmp_path / "bundle")
@@ -232,7 +232,7 @@ def test_every_expert_is_at_work_in_some_case(tmp_path, short_cases):
         assert of_cases(verify(folder, reference="twin", cases=["every expert"]))
 
 
-def test_cases_reach_the_limit_and_batches_of_nine(tmp_path):
+def test_cases_reach_the_limit_and_batches_of_nine(tmp_path, long_cases):
     tiny_checkpoint.save(tmp_path / "checkpoint", "gpt2", n_positions=1100)
     export(tmp_path / "checkpoint", tmp_path / "bundle")
     cases = [*LONGEST, "nine rows, then a step"]
@@ -252,7 +252,7 @@ def _last_row_negated(numbers):
     return numbers
 
 
-def test_what_is_out_of_reach_is_told(tmp_path, monkeypatch):
+def test_what_is_out_of_reach_is_told(tmp_path, long_cases, monkeypatch):
     tiny_checkpoint.save(tmp_path / "checkpoint", "llama", max_position_embeddings=100_000)
     export(tmp_path / "checkpoint", tmp_path / "bundle")
     monkeypatch.setattr(plan, "SCORES", 4 * 6 * 3000**2)
@@ -299,7 +299,7 @@ def test_ends_that_a_small_vocabulary_does_not_have(tmp_path):
     assert CliRunner().invoke(main, arguments).exit_code == 1
 
 
-def test_distances_of_a_thousand_tokens_are_no_false_alarm(tmp_path, kept_originals):
+def test_distances_of_a_thousand_tokens_are_no_false_alarm(tmp_path, long_cases):
     """MPT adds up to 1,023 slopes to a score, which costs float32 digits: in the original as much as here."""
     tiny_checkpoint.save(tmp_path / "checkpoint", "mpt", max_seq_len=1024)
     export(tmp_path / "checkpoint", tmp_path / "bundle")

@@ -12,8 +12,6 @@ from onnx import helper
 from txexport import compare, export, verify
 from txexport.contracts import OUTPUTS
 
-pytestmark = pytest.mark.usefixtures("short_cases")
-
 
 def giving(model: onnx.ModelProto, output: str) -> onnx.NodeProto:
     """The node that gives an output of the graph."""

@@ -13,7 +13,6 @@ from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification.cases.plan import QUICK, plan, select
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 # Those of a bundle are a group, whose worker makes it and asks its originals once.
 GROUPED = [

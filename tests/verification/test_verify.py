@@ -24,8 +24,6 @@ from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
 from txexport.verification.checks import HUB, NATIVE, check_of
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
-
 
 @pytest.fixture
 def copy_of(bundle_of, tmp_path):

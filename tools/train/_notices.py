@@ -65,14 +65,23 @@ def _files(texts: Iterable[str]) -> set[str]:
     """The held-out files that hold these sentences; of several that hold one, the first."""
     wanted = {tuple(sorted(text.split())) for text in texts}
     found = set()
-    for name, source in _documentation.sources(_loop.held_out).items():
-        docstrings = _documentation.docstrings(source)
-        sentences = [sentence.text for text in docstrings for sentence in _documentation.sentences(text)]
-        words = {tuple(sorted(text.split())) for text in sentences} & wanted
+    for name, sentences in _held_out().items():
+        words = sentences & wanted
         wanted -= words
         if words:
             found.add(name)
     return found
+
+
+@cache
+def _held_out() -> dict[str, set[tuple[str, ...]]]:
+    """The held-out files and the words of each of their sentences, sorted; reading them takes seconds."""
+    result = {}
+    for name, source in _documentation.sources(_loop.held_out).items():
+        docstrings = _documentation.docstrings(source)
+        sentences = [sentence.text for text in docstrings for sentence in _documentation.sentences(text)]
+        result[name] = {tuple(sorted(text.split())) for text in sentences}
+    return result
 
 
 def _of_library(library: str, end: str = "") -> str:

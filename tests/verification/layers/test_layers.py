@@ -28,7 +28,6 @@ from txexport.exporter import export
 from txexport.verification import Report, reports, verify
 from txexport.verification.layers.result import ComponentCheck, LayerReport
 
-pytestmark = pytest.mark.usefixtures("short_cases")
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 DEEP = Row("bert", "BertModel", "feature-extraction", "7 layers", {"num_hidden_layers": 7})
 

@@ -42,7 +42,6 @@ from txexport.verification.layers.result import LayerReport
 from txexport.verification.layers.rounding import RoundedModules
 from txexport.verification.layers.trace import Seen
 
-pytestmark = pytest.mark.usefixtures("short_cases")
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 ROUNDING = ("int8", "int8-fast")
 UP = "encoder.layers.1.feed_forward.up"

@@ -16,7 +16,6 @@ from txexport.verification.cases.plan import plan
 from txexport.verification.judgement import judge
 from txexport.verification.references.torch_onnx import Third
 
-pytestmark = pytest.mark.usefixtures("short_cases")
 WEIGHT = "layers.1.feed_forward.up.weight"
 BOTH = {"last_hidden_state", "pooler_output"}
 KEPT = {f"present.{i}.{kind}" for i in range(2) for kind in ("key", "value")}

@@ -20,7 +20,6 @@ MANNERS = [
 
 @pytest.mark.parametrize("asked", MANNERS, ids=lambda asked: ", ".join(asked))
 @pytest.mark.parametrize("model_type", ["bert", "t5"])
-@pytest.mark.usefixtures("short_cases")
 def test_manners_of_the_original_change_no_verdict(model_type, asked, checkpoint_of, tmp_path):
     source = tmp_path / "source"
     shutil.copytree(checkpoint_of(model_type), source)

@@ -32,7 +32,6 @@ from txexport.verification.checks import EVERY, HUB, LOST, NATIVE
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
-pytestmark = pytest.mark.usefixtures("short_cases", "kept_originals")
 MODELS = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("bart", "static"), ("clip", None)]
 
 
