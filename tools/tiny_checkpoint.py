@@ -161,6 +161,7 @@ CLIP = {
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
     "projection_dim": 36,
 }
+CHINESE_CLIP = CLIP | {"text_config": BERT}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -188,6 +189,11 @@ FAMILIES = {
     "mpnet": ("MPNetModel", BERT),
     "esm": ("EsmModel", ESM),
     "modernbert": ("ModernBertModel", MODERNBERT),
+    "blenderbot-small": ("BlenderbotSmallForConditionalGeneration", BART),
+    "chinese_clip": ("ChineseCLIPModel", CHINESE_CLIP),
+    "dpr": ("DPRQuestionEncoder", BERT),
+    "plbart": ("PLBartForConditionalGeneration", BART),
+    "roformer": ("RoFormerModel", BERT),
     "ernie": ("ErnieModel", BERT),
     "eurobert": ("EuroBertModel", LLAMA),
     "gte": ("GteModel", BERT | {"type_vocab_size": 2}),
@@ -275,8 +281,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
     tensors = [*model.named_parameters(), *model.named_buffers()]
     with torch.no_grad():
         for name, tensor in tensors:
-            if not tensor.is_floating_point():
-                continue
+            if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
+                continue  # the latter's sinusoids, which nothing learns
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith("weight")
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)

@@ -31,6 +31,8 @@ def embedding(
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:
         words = op.Mul(words, op.Constant(value_float=spec.scale), name="words")
+    if spec.norm is not None and spec.norm_first:
+        words = norm(spec.norm, g / "norm", words)
     if spec.position.table:
         places = positions
         if spec.position.offset:  # OpenVINO drops what adds nothing, and its name then goes to the input
@@ -42,7 +44,7 @@ def embedding(
         words = op.Add(words, op.Gather(g.weight("segment.weight"), token_type_ids), name="words")
     if spec.task_type_vocab_size:
         words = op.Add(words, op.Gather(g.weight("task.weight"), op.Constant(value_int=0)), name="words")
-    if spec.norm is not None:
+    if spec.norm is not None and not spec.norm_first:
         words = norm(spec.norm, g / "norm", words)
     if spec.masked:
         real = op.Unsqueeze(op.Cast(attention_mask, to=g.dtype), op.Constant(value_ints=[2]))  # (B, S, 1)

@@ -20,7 +20,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = spec.scale
         self.table, self.dropped, self.masked = spec.position.table, spec.dropped, spec.masked
-        self.offset = spec.position.offset
+        self.offset, self.norm_first = spec.position.offset, spec.norm_first
         self.segments = spec.type_vocab_size
         size = spec.table_size
         self.word = nn.Embedding(spec.vocab_size, size)
@@ -56,6 +56,8 @@ class Embedding(nn.Module):
             words = words * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
             words = words * self.scale
+        if self.norm_first:
+            words = self.norm(words)
         if self.table:
             words = words + self.position(positions + self.offset)
         if self.segments == 1:
@@ -64,7 +66,8 @@ class Embedding(nn.Module):
             words = words + self.segment(token_type_ids)
         if self.tasks:
             words = words + self.task.weight[0]
-        words = self.norm(words)
+        if not self.norm_first:
+            words = self.norm(words)
         if self.masked:
             assert attention_mask is not None
             words = words * attention_mask[:, :, None]

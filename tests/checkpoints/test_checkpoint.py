@@ -213,6 +213,11 @@ UNSUPPORTED = [
     ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers=2"),
     ("nomic_bert", {"num_experts": 8}, "num_experts=8"),
     ("nomic_bert", {"rotary_emb_fraction": 0.5}, "rotary_emb_fraction=0.5"),
+    ("blenderbot-small", {"normalize_before": True}, "normalize_before=True"),
+    ("blenderbot-small", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
+    ("dpr", {"is_decoder": True}, "is_decoder=True"),
+    ("plbart", {"normalize_before": True}, "normalize_before=True"),
+    ("roformer", {"rotary_value": True}, "rotary_value=True"),
     ("ernie", {"is_decoder": True}, "is_decoder=True"),
     ("megatron-bert", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("roberta-prelayernorm", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
@@ -250,6 +255,14 @@ def test_nomic_bert_as_published(copy_of):
     scaled = {"rotary_scaling_factor": 2, "max_trained_positions": 20}
     (folder / "config.json").write_text(json.dumps(kept | sizes | code | rest | scaled))
     assert resolve(folder).spec.encoder.limit == 20
+
+
+def test_roformer_that_rotates_otherwise_is_named(copy_of):
+    def edit(tensors):
+        tensors["encoder.embed_positions.weight"][7, 3] += 0.01
+        return tensors
+
+    assert "holds no sinusoids" in error(UnsupportedError, copy_of("roformer", edit))
 
 
 BAD_CONFIG = [

@@ -5,11 +5,13 @@ from helpers.row import (
     FEATURES,
     FILL,
     LABELS,
+    MATCH,
     NEXT,
     PRETRAIN,
     SEE,
     TAG,
     TIED,
+    TRANSLATE,
     UNTIED,
     Row,
     encoder,
@@ -21,7 +23,11 @@ BIASED = TIED | {"mlp_bias": True, "attention_bias": True, "head_dim": 10}
 MEAN, FIRST = ({"classifier_pooling": kind} | LABELS for kind in ("mean", "bos"))
 BARE = {"type_vocab_size": 0, "head_dim": 10}
 
+VECTOR = {"projection_dim": 36}
+
 BERTS = [
+    Row("dpr", "DPRQuestionEncoder", FEATURES),
+    Row("dpr", "DPRContextEncoder", FEATURES, "passages, projected", VECTOR),
     Row("ernie", "ErnieModel", FEATURES, "task ids", TASK_IDS),
     *heads(encoder("ernie", "Ernie")),
     Row("ernie", "ErnieForPreTraining", PRETRAIN, slow=True),
@@ -46,6 +52,8 @@ BERTS = [
     Row("nomic_bert", "NomicBertForMaskedLM", FILL),
     Row("nomic_bert", "NomicBertForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     Row("nomic_bert", "NomicBertForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    *heads(encoder("roformer", "RoFormer", choices=False)),
+    Row("roformer", "RoFormerForMaskedLM", FILL, "narrower tables", {"embedding_size": 20}),
     *heads(encoder("roberta-prelayernorm", "RobertaPreLayerNorm")),
     *heads(encoder("xlm-roberta-xl", "XLMRobertaXL")),
 ]
@@ -54,9 +62,18 @@ FIRST_MARK = {"eos_token_id": 2, "hidden_act": "gelu"}
 PROJECTED = {"projection_dim": 36}
 
 TOWERS = [
+    Row("chinese_clip", "ChineseCLIPModel", MATCH),
     Row("clip_text_model", "CLIPTextModel", FEATURES),
     Row("clip_text_model", "CLIPTextModelWithProjection", FEATURES, "projected", PROJECTED),
     Row("clip_text_model", "CLIPTextModel", FEATURES, "first releases' mark, gelu", FIRST_MARK),
     Row("clip_vision_model", "CLIPVisionModel", SEE),
     Row("clip_vision_model", "CLIPVisionModelWithProjection", SEE, "projected", PROJECTED),
+]
+
+SCALED = {"scale_embedding": True, "activation_function": "relu"}
+
+BARTS = [
+    Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE),
+    Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
+    Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
 ]

@@ -3,7 +3,7 @@
 A family is supported when each of its tasks has a row here; the table of families in docs/ is made from them.
 """
 
-from helpers.encoder_rows import BERTS, TOWERS
+from helpers.encoder_rows import BARTS, BERTS, TOWERS
 from helpers.row import (
     ANSWER,
     CLASSIFY,
@@ -314,7 +314,7 @@ OTHERS = [
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
 ]
 
-ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS, *BERTS, *TOWERS]
+ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS, *BARTS, *BERTS, *TOWERS]
 
 
 def families_table() -> str:

@@ -102,7 +102,7 @@ CONTRADICTIONS = {
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
     "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
     "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
-    "picked by the id that ends it, not 'first'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST),
+    "picked by the id that ends it, not 'last'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.LAST),
     "picked by the id that ends it, not 'first_eos' None": lambda: DualEncoderSpec(
         ENCODER, VISION, 6, Pick.FIRST_EOS
     ),
@@ -136,6 +136,7 @@ CONTRADICTIONS = {
     ),
     "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
+    "norm_first is True without a norm": lambda: dataclasses.replace(EMBEDDING, norm=None, norm_first=True),
     "task_type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, task_type_vocab_size=-1),
     "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
     "a head of 12 numbers is tied to word vectors of 4": lambda: EncoderSpec(

@@ -235,7 +235,10 @@ def test_rotation(kind):
 def test_embedding(position, segments, scale, normed, factored):
     norm = NormSpec(factored or W, 1e-3) if normed else None
     tasks = 3 if segments == 2 else 0
-    spec = EmbeddingSpec(V, W, position, segments, norm, scale, factored, task_type_vocab_size=tasks)
+    first = norm is not None and segments == 1
+    spec = EmbeddingSpec(
+        *(V, W, position, segments, norm, scale, factored), task_type_vocab_size=tasks, norm_first=first
+    )
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
     module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)

@@ -96,14 +96,21 @@ Rules = dict[str, str | Take]
 
 @dataclass(frozen=True)
 class Naming:
-    """How a checkpoint's names vary: `prefix` may precede any, and `rename` maps old endings to new ones."""
+    """How a checkpoint's names vary: `prefix`, or one of `others`, may precede any, and endings be older.
+
+    `rename` maps old endings to new ones.
+    """
 
     prefix: str = ""
     rename: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
     def canonical(self, name: str) -> str:
         """A checkpoint's name for a tensor as the rules write it."""
-        name = name.removeprefix(self.prefix)
+        for prefix in (self.prefix, *self.others):
+            if name.startswith(prefix):
+                name = name.removeprefix(prefix)
+                break
         for old, new in self.rename.items():
             if name.endswith(old):
                 name = name.removesuffix(old) + new

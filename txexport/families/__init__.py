@@ -45,6 +45,7 @@ COMPOSED = "txexport"  # the model_type of what is put together by hand, and is 
 
 # Files of model types that are no Python names.
 HYPHENATED = {
+    "blenderbot_small": "blenderbot-small",
     "megatron_bert": "megatron-bert",
     "modernbert_decoder": "modernbert-decoder",
     "openai_gpt": "openai-gpt",

@@ -27,7 +27,7 @@ FIRST_EOS = 2  # what configs of the first releases call the id that ends a text
 
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     """The architecture that config.json describes."""
-    text, vision = (_table(config, name) for name in ("text_config", "vision_config"))
+    text, vision = (tower(config, name) for name in ("text_config", "vision_config"))
     pick, mark = ending(text)
     return DualEncoderSpec(
         text=text_stack(text),
@@ -63,7 +63,7 @@ def vision_stack(config: Config) -> SignalStackSpec:
     return SignalStackSpec(patches, *_layers(config, causal=False, size=768, heads=12))
 
 
-def _table(config: Config, name: str) -> Config:
+def tower(config: Config, name: str) -> Config:
     """The table of a tower; of two, the one that files of the first releases call its dict counts alone."""
     return config.table(f"{name}_dict" if config.values.get(f"{name}_dict") else name)
 
@@ -87,13 +87,17 @@ def _layers(
 def table(spec: DualEncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules = text_rules("text", "text_model.") | vision_rules("vision", "vision_model.")
-    rules |= {
+    return Table(rules | joint_rules(), NAMING, drop=("*_model.embeddings.position_ids",))
+
+
+def joint_rules() -> Rules:
+    """What follows the towers: the norm of an image's vector, projections, and the scale of products."""
+    return {
         "vision.final_norm.*": "vision_model.post_layernorm.*",
         "text_projection.*": "text_projection.*",
         "vision_projection.*": "visual_projection.*",
         "similarity.scale": Take("logit_scale", no_leading_axis=True),
     }
-    return Table(rules, NAMING, drop=("*_model.embeddings.position_ids",))
 
 
 def text_rules(tower: str, prefix: str) -> Rules:

@@ -54,6 +54,7 @@ class PositionSpec:
 class EmbeddingSpec:
     """Word vectors times `scale`, plus positions, plus one of `type_vocab_size` vectors, then a norm.
 
+    Where `norm_first`, it is a norm of the words alone, before anything is added.
     The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a
     `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
     make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0. Of
@@ -70,6 +71,7 @@ class EmbeddingSpec:
     dropped: int | None = None
     masked: bool = False
     task_type_vocab_size: int = 0
+    norm_first: bool = False
 
     @property
     def table_size(self) -> int:
@@ -81,6 +83,8 @@ class EmbeddingSpec:
         for name in ("type_vocab_size", "task_type_vocab_size"):
             if getattr(self, name) < 0:
                 raise SpecError(f"EmbeddingSpec: {name} is {getattr(self, name)}, expected 0 or more")
+        if self.norm_first and self.norm is None:
+            raise SpecError("EmbeddingSpec: norm_first is True without a norm; expected one, or False")
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
 

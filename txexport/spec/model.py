@@ -231,11 +231,11 @@ class DualEncoderSpec:
             )
         if self.text.global_tokens:
             raise SpecError("DualEncoderSpec: neither encoder takes global tokens")
-        if self.pick not in (Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
+        if self.pick not in (Pick.FIRST, Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
             self.eos_token_id is not None
         ):
             raise SpecError(
-                "DualEncoderSpec: a text's vector is picked by the id that ends it, "
+                "DualEncoderSpec: a text's vector is its first, or picked by the id that ends it, "
                 f"not '{self.pick}' {self.eos_token_id}"
             )
 

@@ -50,6 +50,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
     "BitImageProcessor": PLAIN | CLIP,
     "CLIPImageProcessor": PLAIN | CLIP,
+    "ChineseCLIPImageProcessor": PLAIN | CLIP,
 }
 
 
@@ -134,6 +135,7 @@ BY_MODEL = {
     "vit": "ViTImageProcessor",
     "deit": "DeiTImageProcessor",
     "dinov2": "BitImageProcessor",
+    "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
 }

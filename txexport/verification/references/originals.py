@@ -247,6 +247,9 @@ class Transformers:
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # a layer that the checkpoint lacks, made up by the library
+        if self.pooler and LAST_HIDDEN_STATE not in named:  # of DPR, which gives its layers' when it is asked
+            states = self.model(**tensors(inputs), output_hidden_states=True).hidden_states
+            named[LAST_HIDDEN_STATE] = states[-1]
         named |= _of_layers(outputs, self.asked)
         return {name: value.numpy() for name, value in named.items()}
 
