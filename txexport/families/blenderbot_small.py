@@ -1,4 +1,4 @@
-"""Blenderbot, 90M (Roller et al. 2020): BART, positions from the first row on; its decoder norms words alone."""
+"""Blenderbot, 90M (Roller et al. 2020): BART with positions from the first row, and words normed alone."""
 
 from dataclasses import replace
 
