@@ -40,7 +40,7 @@ class Resolved:
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
-VECTORS, PRETRAINING = served_by("embed")[0], "pretraining"
+VECTORS = served_by("embed")[0]
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Files of model types that are no Python names.
@@ -187,7 +187,6 @@ def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None
     implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)][:1]
     if any(name.endswith(LANGUAGE_MODEL) for name in architectures):
         heads = [t for t in family.TASKS if TASKS[t].head in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)]
-        heads.sort(key=lambda t: t != PRETRAINING)  # which needs more tensors than the others
         return list(dict.fromkeys([*implied, *heads]))
     if implied:
         return implied
