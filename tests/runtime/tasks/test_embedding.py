@@ -25,9 +25,9 @@ TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for th
 def sentence_encoder(tmp_path_factory):
     """A function from a model_type and modules to a folder of sentence-transformers, and its model."""
 
-    def make(model_type: str, architecture: str, *parts) -> tuple:
+    def make(model_type: str, architecture: str, *parts, **config) -> tuple:
         folder = tmp_path_factory.mktemp("sentences")
-        tiny_checkpoint.save(folder / "encoder", model_type, architecture)
+        tiny_checkpoint.save(folder / "encoder", model_type, architecture, **config)
         tiny_tokenizers.wordpiece().save_pretrained(folder / "encoder")
         torch.manual_seed(0)
         made = SentenceTransformer(
@@ -78,6 +78,20 @@ def test_dense_layers(family, kind, sentence_encoder, tmp_path):
     vectors = txexport.load(tmp_path / "out", device="cpu").embed(TEXTS, normalize=False)
     assert abs(np.linalg.norm(vectors, axis=1) - 1).max() > 0.01
     assert txexport.verify(tmp_path / "out", cases="quick").ok
+
+
+def test_embeddinggemma(sentence_encoder, tmp_path):
+    """A decoder that looks both ways, and two dense layers behind the mean."""
+    widths = [(48, 60), (60, 48)]
+    layers = [
+        lambda pair=pair: modules.Dense(*pair, bias=False, activation_function=torch.nn.Identity())
+        for pair in widths
+    ]
+    parts = lambda: modules.Pooling(48, "mean"), *layers, modules.Normalize
+    folder, original = sentence_encoder(
+        "gemma3_text", "Gemma3TextModel", *parts, use_bidirectional_attention=True
+    )
+    assert equal(folder, original, tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
