@@ -261,13 +261,14 @@ FAMILIES = {
         "MT5ForConditionalGeneration",
         T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
+    "umt5": ("UMT5ForConditionalGeneration", T5),
     "mbart": ("MBartForConditionalGeneration", BART),
 }
 
 
 # T5's attention does not scale its scores, and Gemma's norms double what they let through (their scale is
 # 1 + weight): with wide weights both enlarge float32's own rounding.
-NARROW = ("t5", "mt5", "gemma", "gemma2", "gemma3_text", "nemotron")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

@@ -52,7 +52,7 @@ class Task:
 
 CACHED = (STATIC, DYNAMIC)
 # Of encoder-decoders, AutoModel would load the whole.
-ENCODERS = dict.fromkeys(("t5", "mt5"), "AutoModelForTextEncoding")
+ENCODERS = dict.fromkeys(("t5", "mt5", "umt5"), "AutoModelForTextEncoding")
 
 ROWS = (
     Task("feature-extraction", HeadKind.NONE, "AutoModel", ("embed",), auto_classes=ENCODERS),

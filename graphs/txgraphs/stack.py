@@ -58,11 +58,12 @@ def encoder(
             mask = graph.call(near_mask(window), attention_mask, input_ids, order, name="mask")
         else:
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
-        masks[window] = _bias(spec, graph, stack, apart, apart, mask)  # (B, 1, S, S)
+        masks[window] = mask  # (B, 1, S, S)
+    biased = _biased(spec, graph, stack, masks, apart, apart)
     rotations = _rotations(spec, graph, order)
     x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
-        context = _context(block, inputs, masks, rotations)
+        context = _context(block, inputs, biased[layer], rotations)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)
 
@@ -111,7 +112,7 @@ def decoder(
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
     present = []
     for layer, block in enumerate(spec.layers):
-        context = _context(block, inputs, masks, rotations)
+        context = _context(block, inputs, masks[layer], rotations)
         if cache == Cache.STATIC and block.dense.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]
@@ -154,8 +155,8 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
 
 def _over_slots(
     spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value, weighted: bool
-) -> tuple[ir.Value, Masks]:
-    """Positions of new tokens (B,S), and by window the masks (B,1,S,C) over a static cache that are read.
+) -> tuple[ir.Value, list[Masks]]:
+    """Positions of new tokens (B,S), and of each layer by window the masks (B,1,S,C) that are read.
 
     past_k (B,K,C,H), or what else tells C as the third dimension.
     """
@@ -165,14 +166,14 @@ def _over_slots(
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in _dense(spec) if weighted or not kind.maskless_static):
         mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
-        masks[window] = _bias(spec, graph, "decoder", places, slots, mask)
-    return places, masks
+        masks[window] = mask
+    return places, _biased(spec, graph, "decoder", masks, places, slots)
 
 
 def _over_past(
     spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
-) -> tuple[ir.Value, Masks]:
-    """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
+) -> tuple[ir.Value, list[Masks]]:
+    """Positions of new tokens (B,S), and of each layer by window the mask over a growing cache (B,1,S,T)."""
     input_ids, op = inputs[names.INPUT_IDS], graph.op
     attention_mask, position_ids = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
     length = op.Shape(past_k, start=2, end=3)  # P
@@ -185,8 +186,8 @@ def _over_past(
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in _dense(spec)):
         mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
-        masks[window] = _bias(spec, graph, "decoder", position_ids, order, mask)
-    return position_ids, masks
+        masks[window] = mask
+    return position_ids, _biased(spec, graph, "decoder", masks, position_ids, order)
 
 
 def _dense(spec: TextStackSpec) -> list[AttentionSpec]:
@@ -227,20 +228,25 @@ def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[Rota
     return rotations
 
 
-def _bias(
-    spec: TextStackSpec, graph: Graph, stack: str, queries: ir.Value, keys: ir.Value, mask: ir.Value
-) -> ir.Value:
-    """The mask, with the bias of relative positions where there is one."""
+def _biased(
+    spec: TextStackSpec, graph: Graph, stack: str, masks: Masks, queries: ir.Value, keys: ir.Value
+) -> list[Masks]:
+    """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) where there is one."""
     match spec.relative:
         case None:
-            return mask
+            return [masks] * spec.num_layers
         case AlibiSpec() as kind:
-            bias = graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")
+            biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]
         case RelativeSpec() as kind:
-            bias = relative_bias(kind, graph / f"{stack}.relative", queries, keys)
+            own = [f".{layer}" for layer in range(spec.num_layers)] if kind.every_layer else [""]
+            biases = [relative_bias(kind, graph / f"{stack}.relative{part}", queries, keys) for part in own]
         case unknown:
             assert_never(unknown)
-    return graph.call(biased_mask, bias, mask, name="biased_mask")
+    layers: list[Masks] = [
+        {window: graph.call(biased_mask, bias, mask, name="biased_mask") for window, mask in masks.items()}
+        for bias in biases
+    ]
+    return layers if len(layers) > 1 else layers * spec.num_layers
 
 
 def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:

@@ -40,7 +40,9 @@ class _Stack(nn.Module):
         self.spec = spec
         self.embedding = Embedding(spec.embedding)
         if isinstance(spec.relative, RelativeSpec):
-            self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
+            heads, several = spec.blocks[0].attention.num_heads, spec.relative.every_layer
+            tables = [RelativeBias(spec.relative, heads) for _ in range(spec.num_layers if several else 1)]
+            self.relative: nn.Module = nn.ModuleList(tables) if several else tables[0]
         self.layers = nn.ModuleList(blocks)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -49,17 +51,20 @@ class _Stack(nn.Module):
         """The word matrix (V,W)."""
         return self.embedding.word.weight
 
-    def biased(self, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        """The mask (B,1,S,T), with the bias of relative positions (B,N,S,T) where there is one."""
+    def biased(self, masks: Masks, queries: Tensor, keys: Tensor) -> list[Masks]:
+        """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) if any."""
         match self.spec.relative:
             case None:
-                return mask
+                return [masks] * self.spec.num_layers
             case AlibiSpec() as kind:
-                return biased_mask(alibi(kind, queries, keys), mask)
+                biases = [alibi(kind, queries, keys)]
             case RelativeSpec():
-                return biased_mask(self.relative(queries, keys), mask)
+                tables = self.relative if isinstance(self.relative, nn.ModuleList) else [self.relative]
+                biases = [table(queries, keys) for table in tables]
             case unknown:
                 assert_never(unknown)
+        layers = [{window: biased_mask(bias, mask) for window, mask in masks.items()} for bias in biases]
+        return layers if len(layers) > 1 else layers * self.spec.num_layers
 
     def dense(self) -> list[AttentionSpec]:
         """The attentions of the stack that read a mask of pairs."""
@@ -109,12 +114,13 @@ class Encoder(_Stack):
         # How far apart tokens are: linear biases do not count the padding between them.
         apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
         masks = {
-            window: self.biased(self.mask(window, attention_mask, input_ids, order), apart, apart)
+            window: self.mask(window, attention_mask, input_ids, order)
             for window in {attention.window for attention in self.dense()}
         }
+        biased = self.biased(masks, apart, apart)
         rotations = self.rotations(order)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
-        for block, layer in zip(self.spec.layers, self.layers, strict=True):
+        for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):
             given.hidden(x)
             x, *weights = layer(x, **_context(block, tokens, masks, rotations))
             given.weights(*weights)
@@ -196,7 +202,7 @@ class Decoder(_Stack):
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present = []
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
-            context = _context(block, {}, masks, rotations)
+            context = _context(block, {}, masks[i], rotations)
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])
@@ -208,20 +214,21 @@ class Decoder(_Stack):
         given.last(x, y)
         return y, present
 
-    def _over_slots(self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor) -> tuple[Tensor, Masks]:
-        """Positions of new tokens (B,S), and by window the mask over a static cache (B,1,S,C)."""
+    def _over_slots(
+        self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor
+    ) -> tuple[Tensor, list[Masks]]:
+        """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C)."""
         places = positions(input_ids, cache_lengths)  # (B, S)
         slots = torch.arange(past_k.shape[2], device=input_ids.device)[None]  # (1, C)
         masks: Masks = {}
         for window in {attention.window for attention in self.dense()}:
-            mask = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
-            masks[window] = self.biased(mask, places, slots)
-        return places, masks
+            masks[window] = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
+        return places, self.biased(masks, places, slots)
 
     def _over_past(
         self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
-    ) -> tuple[Tensor, Masks]:
-        """Positions of new tokens (B,S), and by window the mask over a cache that grows (B,1,S,T)."""
+    ) -> tuple[Tensor, list[Masks]]:
+        """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
         length = past_k.shape[2]  # P
         if attention_mask is None:
             attention_mask = input_ids.new_ones(input_ids.shape[0], length + input_ids.shape[1])
@@ -230,9 +237,8 @@ class Decoder(_Stack):
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
         masks: Masks = {}
         for window in {attention.window for attention in self.dense()}:
-            mask = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
-            masks[window] = self.biased(mask, position_ids, order)
-        return position_ids, masks
+            masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+        return position_ids, self.biased(masks, position_ids, order)
 
 
 def _signal_embedding(spec: PatchSpec | LogMelSpec) -> nn.Module:

@@ -218,6 +218,7 @@ UNSUPPORTED = [
     ("dpr", {"is_decoder": True}, "is_decoder=True"),
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
+    ("umt5", {"is_decoder": True}, "is_decoder=True"),
     ("ernie", {"is_decoder": True}, "is_decoder=True"),
     ("megatron-bert", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("roberta-prelayernorm", {"position_embedding_type": "relative_key"}, "position_embedding_type="),

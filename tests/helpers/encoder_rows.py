@@ -75,5 +75,7 @@ SCALED = {"scale_embedding": True, "activation_function": "relu"}
 BARTS = [
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE),
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
+    Row("umt5", "UMT5ForConditionalGeneration", TRANSLATE),
+    Row("umt5", "UMT5EncoderModel", FEATURES),
     Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
 ]

@@ -265,6 +265,9 @@ MODELS = {
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
     "hearing": EncoderDecoderSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
     "relative": EncoderSpec(encoder=RELATIVE),
+    "relative in every layer": EncoderSpec(
+        encoder=dataclasses.replace(RELATIVE, relative=RelativeSpec(8, 20, True, every_layer=True))
+    ),
     "alibi": EncoderSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
     "gemma": DecoderSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
     "mixtral": DecoderSpec(decoder=MIXTRAL, head=CAUSAL_LM),

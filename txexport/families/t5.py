@@ -145,7 +145,8 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
         layer, source = f"{side}.layers.{{i}}", f"{side}.block.{{i}}.layer"
         dense, own = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
         rules |= {
-            f"{side}.relative.*": f"{own}.relative_attention_bias.*",
+            f"{side}.relative.weight": f"{own}.relative_attention_bias.weight",
+            f"{side}.relative.{{i}}.*": f"{source}.0.SelfAttention.relative_attention_bias.*",
             f"{layer}.attention.q.*": f"{source}.0.SelfAttention.q.*",
             f"{layer}.attention.k.*": f"{source}.0.SelfAttention.k.*",
             f"{layer}.attention.v.*": f"{source}.0.SelfAttention.v.*",

@@ -94,12 +94,14 @@ class RelativeSpec:
     """A learned bias on attention's scores for each head and bucket of distance (Raffel et al. 2020, 2.1).
 
     Half of the buckets of a direction are single distances, the others grow logarithmically and the last
-    one begins before `max_distance`. `bidirectional` has buckets of their own for keys after the query.
+    one begins before `max_distance`. `bidirectional` has buckets of their own for keys after the query. With
+    `every_layer`, each has a table of its own (Chung et al. 2023), and all share one without.
     """
 
     buckets: int
     max_distance: int
     bidirectional: bool
+    every_layer: bool = False
 
     def __post_init__(self) -> None:
         exact = self.directed // 2

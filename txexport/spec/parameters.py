@@ -142,8 +142,11 @@ def stack(spec: StackSpec) -> Shapes:
     """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", embedding(spec.embedding))
     match spec:
-        case TextStackSpec(relative=RelativeSpec(buckets=buckets)):
-            shapes["relative.weight"] = (buckets, spec.blocks[0].attention.num_heads)
+        case TextStackSpec(relative=RelativeSpec(buckets=buckets, every_layer=several)):
+            for table in (
+                [f"relative.{layer}" for layer in range(spec.num_layers)] if several else ["relative"]
+            ):
+                shapes[f"{table}.weight"] = (buckets, spec.blocks[0].attention.num_heads)
     for layer, kind in enumerate(spec.layers):
         shapes |= under(f"layers.{layer}", block(kind))
     if spec.final_norm is not None:
