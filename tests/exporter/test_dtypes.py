@@ -58,7 +58,7 @@ def test_each_dtype_has_files_of_its_own(bert):
 
 def test_the_manifest_lists_graphs_by_dtype(bert):
     values = json.loads((bert / "txexport.json").read_text())
-    assert values["format"] == FORMAT == 6
+    assert values["format"] == FORMAT
     assert values["form"]["dtypes"] == [*values["formats"]] == [*SUFFIXES]
     for dtype, suffix in SUFFIXES.items():
         graphs = values["formats"][dtype]

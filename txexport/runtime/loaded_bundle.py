@@ -19,7 +19,7 @@ class LoadedBundle:
 
     def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
         self.folder, self.manifest, self.device = folder, manifest, device
-        self.files = BundleFiles(folder)
+        self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
 
     def __repr__(self) -> str:

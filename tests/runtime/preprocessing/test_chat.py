@@ -162,3 +162,13 @@ def test_template_may_not_reach_outside(bundle):
 def test_bundle_without_template_says_so(bundle_of):
     with pytest.raises(BundleError, match="has no chat template"):
         chat.prompt(bundle_of("gpt2", "static"), MESSAGES)
+
+
+def test_a_bundle_that_was_named_from_elsewhere_keeps_its_template(bundle, monkeypatch):
+    """Its files are read when they are asked for, and the process may be in another folder by then."""
+    out, _ = bundle("{{ messages[0].content }}")
+    monkeypatch.chdir(out.parent)
+    model = load(out.name, device="cpu")
+    expected = load(out, device="cpu").chat(MESSAGES[:1], max_new_tokens=2)
+    monkeypatch.chdir("/")
+    assert model.chat(MESSAGES[:1], max_new_tokens=2) == expected

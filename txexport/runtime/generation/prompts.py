@@ -31,7 +31,7 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
 def chat_input_ids(bundle: LoadedBundle, messages: Messages, tools: Tools | None) -> list[list[int]]:
     """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
     check_task(bundle, "generate")
-    text = chat.prompt(bundle.folder, messages, tools)
+    text = chat.prompt(bundle.files.folder, messages, tools)
     with tokenizing():
         return [bundle.files.text.tokenizer.encode(text, add_special_tokens=False).ids]
 

@@ -100,11 +100,11 @@ def request(
         [sounds] if isinstance(sounds, SINGLE) else as_list(sounds),
         bundle.files.generation_config,
     )
-    config = replace(config, ignored=_left_out(bundle.folder, config.ignored)).updated(**options)
+    config = replace(config, ignored=_left_out(bundle.files.folder, config.ignored)).updated(**options)
     if config.num_return_sequences > 1:
         count = config.num_return_sequences
         raise InputError(f"a sound has one text; num_return_sequences must be 1, and is {count}")
-    speech = Speech(bundle.folder)
+    speech = Speech(bundle.files.folder)
     for name, value in (("language", language), ("task", task)):
         if not isinstance(value, str | None):
             raise InputError(f"{name} is {shown(value)}, expected a text or None")

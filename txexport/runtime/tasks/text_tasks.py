@@ -56,7 +56,9 @@ def classify(
 
 def _scoring(bundle: LoadedBundle) -> dict:
     """config.json, and what a cross-encoder's newer file says of its scores, which goes before."""
-    own = read_json(bundle.folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
+    own = read_json(bundle.files.folder / "config_sentence_transformers.json", missing={}).get(
+        "activation_fn"
+    )
     config = bundle.files.config
     return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
 
