@@ -11,6 +11,7 @@ import click
 from txexport.cli.answers import Answers
 
 TEXTS, IMAGES, GENERATED = 1024, 128, 128  # a window: with many more, batches are hardly better filled
+TOP_K = click.IntRange(min=1)
 
 
 def bundle(command: Callable) -> Callable:

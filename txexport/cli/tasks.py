@@ -8,10 +8,9 @@ import click
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
 from txexport.cli.attention import attention
+from txexport.cli.image_tasks import classify_image, embed_image, match
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
-
-TOP_K = click.IntRange(min=1)
 
 
 @click.command()
@@ -58,7 +57,7 @@ def embed(
 @options.bundle
 @options.texts("TEXTS")
 @click.option("--pairs", is_flag=True, help="Take texts two by two; in lines, with a tab between them.")
-@click.option("--top-k", type=TOP_K, show_default="all", help="How many labels of each.")
+@click.option("--top-k", type=options.TOP_K, show_default="all", help="How many labels of each.")
 @options.long_texts
 @options.answers(options.TEXTS)
 def classify(answers: Answers, texts: tuple[str, ...], file: Path | None, pairs: bool, **chosen: Any) -> None:
@@ -107,7 +106,9 @@ def tag(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: A
     type=click.Path(path_type=Path, allow_dash=True),
     help="The same, from a file; - is standard input.",
 )
-@click.option("--top-k", type=TOP_K, default=1, show_default=True, help="How many answers to each question.")
+@click.option(
+    "--top-k", type=options.TOP_K, default=1, show_default=True, help="How many answers to each question."
+)
 @click.option(
     "--max-answer-len",
     type=click.IntRange(min=1),
@@ -166,7 +167,7 @@ def answer(
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
-@click.option("--top-k", type=TOP_K, default=5, show_default=True, help="How many words for a mask.")
+@click.option("--top-k", type=options.TOP_K, default=5, show_default=True, help="How many words for a mask.")
 @options.long_texts
 @options.answers(options.TEXTS)
 def fill_mask(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
@@ -217,76 +218,6 @@ def choose(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen
 
 @click.command()
 @options.bundle
-@options.texts("IMAGES")
-@click.option("--top-k", type=TOP_K, default=5, show_default=True, help="How many labels of each.")
-@options.batch_size
-@options.answers(options.IMAGES)
-def classify_image(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Labels of the image files IMAGES, and how likely they are."""
-    asked = answers.ask(inputs.lines(texts, file), "classify_image", **chosen)
-    answers.show(asked, lambda image, given: {"image": image, "labels": given}, ["image"], ["label", "score"])
-
-
-@click.command()
-@options.bundle
-@options.texts("IMAGES")
-@click.option(
-    "--pooling", show_default="cls; none for CLIP", help="How patches become a vector: cls, mean or pooler."
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write them here, as they come: a NumPy array of float32 (.npy), a row each.",
-)
-@click.option("--normalize", is_flag=True, help="Vectors of length 1, as CLIP's are.")
-@options.batch_size
-@options.answers(options.IMAGES)
-def embed_image(
-    answers: Answers, texts: tuple[str, ...], file: Path | None, output: Path | None, **chosen: Any
-) -> None:
-    """Vectors of the image files IMAGES.
-
-    A table of how alike they are; the vectors themselves with --json or --output.
-    """
-    asked = answers.ask(inputs.lines(texts, file), "embed_image", **chosen)
-    show_vectors("image", asked, answers, output)
-
-
-@click.command()
-@options.bundle
-@click.argument("images", nargs=-1, required=True)
-@click.option("--text", "texts", multiple=True, help="What may fit; give it again for each text.")
-@click.option(
-    "--file",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="The same, from lines; - is standard input.",
-)
-@click.option(
-    "--template",
-    default="{}",
-    show_default=True,
-    help='What the model reads, with {} for a text, as "a photo of {}.".',
-)
-@options.long_texts
-@options.batch_size
-@options.answers(options.IMAGES)
-def match(
-    answers: Answers,
-    images: tuple[str, ...],
-    texts: tuple[str, ...],
-    file: Path | None,
-    **chosen: Any,
-) -> None:
-    """How likely each text is the one that fits, for the image files IMAGES."""
-    if bool(texts) == (file is not None):
-        raise click.UsageError("give --text TEXT, once for each, or --file FILE")
-    candidates = inputs.listed(inputs.lines(texts, file))
-    asked = answers.ask(Inputs(images, None), "match", candidates, **chosen)
-    answers.show(asked, lambda image, given: {"image": image, "labels": given}, ["image"], ["label", "score"])
-
-
-@click.command()
-@options.bundle
 @options.texts("TEXTS")
 @click.option(
     "--label",
@@ -326,7 +257,7 @@ def zero_shot(
     type=click.Path(path_type=Path, allow_dash=True),
     help="The same, from lines; - is standard input.",
 )
-@click.option("--top-k", type=TOP_K, show_default="all", help="How many documents of each query.")
+@click.option("--top-k", type=options.TOP_K, show_default="all", help="How many documents of each query.")
 @options.long_texts
 @options.answers(options.TEXTS)
 def rerank(
