@@ -55,6 +55,15 @@ OPT = {
 }
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
 LONGFORMER = BERT | {"num_hidden_layers": 3, "type_vocab_size": 1, "attention_window": [4, 8, 4]}
+DEBERTA = BERT | {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "position_buckets": 8,
+    "max_relative_positions": 20,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+}
 ESM = BERT | {
     "position_embedding_type": "rotary",
     "emb_layer_norm_before": False,
@@ -194,6 +203,7 @@ FAMILIES = {
     "dpr": ("DPRQuestionEncoder", BERT),
     "plbart": ("PLBartForConditionalGeneration", BART),
     "roformer": ("RoFormerModel", BERT),
+    "deberta-v2": ("DebertaV2Model", DEBERTA),
     "ernie": ("ErnieModel", BERT),
     "eurobert": ("EuroBertModel", LLAMA),
     "gte": ("GteModel", BERT | {"type_vocab_size": 2}),

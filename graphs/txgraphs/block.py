@@ -8,6 +8,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
     LinformerAttentionSpec,
@@ -19,6 +20,7 @@ from txexport.spec import (
 )
 from txgraphs._component import Body, component
 from txgraphs.attention import attention, cached_attention, cross_attention
+from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
 from txgraphs.linformer_attention import linformer_attention
@@ -28,6 +30,10 @@ from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
 from txgraphs.strided_attention import strided_attention
 
+WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
+    AttentionSpec: attention,
+    DisentangledAttentionSpec: disentangled_attention,
+}
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
     StridedAttentionSpec: strided_attention,
@@ -47,10 +53,12 @@ def encoder_block(
     x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
     inner, weights = _before_attention(spec, g, x), []
-    if isinstance(spec.attention, AttentionSpec):
-        mixed, *weights = attention(spec.attention, weighted, g / "attention", inner, **context)
+    kind = type(spec.attention)
+    if kind in WEIGHING_ATTENTIONS:
+        attend = WEIGHING_ATTENTIONS[kind]
+        mixed, *weights = attend(spec.attention, weighted, g / "attention", inner, **context)
     else:
-        mixed = SPARSE_ATTENTIONS[type(spec.attention)](spec.attention, g / "attention", inner, **context)
+        mixed = SPARSE_ATTENTIONS[kind](spec.attention, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     y = _fed(spec, g, x, attended)  # (B, S, W)
     return y, *weights

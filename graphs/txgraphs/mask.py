@@ -17,6 +17,15 @@ def padding_mask(attention_mask, input_ids):
     return mask
 
 
+@script(domain, default_opset=op)
+def mutual_mask(attention_mask):
+    """attention_mask (B,S) of 0 and 1 -> mask (B,1,S,S): every real query sees every real key."""
+    real = op.Cast(attention_mask, to=9)  # (B, S)
+    queries = op.Unsqueeze(real, op.Constant(value_ints=[1, 3]))  # (B, 1, S, 1)
+    mask = op.And(queries, op.Unsqueeze(real, op.Constant(value_ints=[1, 2])))  # (B, 1, S, S)
+    return mask
+
+
 @cache
 def near_mask(window: int) -> OnnxFunction:
     """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""

@@ -11,9 +11,11 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    DisentangledAttentionSpec,
     LogMelSpec,
     PatchSpec,
     RelativeSpec,
+    RelativeVectorsSpec,
     RotarySpec,
     SignalStackSpec,
     StackSpec,
@@ -22,8 +24,17 @@ from txexport.spec import (
 from txgraphs._graph import Graph
 from txgraphs._nodes import Place
 from txgraphs.block import decoder_block, encoder_block
+from txgraphs.disentangled_attention import relative_vectors
 from txgraphs.embedding import embedding
-from txgraphs.mask import biased_mask, cache_mask, causal_mask, filled_slots, near_mask, padding_mask
+from txgraphs.mask import (
+    biased_mask,
+    cache_mask,
+    causal_mask,
+    filled_slots,
+    mutual_mask,
+    near_mask,
+    padding_mask,
+)
 from txgraphs.norm import norm
 from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
 from txgraphs.signal import patch_embedding, sound_embedding
@@ -60,10 +71,10 @@ def encoder(
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
         masks[window] = mask  # (B, 1, S, S)
     biased = _biased(spec, graph, stack, masks, apart, apart)
-    rotations = _rotations(spec, graph, order)
+    rotations, relative = _rotations(spec, graph, order), _related(spec, graph, stack, attention_mask)
     x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
-        context = _context(block, inputs, biased[layer], rotations)
+        context = _context(block, inputs, biased[layer], rotations, relative)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)
 
@@ -112,7 +123,7 @@ def decoder(
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
     present = []
     for layer, block in enumerate(spec.layers):
-        context = _context(block, inputs, masks[layer], rotations)
+        context = _context(block, inputs, masks[layer], rotations, {})
         if cache == Cache.STATIC and block.dense.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]
@@ -200,8 +211,14 @@ def _context(
     inputs: dict[str, ir.Value],
     masks: Masks,
     rotations: dict[RotarySpec | None, Values],
+    relative: Values,
 ) -> Values:
-    """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""
+    """What a block's attention reads.
+
+    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
+    """
+    if isinstance(block.attention, DisentangledAttentionSpec):
+        return relative
     if not isinstance(block.attention, AttentionSpec):
         return {name: inputs[name] for name in block.attention.token_masks}
     return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
@@ -228,12 +245,21 @@ def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[Rota
     return rotations
 
 
+def _related(spec: TextStackSpec, graph: Graph, stack: str, attention_mask: ir.Value) -> Values:
+    """What disentangled attention reads of attention_mask (B,S), where there is any."""
+    if not isinstance(spec.relative, RelativeVectorsSpec):
+        return {}
+    vectors, of_query, of_key = relative_vectors(spec.relative, graph / f"{stack}.relative", attention_mask)
+    mask = graph.call(mutual_mask, attention_mask, name="mask")  # (B, 1, S, S)
+    return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+
+
 def _biased(
     spec: TextStackSpec, graph: Graph, stack: str, masks: Masks, queries: ir.Value, keys: ir.Value
 ) -> list[Masks]:
     """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) where there is one."""
     match spec.relative:
-        case None:
+        case None | RelativeVectorsSpec():
             return [masks] * spec.num_layers
         case AlibiSpec() as kind:
             biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]

@@ -9,6 +9,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
     LinformerAttentionSpec,
@@ -19,6 +20,7 @@ from txexport.spec import (
     StridedAttentionSpec,
 )
 from txmodels.attention import Attention, CachedAttention, CrossAttention
+from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
 from txmodels.linformer_attention import LinformerAttention
@@ -28,6 +30,10 @@ from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
 from txmodels.strided_attention import StridedAttention
 
+WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
+    AttentionSpec: Attention,
+    DisentangledAttentionSpec: DisentangledAttention,
+}
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
     StridedAttentionSpec: StridedAttention,
@@ -130,16 +136,17 @@ class EncoderBlock(_Block):
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1)."""
 
     def __init__(self, spec: BlockSpec, weighted: bool = False):
-        if isinstance(spec.attention, AttentionSpec):
-            attention: nn.Module = Attention(spec.attention, weighted)
+        kind = type(spec.attention)
+        if kind in WEIGHING_ATTENTIONS:
+            attention = WEIGHING_ATTENTIONS[kind](spec.attention, weighted)
         else:
-            attention = SPARSE_ATTENTIONS[type(spec.attention)](spec.attention)
+            attention = SPARSE_ATTENTIONS[kind](spec.attention)
         super().__init__(spec, attention, weighted)
 
     def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
         """x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S)."""
         inner, weights = self._before_attention(x), []
-        if isinstance(self.spec.attention, AttentionSpec):
+        if type(self.spec.attention) in WEIGHING_ATTENTIONS:
             mixed, *weights = self.attention(inner, **context)
         else:
             mixed = self.attention(inner, **context)

@@ -11,6 +11,13 @@ def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
     return mask
 
 
+def mutual_mask(attention_mask: Tensor) -> Tensor:
+    """attention_mask (B,S) of 0 and 1 -> mask (B,1,S,S): every real query sees every real key."""
+    real = attention_mask.bool()  # (B, S)
+    mask = (real[:, :, None] & real[:, None, :])[:, None]  # (B, 1, S, S)
+    return mask
+
+
 def near_mask(window: int, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
     """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""
     mask = padding_mask(attention_mask, input_ids)  # (B, 1, S, S)

@@ -12,16 +12,19 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    DisentangledAttentionSpec,
     LogMelSpec,
     PatchSpec,
     RelativeSpec,
+    RelativeVectorsSpec,
     RotarySpec,
     SignalStackSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
+from txmodels.disentangled_attention import RelativeVectors
 from txmodels.embedding import Embedding
-from txmodels.mask import biased_mask, cache_mask, causal_mask, near_mask, padding_mask
+from txmodels.mask import biased_mask, cache_mask, causal_mask, mutual_mask, near_mask, padding_mask
 from txmodels.norm import Norm
 from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
 from txmodels.signal import PatchEmbedding, SoundEmbedding
@@ -43,6 +46,8 @@ class _Stack(nn.Module):
             heads, several = spec.blocks[0].attention.num_heads, spec.relative.every_layer
             tables = [RelativeBias(spec.relative, heads) for _ in range(spec.num_layers if several else 1)]
             self.relative: nn.Module = nn.ModuleList(tables) if several else tables[0]
+        elif isinstance(spec.relative, RelativeVectorsSpec):
+            self.relative = RelativeVectors(spec.relative, spec.hidden_size)
         self.layers = nn.ModuleList(blocks)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -54,7 +59,7 @@ class _Stack(nn.Module):
     def biased(self, masks: Masks, queries: Tensor, keys: Tensor) -> list[Masks]:
         """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) if any."""
         match self.spec.relative:
-            case None:
+            case None | RelativeVectorsSpec():
                 return [masks] * self.spec.num_layers
             case AlibiSpec() as kind:
                 biases = [alibi(kind, queries, keys)]
@@ -78,14 +83,28 @@ class _Stack(nn.Module):
             rotations[kind] = {"cos": cos, "sin": sin}
         return rotations
 
+    def related(self, attention_mask: Tensor) -> Values:
+        """What disentangled attention reads of attention_mask (B,S), where there is any."""
+        if not isinstance(self.spec.relative, RelativeVectorsSpec):
+            return {}
+        vectors, of_query, of_key = self.relative(attention_mask)
+        mask = mutual_mask(attention_mask)  # (B, 1, S, S)
+        return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+
 
 def _context(
     block: BlockSpec,
     tokens: Values,
     masks: Masks,
     rotations: dict[RotarySpec | None, Values],
+    relative: Values,
 ) -> Values:
-    """What a block's attention reads: masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation."""
+    """What a block's attention reads.
+
+    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
+    """
+    if isinstance(block.attention, DisentangledAttentionSpec):
+        return relative
     if not isinstance(block.attention, AttentionSpec):
         return {name: tokens[name] for name in block.attention.token_masks}
     return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
@@ -118,11 +137,11 @@ class Encoder(_Stack):
             for window in {attention.window for attention in self.dense()}
         }
         biased = self.biased(masks, apart, apart)
-        rotations = self.rotations(order)
+        rotations, relative = self.rotations(order), self.related(attention_mask)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
         for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):
             given.hidden(x)
-            x, *weights = layer(x, **_context(block, tokens, masks, rotations))
+            x, *weights = layer(x, **_context(block, tokens, masks, rotations, relative))
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
@@ -202,7 +221,7 @@ class Decoder(_Stack):
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present = []
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
-            context = _context(block, {}, masks[i], rotations)
+            context = _context(block, {}, masks[i], rotations, {})
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])

@@ -219,6 +219,14 @@ UNSUPPORTED = [
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
     ("umt5", {"is_decoder": True}, "is_decoder=True"),
+    ("deberta-v2", {"relative_attention": False}, "relative_attention=False is not supported; expected True"),
+    ("deberta-v2", {"relative_attention": None}, "relative_attention=False is not supported; expected True"),
+    ("deberta-v2", {"pos_att_type": "p2c|c2p|p2p"}, "pos_att_type='p2c|c2p|p2p' is not supported"),
+    ("deberta-v2", {"pos_att_type": None}, "pos_att_type=None is not supported; expected c2p, p2c or both"),
+    ("deberta-v2", {"embedding_size": 20}, "embedding_size=20"),
+    ("deberta-v2", {"attention_head_size": 8}, "attention_head_size=8"),
+    ("deberta-v2", {"pooler_hidden_size": 20}, "pooler_hidden_size=20"),
+    ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size=3"),
     ("ernie", {"is_decoder": True}, "is_decoder=True"),
     ("megatron-bert", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("roberta-prelayernorm", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
@@ -541,6 +549,18 @@ def test_sentence_encoder_is_taken_for_its_hidden_states(copy_of):
     folder = copy_of("mpnet", architectures=["MPNetForMaskedLM"])
     (folder / "modules.json").write_text("[]")
     assert resolve(folder).task == "feature-extraction"
+
+
+def test_head_of_words_is_the_one_that_config_asks_for(copy_of):
+    """DeBERTa's own files hold the newer head and say nothing: the library's would be of random numbers."""
+    newer = Row("deberta-v2", "DebertaV2ForMaskedLM", "fill-mask", "not legacy", {"legacy": False})
+    folder = copy_of(newer)
+    assert resolve(folder).task == "fill-mask"
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | {"legacy": None}))
+    told = error(CheckpointError, folder)
+    assert "legacy=True means a masked LM's head called cls.predictions" in told
+    assert "the weights have lm_predictions; write" in told
 
 
 def test_layers_of_gpt_neo_may_be_listed(copy_of):

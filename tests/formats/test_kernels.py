@@ -16,7 +16,7 @@ from txexport.exporter.bundle_plan import ROUTER
 
 FAMILIES = [
     *("bart", "bert", "gpt2", "mixtral", "t5"),
-    *(pytest.param(family, marks=pytest.mark.slow) for family in ("albert", "llama")),
+    *(pytest.param(family, marks=pytest.mark.slow) for family in ("albert", "deberta-v2", "llama")),
 ]
 
 

@@ -1,6 +1,8 @@
 """The rows of encoders that are BERT, CLIP or ViT with something else; `rows.py` has all others."""
 
 from helpers.row import (
+    ANSWER,
+    CHOOSE,
     CLASSIFY,
     FEATURES,
     FILL,
@@ -24,8 +26,27 @@ MEAN, FIRST = ({"classifier_pooling": kind} | LABELS for kind in ("mean", "bos")
 BARE = {"type_vocab_size": 0, "head_dim": 10}
 
 VECTOR = {"projection_dim": 36}
+APART = {"share_att_key": False, "norm_rel_ebd": "none", "pos_att_type": "c2p|p2c"}
+VIEWED = {"max_relative_positions": -1, "position_biased_input": True, "type_vocab_size": 2}
+SINGLE = {"position_buckets": -1, "max_relative_positions": 7, "pos_att_type": ["c2p"]}
+KEYS_ONLY = {"share_att_key": False, "pos_att_type": ["p2c"]}
+NEWER = {"legacy": False, "hidden_act": "gelu_new"}
+ASKED = LABELS | {"pooler_hidden_act": "tanh"}
 
 BERTS = [
+    Row("deberta-v2", "DebertaV2Model", FEATURES),
+    Row("deberta-v2", "DebertaV2Model", FEATURES, "own projections of positions", APART),
+    Row("deberta-v2", "DebertaV2Model", FEATURES, "single distances, c2p", SINGLE),
+    Row("deberta-v2", "DebertaV2Model", FEATURES, "p2c, own projections", KEYS_ONLY),
+    Row("deberta-v2", "DebertaV2Model", FEATURES, "learned positions, segments", VIEWED),
+    Row("deberta-v2", "DebertaV2ForMaskedLM", FILL),
+    Row("deberta-v2", "DebertaV2ForMaskedLM", FILL, "untied", UNTIED, slow=True),
+    Row("deberta-v2", "DebertaV2ForMaskedLM", FILL, "not legacy, tanh gelu", NEWER),
+    Row("deberta-v2", "DebertaV2ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("deberta-v2", "DebertaV2ForSequenceClassification", CLASSIFY, "tanh pooler", ASKED, slow=True),
+    Row("deberta-v2", "DebertaV2ForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    Row("deberta-v2", "DebertaV2ForQuestionAnswering", ANSWER, slow=True),
+    Row("deberta-v2", "DebertaV2ForMultipleChoice", CHOOSE, slow=True),
     Row("dpr", "DPRQuestionEncoder", FEATURES),
     Row("dpr", "DPRContextEncoder", FEATURES, "passages, projected", VECTOR),
     Row("ernie", "ErnieModel", FEATURES, "task ids", TASK_IDS),

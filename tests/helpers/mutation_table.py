@@ -37,6 +37,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.other_gelu,
         common.ignore_mask,
     ),
+    ("deberta-v2", None, "model"): (
+        common.ignore_mask,
+        common.swap_queries_and_keys,
+        common.drop_bias,
+        family.early_vectors,
+        family.swap_places,
+        family.drop_norm_of_vectors,
+        family.unscaled_positions,
+    ),
     ("gpt2", "static", "model"): (
         common.ignore_causality,
         common.shift_positions,

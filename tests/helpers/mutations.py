@@ -21,7 +21,8 @@ from helpers.graph_edits import (
 
 def ignore_mask(model):
     """Every key counts as real; where there are two masks, every key of the encoder."""
-    mask = next(f for name in ("padding_mask", "causal_mask") for f in model.functions if f.name == name)
+    names = "padding_mask", "causal_mask", "mutual_mask"
+    mask = next(f for name in names for f in model.functions if f.name == name)
     cast = node(mask, "Cast")
     become(cast, "Equal", cast.input[0], cast.input[0])
 

@@ -1,5 +1,7 @@
 """Mutations of what only some families have: experts, caps, slopes, buckets, patches, towers, windows."""
 
+import numpy as np
+
 from helpers.graph_edits import (
     attribute,
     become,
@@ -98,6 +100,35 @@ def early_buckets(model):
     values = constant_value(table)
     assert len(values) > 4
     set_constant(table, [*values[1:], values[-1]])
+
+
+def early_vectors(model):
+    """Distances that share a vector begin one too early."""
+    tables = [n for n in function(model, "near_vectors").node if n.op_type == "Constant"]
+    table = max(tables, key=lambda n: np.size(constant_value(n)))
+    values = constant_value(table)
+    assert len(values) > 8
+    set_constant(table, [*values[:4], *values[5:], values[-1]])
+
+
+def swap_places(model):
+    """Contents of a query meet positions where those of a key should, and the other way round."""
+    body = function(model, "disentangled_attention")
+    first, second = (node(body, "at_places", number) for number in (0, 1))
+    first.input[2], second.input[2] = second.input[2], first.input[2]
+
+
+def drop_norm_of_vectors(model):
+    """Vectors of positions as they are stored."""
+    norm = node(function(model, "relative_vectors"), "norm")
+    become(norm, "Identity", norm.input[0])
+
+
+def unscaled_positions(model):
+    """Products with positions not scaled as the others are."""
+    for number in (0, 1):
+        product = node(function(model, "disentangled_attention"), "at_places", number)
+        set_attribute(product, "scale", 1.0)
 
 
 def halves_of_sinusoids(model):

@@ -88,5 +88,5 @@ def check(module, function, *arguments, **named) -> list[np.ndarray]:
     assert asked == {name for name, _ in parameters}
     for a, b in zip(found, expected, strict=True):
         assert a.shape == tuple(b.shape)
-        assert np.abs(a.astype(np.float64) - b.numpy()).max() <= 1e-5
+        assert np.abs(a.astype(np.float64) - b.detach().numpy()).max() <= 1e-5
     return found

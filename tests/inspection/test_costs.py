@@ -173,6 +173,18 @@ def test_operations_of_a_mixture_are_those_of_the_chosen_experts(checkpoint_of):
     assert work.matrices + work.head == weights
 
 
+@pytest.mark.parametrize("length", [1, 5, 17, 40])
+@pytest.mark.parametrize("variant", ["", "own projections of positions", "single distances, c2p"])
+def test_operations_with_relative_positions_are_those_that_pytorch_counts(variant, length, checkpoint_of):
+    """Vectors of positions are projected once for all rows, and are fewer in short ones."""
+    folder = checkpoint_of(row("deberta-v2", "feature-extraction", variant))
+    found = txexport.inspect(folder, length=length, batch=3)
+    model = Model(found.spec).requires_grad_(False)
+    counted = operations(lambda: model.encode(*tokens(3, length)))
+    assert found.prefill["encoder"].total == sum(counted)
+    assert sum(flops.by_part(found.spec, "encoder", length, 3).values()) == sum(counted)
+
+
 @pytest.mark.parametrize("length", [1, 4, 5, 6, 30])
 @pytest.mark.parametrize("window", [1, 2, 5, 31, None])
 @pytest.mark.parametrize("causal", [True, False])

@@ -7,6 +7,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 import torch
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 from transformers.models.t5.modeling_t5 import T5Attention
 from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
@@ -19,6 +20,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     DecoderSpec,
+    DisentangledAttentionSpec,
     DualEncoderSpec,
     EmbeddingSpec,
     EncoderDecoderSpec,
@@ -38,6 +40,7 @@ from txexport.spec import (
     PositionKind,
     PositionSpec,
     RelativeSpec,
+    RelativeVectorsSpec,
     RotarySpec,
     SignalStackSpec,
     StridedAttentionSpec,
@@ -144,6 +147,22 @@ CONTRADICTIONS = {
         head=MASKED_LM,
     ),
     "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
+    "nothing tells the order of tokens": lambda: DisentangledAttentionSpec(12, 3, 4, False, False),
+    "head_dim is 0": lambda: DisentangledAttentionSpec(12, 3, 0),
+    "max_distance is 0": lambda: RelativeVectorsSpec(0),
+    "distances up to 5000, expected 4096 at most": lambda: RelativeVectorsSpec(5000, 256),
+    "7 buckets do not fit distances up to 20": lambda: RelativeVectorsSpec(20, 7),
+    "2 buckets do not fit distances up to 20": lambda: RelativeVectorsSpec(20, 2),
+    "8 buckets do not fit distances up to 5": lambda: RelativeVectorsSpec(5, 8),
+    "AttentionSpec with RelativeVectorsSpec": lambda: dataclasses.replace(
+        RELATIVE, relative=RelativeVectorsSpec(20, 8)
+    ),
+    "DisentangledAttentionSpec with RelativeSpec": lambda: dataclasses.replace(
+        DISENTANGLED, relative=RelativeSpec(8, 20, True)
+    ),
+    "the norm of relative positions is 4 wide, the stack 12": lambda: dataclasses.replace(
+        DISENTANGLED, relative=RelativeVectorsSpec(20, 8, NormSpec(4, 1e-5))
+    ),
     "every one needs keys of its own": lambda: AttentionSpec(
         12, 4, 2, 3, causal=True, has_position_bias=True
     ),
@@ -243,6 +262,11 @@ RELATIVE = dataclasses.replace(
     blocks=(BIASED,),
     relative=RelativeSpec(8, 20, True),
 )
+DISENTANGLED = dataclasses.replace(
+    RELATIVE,
+    blocks=(dataclasses.replace(BIASED, attention=DisentangledAttentionSpec(12, 3, 4, shared=False)),),
+    relative=RelativeVectorsSpec(20, 8, NORM),
+)
 GEMMA = dataclasses.replace(
     LLAMA,
     num_layers=5,
@@ -268,6 +292,7 @@ MODELS = {
     "relative in every layer": EncoderSpec(
         encoder=dataclasses.replace(RELATIVE, relative=RelativeSpec(8, 20, True, every_layer=True))
     ),
+    "disentangled": EncoderSpec(encoder=DISENTANGLED, head=LABELS),
     "alibi": EncoderSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
     "gemma": DecoderSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
     "mixtral": DecoderSpec(decoder=MIXTRAL, head=CAUSAL_LM),
@@ -348,6 +373,18 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
     original = T5Attention._relative_position_bucket(before, bidirectional, buckets, reach)
     table = spec.bucket_of_distance()
     assert [table[min(-int(distance), reach)] for distance in before] == original.tolist()
+
+
+@pytest.mark.parametrize(("buckets", "reach"), [(256, 512), (256, 1680), (32, 128), (8, 20), (4, 40)])
+def test_buckets_of_vectors_are_those_of_the_original(buckets, reach):
+    """Up to the span's end, where the original stops too."""
+    spec = RelativeVectorsSpec(reach, buckets)
+    distances = torch.arange(0, 3 * reach)
+    table = [spec.bucket_of_distance()[min(int(distance), reach)] for distance in distances]
+    for sign in (1, -1):
+        original = make_log_bucket_position(sign * distances, buckets, reach).long()
+        ends = [max(-buckets, min(sign * bucket, buckets - 1)) for bucket in table]
+        assert ends == original.clamp(-buckets, buckets - 1).tolist()
 
 
 def test_towers_survive_json_and_have_the_modules_parameters():

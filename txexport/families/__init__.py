@@ -46,6 +46,7 @@ COMPOSED = "txexport"  # the model_type of what is put together by hand, and is 
 # Files of model types that are no Python names.
 HYPHENATED = {
     "blenderbot_small": "blenderbot-small",
+    "deberta_v2": "deberta-v2",
     "megatron_bert": "megatron-bert",
     "modernbert_decoder": "modernbert-decoder",
     "openai_gpt": "openai-gpt",

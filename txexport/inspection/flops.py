@@ -14,7 +14,9 @@ from txexport.formats import FLOAT
 from txexport.inspection.parameter_count import active
 from txexport.spec import (
     AttentionSpec,
+    BlockSpec,
     DecoderSpec,
+    DisentangledAttentionSpec,
     DualEncoderSpec,
     EmbeddingSpec,
     EncoderDecoderSpec,
@@ -27,6 +29,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     ModelSpec,
     PatchSpec,
+    RelativeVectorsSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
@@ -36,6 +39,7 @@ from txexport.spec import (
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
 ONCE = ("pooler", "vector", "next_sentence", "distilled")  # heads that read one vector of a row
+POSITIONS = "_position.weight"  # matrices of relative positions, which no token is multiplied with
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
 
 
@@ -47,8 +51,10 @@ class Pass:
     patch or a frame, 2 for each weight of the projection or convolution that reads it.
     `attention`: 4 N H for each query and key that it sees, for the score and for the value. Of S tokens that
     see all there are S² such pairs, S (S + 1) / 2 where attention is causal, fewer in a window; a kernel that
-    computes the others and masks them does more. `head`: 2 for each weight of pooler and head (for a
-    language model V d) and vector that they read, which is one a row or, for scores of tokens, every one.
+    computes the others and masks them does more. Each product of contents and relative positions adds 2 N H
+    for every token and vector, and once for all rows 2 for each weight that projects the vectors. `head`: 2
+    for each weight of pooler and head (for a language model V d) and vector that they read, which is one a
+    row or, for scores of tokens, every one.
     Biases, norms, activations, softmax and lookups are left out. `per_token` is `total` / `tokens`, rounded.
     """
 
@@ -130,6 +136,7 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     size = 1 if decodes else tokens(stack, length)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project")}
     result[f"{name}.embedding"] += 0 if decodes else _signal(stack)
+    shared: dict[str, int] = {}
     for layer, block in enumerate(stack.layers):
         for part in ("attention", "cross_attention", "feed_forward"):
             owner = f"{name}.layers.{layer}.{part}"
@@ -146,9 +153,12 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
                         else min(length, kind.window or length)
                     )
                 result[owner] += 4 * kind.num_heads * kind.head_dim * seen
+        row, shared[f"{name}.layers.{layer}.attention"] = _related(stack, block, size)
+        result[f"{name}.layers.{layer}.attention"] += row
     if name == "encoder":
         result["cross"] = 2 * size * _matrices(spec, "cross")
-    return {owner: batch * work for owner, work in (result | _by_head(spec, name, size)).items()}
+    result |= _by_head(spec, name, size)
+    return {owner: batch * work + shared.get(owner, 0) for owner, work in result.items()}
 
 
 def _by_head(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
@@ -185,9 +195,12 @@ def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int)
     weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
     kinds = [kind for block in stack.layers for kind in (block.attention, block.cross_attention)]
     attention = sum(4 * kind.num_heads * kind.head_dim * _pairs(kind, size) for kind in kinds if kind)
+    related = [_related(stack, block, size) for block in stack.layers]
+    attention += sum(row for row, _ in related)
     matrices = 2 * size * weights + _signal(stack)
     head = 2 * _read_by_heads(spec, name, size)
-    return _pass(batch * size, batch * matrices, batch * attention, batch * head)
+    once = sum(shared for _, shared in related)
+    return _pass(batch * size, batch * matrices, batch * attention + once, batch * head)
 
 
 def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
@@ -195,15 +208,15 @@ def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
     return Pass(size, matrices, attention, head, total, round(total / size))
 
 
-def _scored(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+def _scored(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many scores of one sequence and head there are."""
     return length**2 if isinstance(spec, AttentionSpec) else _pairs(spec, length)
 
 
-def _pairs(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
+def _pairs(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
     match spec:
-        case AttentionSpec() | LowRankAttentionSpec():
+        case AttentionSpec() | DisentangledAttentionSpec() | LowRankAttentionSpec():
             return _within(spec.window, spec.causal, length)
         case LongformerAttentionSpec():
             return _within(spec.window // 2 + 1, spec.causal, length)
@@ -219,6 +232,15 @@ def _pairs(spec: AttentionSpec | SparseAttentionSpec, length: int) -> int:
             return own + beside * (1 if spec.causal else 2)
         case _:
             assert_never(spec)
+
+
+def _related(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]:
+    """Operations with relative positions in a layer: those of a row, and those once for all rows."""
+    match stack, block.attention:
+        case TextStackSpec(relative=RelativeVectorsSpec() as relative), DisentangledAttentionSpec() as kind:
+            numbers = 2 * kind.terms * kind.num_heads * kind.head_dim * relative.vectors(length)
+            return numbers * length, numbers * kind.hidden_size
+    return 0, 0
 
 
 def _within(window: int | None, causal: bool, length: int) -> int:
@@ -274,5 +296,5 @@ def _sizes(spec: ModelSpec) -> dict[str, int]:
     return {
         name: math.prod(shape)
         for name, shape in parameters.model(spec).items()
-        if len(shape) == 2 and active(spec, name)
+        if len(shape) == 2 and active(spec, name) and not name.endswith(POSITIONS)
     }

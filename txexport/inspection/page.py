@@ -12,7 +12,7 @@ from txexport.inspection.flops import Pass
 from txexport.inspection.inspection import Inspection
 from txexport.inspection.table import proof, scaled
 from txexport.markup import page, table, text
-from txexport.spec import AttentionSpec, BlockSpec
+from txexport.spec import AttentionSpec, BlockSpec, DisentangledAttentionSpec
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 WORKS = ("matrices", "attention", "head")
@@ -129,7 +129,8 @@ def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> 
 
 def _full(block: BlockSpec) -> bool:
     """Whether every token sees every other, or all before it."""
-    return isinstance(block.attention, AttentionSpec) and block.attention.window is None
+    full = AttentionSpec | DisentangledAttentionSpec
+    return isinstance(block.attention, full) and block.attention.window is None
 
 
 def _table_of_lengths(found: Inspection) -> str:

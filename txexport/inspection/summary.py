@@ -8,6 +8,7 @@ from txexport.errors import SpecError
 from txexport.spec import (
     AlibiSpec,
     AttentionSpec,
+    DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
     LinformerAttentionSpec,
@@ -17,6 +18,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     PatchSpec,
     RelativeSpec,
+    RelativeVectorsSpec,
     SignalStackSpec,
     SparseAttentionSpec,
     StackSpec,
@@ -44,12 +46,14 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def heads(spec: AttentionSpec | SparseAttentionSpec) -> str:
+def heads(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> str:
     """Heads of attention, and its kind."""
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
         case AttentionSpec(num_kv_heads=keys):
             return heads if keys == spec.num_heads else f"{heads} on {keys} key/value heads"
+        case DisentangledAttentionSpec():
+            return f"{heads} (Disentangled)"
         case LocalAttentionSpec():
             return f"{heads} (Local)"
         case StridedAttentionSpec():
@@ -109,6 +113,8 @@ def _relative_positions(spec: TextStackSpec) -> str:
     match spec.relative:
         case RelativeSpec(buckets=buckets):
             return f"relative positions in {buckets} buckets"
+        case RelativeVectorsSpec(span=span):
+            return f"{2 * span} vectors of relative positions"
         case AlibiSpec():
             return "linear biases of distance"
         case None:

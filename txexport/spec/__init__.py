@@ -6,6 +6,7 @@ contradict each other. It knows nothing of checkpoints, weights or graphs.
 
 from txexport.spec.attention import (
     AttentionSpec,
+    DisentangledAttentionSpec,
     Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -24,6 +25,7 @@ from txexport.spec.embedding import (
     PatchSpec,
     PositionSpec,
     RelativeSpec,
+    RelativeVectorsSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import HeadSpec, VectorSpec
@@ -40,6 +42,7 @@ __all__ = [
     "BlockSpec",
     "Cache",
     "DecoderSpec",
+    "DisentangledAttentionSpec",
     "DualEncoderSpec",
     "EmbeddingSpec",
     "EncoderDecoderSpec",
@@ -63,6 +66,7 @@ __all__ = [
     "PositionKind",
     "PositionSpec",
     "RelativeSpec",
+    "RelativeVectorsSpec",
     "RotarySpec",
     "Sharing",
     "SignalStackSpec",

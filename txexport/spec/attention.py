@@ -127,6 +127,46 @@ class AttentionSpec:
         return self.window is None and self.softcap is None and not self.has_position_bias
 
 
+@dataclass(frozen=True)
+class DisentangledAttentionSpec:
+    """Every query sees every key; contents meet relative positions beside contents (He et al. 2021, 3.1).
+
+    A query's content meets its position as the key sees it where it is `content_to_position`, a key's content
+    the other way round where it is `position_to_content`. Where `shared`, vectors of positions are projected
+    as contents are, otherwise by matrices of their own.
+    """
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    content_to_position: bool = True
+    position_to_content: bool = True
+    shared: bool = True
+
+    causal: ClassVar[bool] = False
+    window: ClassVar[None] = None
+    has_position_bias: ClassVar[bool] = True
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim")
+        if not self.terms:
+            raise SpecError(
+                "DisentangledAttentionSpec: content_to_position and position_to_content are False, so that "
+                "nothing tells the order of tokens; expected True for one of them"
+            )
+
+    @property
+    def terms(self) -> int:
+        """How many products with positions are added to that of contents."""
+        return self.content_to_position + self.position_to_content
+
+    @property
+    def scale(self) -> float:
+        """What each of the products is multiplied with, so that their sum varies as one of them would."""
+        return ((1 + self.terms) * self.head_dim) ** -0.5
+
+
 class Sharing(StrEnum):
     """Which of a layer's heads share a projection along the length (Wang et al. 2020, 4)."""
 

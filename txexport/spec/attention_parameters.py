@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from txexport.spec import AttentionSpec, SparseAttentionSpec
+from txexport.spec import AttentionSpec, DisentangledAttentionSpec, SparseAttentionSpec
 from txexport.spec.attention import (
     Factored,
     LinformerAttentionSpec,
@@ -15,11 +15,13 @@ from txexport.spec.attention import (
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def attention(spec: AttentionSpec | SparseAttentionSpec) -> Shapes:
+def attention(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> Shapes:
     """What attention of any kind has."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
+        case DisentangledAttentionSpec():
+            return disentangled_attention(spec)
         case LocalAttentionSpec():
             return local_attention(spec)
         case StridedAttentionSpec():
@@ -45,6 +47,18 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     }
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
+    return shapes
+
+
+def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:
+    """As dense attention's, and projections of relative positions where they have their own."""
+    inner = spec.num_heads * spec.head_dim
+    inputs, output = linear(spec.hidden_size, inner, True), linear(inner, spec.hidden_size, True)
+    shapes = under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
+    if spec.content_to_position and not spec.shared:
+        shapes |= under("k_position", inputs)
+    if spec.position_to_content and not spec.shared:
+        shapes |= under("q_position", inputs)
     return shapes
 
 

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation, PositionKind
 from txexport.spec.norm import NormSpec
 
 LONGEST_DISTANCE = 2**20  # of a relative bias, which has a number for each
+LONGEST_EXACT = 2**12  # of vectors of relative positions, whose buckets are told apart by powers
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,66 @@ class RelativeSpec:
             step = math.log(distance / exact) / math.log(self.max_distance / exact) * grown
             result.append(min(exact + int(step + 1e-6), self.directed - 1))
         return result
+
+
+@dataclass(frozen=True)
+class RelativeVectorsSpec:
+    """Learned vectors of how far a query stands after a key, for attention to project (He et al. 2021, 3.1).
+
+    There are `span` vectors of queries before the key, and `span` of those at its place or after it. They
+    are of single distances up to `max_distance`, or of `buckets`: half of those of a direction are single
+    distances, the others grow logarithmically up to `max_distance` - 1. `norm` normalises every vector.
+    """
+
+    max_distance: int
+    buckets: int | None = None
+    norm: NormSpec | None = None
+
+    def __post_init__(self) -> None:
+        positive(self, "max_distance")
+        if self.max_distance > LONGEST_EXACT:
+            raise SpecError(
+                f"RelativeVectorsSpec: distances up to {self.max_distance}, expected {LONGEST_EXACT} at most"
+            )
+        if self.buckets is not None:
+            uneven = self.buckets % 2 or self.buckets < 4
+            if uneven or not self.buckets // 2 < self.max_distance - 1:
+                raise SpecError(
+                    f"RelativeVectorsSpec: {self.buckets} buckets do not fit distances up to "
+                    f"{self.max_distance}; expected an even number from 4 on, with more distances than half"
+                )
+
+    @property
+    def span(self) -> int:
+        """Vectors of one direction."""
+        return self.max_distance if self.buckets is None else self.buckets
+
+    def bucket_of_distance(self) -> list[int]:
+        """The bucket of each distance from 0 to max_distance; those beyond have the last one's."""
+        if self.buckets is None:
+            return list(range(self.max_distance + 1))
+        return [*_logarithmic(self.buckets // 2, self.max_distance - 1), self.span]
+
+    def vectors(self, length: int) -> int:
+        """How many vectors a sequence of `length` tokens needs."""
+        reach = self.bucket_of_distance()[min(length - 1, self.max_distance)]
+        return reach + min(reach + 1, self.span)
+
+
+@cache
+def _logarithmic(half: int, last: int) -> tuple[int, ...]:
+    """The bucket of each distance up to `last`: itself up to `half`, then half + 1 to 2 half - 1.
+
+    That of a distance d beyond half, h, is h + ceil((h - 1) log(d / h) / log(last / h)). Powers of whole
+    numbers tell it: no logarithm rounds a distance to the other side of an edge.
+    """
+    result, step = list(range(half + 1)), 0
+    low, high = half ** (half - 1), 1  # half ** (half - 1 - step) and last ** step
+    for distance in range(half + 1, last + 1):
+        while distance ** (half - 1) > low * high:
+            step, low, high = step + 1, low // half, high * last
+        result.append(half + step)
+    return tuple(result)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec, SparseAttentionSpec
+from txexport.spec.attention import AttentionSpec, DisentangledAttentionSpec, SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.norm import NormSpec
 
@@ -62,7 +62,7 @@ class BlockSpec:
     what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
     """
 
-    attention: AttentionSpec | SparseAttentionSpec
+    attention: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec
     feed_forward: FeedForwardSpec | ExpertsSpec
     norm: NormSpec
     placement: NormPlacement

@@ -23,6 +23,7 @@ from txexport.spec import (
     PatchSpec,
     Pick,
     RelativeSpec,
+    RelativeVectorsSpec,
     StackSpec,
     TextStackSpec,
     VectorSpec,
@@ -147,11 +148,19 @@ def stack(spec: StackSpec) -> Shapes:
                 [f"relative.{layer}" for layer in range(spec.num_layers)] if several else ["relative"]
             ):
                 shapes[f"{table}.weight"] = (buckets, spec.blocks[0].attention.num_heads)
+        case TextStackSpec(relative=RelativeVectorsSpec() as relative):
+            shapes |= under("relative", relative_vectors(relative, spec.hidden_size))
     for layer, kind in enumerate(spec.layers):
         shapes |= under(f"layers.{layer}", block(kind))
     if spec.final_norm is not None:
         shapes |= under("final_norm", norm(spec.final_norm))
     return shapes
+
+
+def relative_vectors(spec: RelativeVectorsSpec, hidden_size: int) -> Shapes:
+    """Vectors of relative positions, and their norm."""
+    shapes: Shapes = {"weight": (2 * spec.span, hidden_size)}
+    return shapes | (under("norm", norm(spec.norm)) if spec.norm is not None else {})
 
 
 def pooler(hidden_size: int) -> Shapes:

@@ -4,8 +4,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import LinformerAttentionSpec
-from txexport.spec.embedding import AlibiSpec, EmbeddingSpec, LogMelSpec, PatchSpec, RelativeSpec
+from txexport.spec.attention import DisentangledAttentionSpec, LinformerAttentionSpec
+from txexport.spec.embedding import (
+    AlibiSpec,
+    EmbeddingSpec,
+    LogMelSpec,
+    PatchSpec,
+    RelativeSpec,
+    RelativeVectorsSpec,
+)
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 
@@ -15,14 +22,15 @@ class TextStackSpec:
     """An embedding of tokens and `num_layers` layers; `final_norm` closes a pre-norm stack.
 
     `blocks` are the layers' in turn, from the first again after the last, so one serves a stack of equal
-    layers. `relative` is the bias that all layers share.
+    layers. `relative` is the bias that all layers share, or the vectors of relative positions that they
+    project.
     """
 
     embedding: EmbeddingSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
-    relative: RelativeSpec | AlibiSpec | None = None
+    relative: RelativeSpec | AlibiSpec | RelativeVectorsSpec | None = None
 
     def __post_init__(self) -> None:
         _check_layers(self)
@@ -33,6 +41,12 @@ class TextStackSpec:
                 raise SpecError(
                     f"TextStackSpec: has_position_bias is {block.attention.has_position_bias} and relative "
                     f"{given}; attention is biased exactly when positions give a relative bias"
+                )
+            vectors = isinstance(self.relative, RelativeVectorsSpec)
+            if isinstance(block.attention, DisentangledAttentionSpec) != vectors:
+                raise SpecError(
+                    f"TextStackSpec: {type(block.attention).__name__} with {type(self.relative).__name__}; "
+                    "disentangled attention, and no other, reads vectors of relative positions"
                 )
             if (block.cross_attention is None) != (first.cross_attention is None):
                 count = sum(block.cross_attention is not None for block in self.blocks)
@@ -51,6 +65,12 @@ class TextStackSpec:
                 raise SpecError(
                     f"TextStackSpec: attention takes up to {kind.max_length} tokens, positions {limit}"
                 )
+        norm = self.relative.norm if isinstance(self.relative, RelativeVectorsSpec) else None
+        if norm is not None and norm.size != self.hidden_size:
+            raise SpecError(
+                f"TextStackSpec: the norm of relative positions is {norm.size} wide, the stack "
+                f"{self.hidden_size}"
+            )
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
             raise SpecError(f"TextStackSpec: {len(self.relative.slopes)} slopes for {heads} heads")

@@ -80,6 +80,8 @@ WEIGHTS = [
      ("vision", 2, "feed_forward_norm")),
     ("clip", None, "three ragged texts, two images", "text_projection.weight",
      (None, None, "text_projection")),
+    ("deberta-v2", None, PADDED, "encoder.layers.1.attention.k.weight", ("encoder", 1, "attention.k")),
+    ("deberta-v2", None, PADDED, "encoder.relative.norm.bias", (None, None, "encoder.relative.norm")),
     ("longformer", None, PADDED, "encoder.layers.2.attention.k_global.weight",
      ("encoder", 2, "attention.k_global")),
     ("modernbert", None, PADDED, "encoder.layers.4.attention.q.weight", ("encoder", 4, "attention.q")),
