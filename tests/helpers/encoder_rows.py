@@ -27,7 +27,8 @@ BARE = {"type_vocab_size": 0, "head_dim": 10}
 
 VECTOR = {"projection_dim": 36}
 APART = {"share_att_key": False, "norm_rel_ebd": "none", "pos_att_type": "c2p|p2c"}
-VIEWED = {"max_relative_positions": -1, "position_biased_input": True, "type_vocab_size": 2}
+VIEWED = {"position_biased_input": True, "max_relative_positions": -1}
+SEGMENTS = {"type_vocab_size": 2, "layer_norm_eps": 1e-3}
 SINGLE = {"position_buckets": -1, "max_relative_positions": 7, "pos_att_type": ["c2p"]}
 KEYS_ONLY = {"share_att_key": False, "pos_att_type": ["p2c"]}
 NEWER = {"legacy": False, "hidden_act": "gelu_new"}
@@ -38,7 +39,7 @@ BERTS = [
     Row("deberta-v2", "DebertaV2Model", FEATURES, "own projections of positions", APART),
     Row("deberta-v2", "DebertaV2Model", FEATURES, "single distances, c2p", SINGLE),
     Row("deberta-v2", "DebertaV2Model", FEATURES, "p2c, own projections", KEYS_ONLY),
-    Row("deberta-v2", "DebertaV2Model", FEATURES, "learned positions, segments", VIEWED),
+    Row("deberta-v2", "DebertaV2Model", FEATURES, "learned positions, segments, eps", VIEWED | SEGMENTS),
     Row("deberta-v2", "DebertaV2ForMaskedLM", FILL),
     Row("deberta-v2", "DebertaV2ForMaskedLM", FILL, "untied", UNTIED, slow=True),
     Row("deberta-v2", "DebertaV2ForMaskedLM", FILL, "not legacy, tanh gelu", NEWER),
