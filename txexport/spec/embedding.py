@@ -152,7 +152,7 @@ class RelativeVectorsSpec:
             if uneven or not self.buckets // 2 < self.max_distance - 1:
                 raise SpecError(
                     f"RelativeVectorsSpec: {self.buckets} buckets do not fit distances up to "
-                    f"{self.max_distance}; expected an even number from 4 on, with more distances than half"
+                    f"{self.max_distance}; expected an even number from 4 to {2 * self.max_distance - 4}"
                 )
 
     @property
