@@ -32,6 +32,7 @@ class AssertParity:
         bundle_or_folder: "Model | str | Path",
         *,
         source: str | Path | None = None,
+        adapter: str | Path | None = None,
         reference: str | None = None,
         runtime: str | Sequence[str] = "onnxruntime",
         cases: str | Sequence[str] = "full",
@@ -51,6 +52,7 @@ class AssertParity:
             report = verify(
                 folder,
                 source=source,
+                adapter=adapter,
                 reference=reference,
                 runtime=runtime,
                 cases=cases,

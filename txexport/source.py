@@ -2,13 +2,23 @@
 
 import os
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
+from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened
 from txexport.errors import CheckpointError
 from txexport.manifest import Manifest
 
 ADVICE = "say where the one that was exported is with --source"
+ADAPTER_ADVICE = "say where it is with --adapter"
+
+
+class Place(NamedTuple):
+    """Where a txexport.json says that a checkpoint is, and the adapter that is merged into it."""
+
+    path: str
+    adapter: str | None = None
 
 
 def way_to(source: Path, out: Path, absolute: bool = False) -> str:
@@ -24,11 +34,16 @@ def way_to(source: Path, out: Path, absolute: bool = False) -> str:
     return PurePath(os.path.relpath(source, out)).as_posix()
 
 
-def place_of(checkpoint: Checkpoint, out: Path, absolute: bool) -> str:
+def place_of(checkpoint: Checkpoint, out: Path, absolute: bool) -> Place:
     """Where the txexport.json of the bundle `out` says that its checkpoint is: on a hub, or by the way."""
-    if checkpoint.repository is not None:
-        return checkpoint.repository
-    return way_to(checkpoint.folder, out, absolute)
+    path = checkpoint.repository or way_to(checkpoint.folder, out, absolute)
+    adapter = checkpoint.adapter
+    return Place(path, None if adapter is None else way_to(adapter, out, absolute))
+
+
+def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
+    """The checkpoint with an adapter, if there is one."""
+    return checkpoint if adapter is None else Merged(checkpoint, adapter)
 
 
 def _home_of(path: Path) -> Path | None:
@@ -39,22 +54,33 @@ def _home_of(path: Path) -> Path | None:
     return home if path.is_relative_to(home) else None
 
 
-def source_of(out: Path, manifest: Manifest, source: str | Path | None) -> Checkpoint:
+def source_of(
+    out: Path, manifest: Manifest, source: str | Path | None, adapter: str | Path | None = None
+) -> Checkpoint:
     """The checkpoint `source`, or else the one that the bundle at `out` was made of, where it still is.
 
-    A name alone is looked for beside the bundle, and where the command runs; one that came from a model hub
-    there. Raises CheckpointError.
+    So is the `adapter` that was merged into it. A name alone is looked for beside the bundle, and where the
+    command runs; one that came from a model hub there. Raises CheckpointError.
     """
+    if adapter is None and manifest.source.adapter is not None:
+        adapter = _found(out, manifest.source.adapter, "adapter", ADAPTER_ADVICE)
     if source is not None:
-        return opened(source)
-    if manifest.source.repository is not None:
-        return opened(f"{manifest.source.repository}@{manifest.source.revision}")
-    path = Path(manifest.source.path)
+        checkpoint = opened(source)
+    elif manifest.source.repository is not None:
+        checkpoint = opened(f"{manifest.source.repository}@{manifest.source.revision}")
+    else:
+        checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
+    return merged(checkpoint, adapter)
+
+
+def _found(out: Path, way: str, what: str, advice: str) -> str:
+    """Where the way that the txexport.json of the bundle `out` tells leads. Raises CheckpointError."""
+    path = Path(way)
     if path.is_absolute() or len(path.parts) > 1:
         places = [out.resolve() / path]
     else:
         places = [out.resolve().parent / path, path]
     place = next((place for place in places if place.exists()), None)
     if place is None:
-        raise CheckpointError(f"the checkpoint of {out} is not there: '{path}'; {ADVICE}")
-    return Checkpoint(os.path.normpath(place))
+        raise CheckpointError(f"the {what} of {out} is not there: '{path}'; {advice}")
+    return os.path.normpath(place)

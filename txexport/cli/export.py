@@ -23,6 +23,7 @@ samples = click.option(
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
+@options.adapter("A LoRA adapter of PEFT to merge into it: a folder.")
 @click.option(
     "--task",
     show_default="what config.json's architecture implies",
@@ -99,6 +100,7 @@ def export(
 @click.option(
     "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
 )
+@options.adapter("Its adapter.", show_default="where it came from")
 @samples
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was written.")
 def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:

@@ -99,6 +99,7 @@ def main() -> None:
 @click.option(
     "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
 )
+@options.adapter("Its adapter.", show_default="where it came from")
 @click.option(
     "--reference",
     type=click.Choice(["twin", "transformers", "float64", "torch.onnx"]),
@@ -161,6 +162,7 @@ def main() -> None:
 def verify(
     out: Path,
     source: Path | None,
+    adapter: Path | None,
     reference: str | None,
     device: str,
     runtimes: tuple[str, ...],
@@ -200,6 +202,7 @@ def verify(
         report = run(
             out,
             source=source,
+            adapter=adapter,
             reference=reference,
             device=device,
             runtime=runtimes or RUNTIME,

@@ -25,6 +25,11 @@ def model_type(command: Callable) -> Callable:
     return click.option("--model-type", metavar="NAME", help=tell)(command)
 
 
+def adapter(tell: str, **given: Any) -> Callable[[Callable], Callable]:
+    """--adapter of a checkpoint."""
+    return click.option("--adapter", type=click.Path(path_type=Path), help=tell, **given)
+
+
 def texts(metavar: str) -> Callable[[Callable], Callable]:
     """Arguments called `metavar`, or --file."""
 

@@ -24,20 +24,21 @@ def quantize(
     dtype: str,
     *,
     source: str | Path | None = None,
+    adapter: str | Path | None = None,
     texts: str | Path | Sequence[Item] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Add a dtype to the bundle `out`, as it would be had it been exported with that one too.
 
-    `source` is the checkpoint, by default the folder that it was exported from; it must still hold the files
-    that were exported. `texts` calibrate the dtype, as in `export`; what of the bundle is calibrated stays as
-    it is. The bundle is replaced when the new one is whole, and is to be verified again. Raises
-    InputError for a dtype that it has, and else as `export` does.
+    `source` is the checkpoint, by default the folder that it was exported from, and `adapter` the one that
+    was merged into it; they must still hold the files that were exported. `texts` calibrate the dtype, as in
+    `export`; what of the bundle is calibrated stays as it is. The bundle is replaced when the new one is
+    whole, and is to be verified again. Raises InputError for a dtype that it has, and else as `export` does.
     """
     manifest = bundle.read(out)
     if dtype in manifest.formats:
         raise InputError(f"{out} has {dtype} already")
-    checkpoint = source_of(Path(out), manifest, source)
+    checkpoint = source_of(Path(out), manifest, source, adapter)
     if checkpoint.hashes() != manifest.source.sha256:
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
     resolved = families.resolve(checkpoint, manifest.task, manifest.model_type)

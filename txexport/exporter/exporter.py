@@ -30,7 +30,7 @@ from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
-from txexport.source import place_of
+from txexport.source import Place, merged, place_of
 from txexport.spec import Cache, DecoderSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -50,6 +50,7 @@ def export(
     out: str | Path,
     *,
     tokenizer: PreTrainedTokenizer | None = None,
+    adapter: str | Path | None = None,
     task: str | None = None,
     model_type: str | None = None,
     cache: str | None = None,
@@ -70,9 +71,11 @@ def export(
 
     `source` is a folder, a GGUF file, the name of a model on a hub ("org/name", "org/name@revision"), or a
     model of transformers in memory, beside which its `tokenizer` may be given: their own files lie beside
-    `out` meanwhile. `task` defaults to the one that config.json's architecture implies, and `model_type` is
-    for an old config.json that does not tell its own. Beside the graphs that txexport runs there are those
-    for other clients, over the same weights; `only` is "native" for the first alone, "hub" for the others. Of
+    `out` meanwhile. `adapter` is the folder of a LoRA adapter of PEFT, which is merged into it. `task`
+    defaults to the one that the adapter has a head for, or that config.json's architecture implies, and
+    `model_type` is for an old config.json that does not tell its own. Beside the graphs that txexport runs
+    there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
+    for the others. Of
     ours, `cache` is "static" (default) or "dynamic" and only for models that decode, `opset` is 17 to 24,
     below 24 with newer operators spelled out in older ones, and `inline` writes flat graphs without
     functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its
@@ -93,7 +96,7 @@ def export(
     BundleError, InputError, OSError for texts that cannot be read.
     """
     with saved(source, tokenizer, Path(out), force) as folder:
-        checkpoint = opened(folder)
+        checkpoint = merged(opened(folder), adapter)
         resolved = families.resolve(checkpoint, task, model_type)
         place = recorded(source, checkpoint, Path(out), absolute_source)
         if opset not in IR_VERSIONS:
@@ -139,14 +142,14 @@ def write_bundle(
     resolved: families.Resolved,
     plan: BundlePlan,
     out: Path,
-    place: str,
+    place: Place,
     force: bool,
     progress: Counting,
     items: Sequence[Item] | None = None,
 ) -> Manifest:
     """Write what is planned to the folder `out`; `items` calibrate what of it can be, and is not yet.
 
-    `place` is where txexport.json says that the checkpoint is.
+    `place` is where txexport.json says that the checkpoint is, and its adapter.
     """
     single_file = plan.form.single_file
     if single_file:
@@ -171,7 +174,9 @@ def write_bundle(
             data={} if single_file else data,
             limits=limits(resolved.spec),
             spec=to_dict(resolved.spec),
-            source=Source(place, checkpoint.hashes(), checkpoint.repository, checkpoint.revision),
+            source=Source(
+                place.path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision, place.adapter
+            ),
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
         )

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import InputError, shown
 from txexport.exporter.staging import check_replaceable
-from txexport.source import place_of
+from txexport.source import Place, place_of
 
 
 @runtime_checkable
@@ -55,7 +55,9 @@ def saved(
         yield Path(folder)
 
 
-def recorded(source: str | Path | PreTrainedModel, checkpoint: Checkpoint, out: Path, absolute: bool) -> str:
+def recorded(
+    source: str | Path | PreTrainedModel, checkpoint: Checkpoint, out: Path, absolute: bool
+) -> Place:
     """Where txexport.json says that the checkpoint is; for a model, the name of its class.
 
     Raises InputError for the absolute path of what has none.
@@ -64,4 +66,4 @@ def recorded(source: str | Path | PreTrainedModel, checkpoint: Checkpoint, out: 
         return place_of(checkpoint, out, absolute)
     if absolute:
         raise InputError("absolute_source is for a checkpoint on disk; leave it out for a model in memory")
-    return type(source).__name__
+    return place_of(checkpoint, out, absolute)._replace(path=type(source).__name__)

@@ -99,7 +99,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     UnsupportedError for what txexport has not proved, CheckpointError for what does not fit, InputError for a
     `model_type` that is not config.json's.
     """
-    room = Room.of(checkpoint)
+    room, task = Room.of(checkpoint), task or checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type = _model_type(config, model_type)
     family = module(model_type)

@@ -63,6 +63,7 @@ class BundleFacts:
     files: dict[str, int]
     versions: dict[str, str]
     source: str
+    adapter: str | None
     proof: Proof | None
     changed: list[str]
     kernels: dict[str, "Kernels"] | None = None
@@ -172,6 +173,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         files={name: (folder / name).stat().st_size for name in manifest.files if (folder / name).is_file()},
         versions=manifest.versions,
         source=manifest.source.path,
+        adapter=manifest.source.adapter,
         proof=manifest.proof,
         changed=_changed(folder, manifest),
         kernels=_kernels(folder, manifest) if kernels else None,

@@ -93,7 +93,8 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
     if facts.stored is not None:
         yield Text(facts.stored)
-    yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source} by {versions}")
+    adapter = f" with the adapter {facts.adapter}" if facts.adapter is not None else ""
+    yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source}{adapter} by {versions}")
     yield proof(facts)
     files = FittedTable("file", number(""))
     for name, size in facts.files.items():

@@ -43,8 +43,9 @@ class Report:
     `runtime` names the runtimes that ran, with their devices; `device` is ONNX Runtime's. `versions` are
     those of libraries, `environment` says python, platform and processor; the hashes are SHA-256 by file
     name, those of the bundle as its files were read. `cases` are the chosen ones: `selection` is "full",
-    "quick", or the names that were asked for. `source` is the checkpoint where one was given. `command` are
-    the words that began it, where that was not verify; a comparison of what no shell can name has none.
+    "quick", or the names that were asked for. `source` is the checkpoint where one was given, `adapter`
+    what was merged into it, likewise. `command` are the words that began it, where that was not verify; a
+    comparison of what no shell can name has none.
     `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
     file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
     experts. `calibrated` says by what texts integers were chosen, by dtype. `graphs`
@@ -62,6 +63,7 @@ class Report:
     bundle_sha256: dict[str, str] = field(default_factory=dict)
     selection: str | list[str] = "full"
     source: str | None = None
+    adapter: str | None = None
     device: str = "cpu"
     created: str = ""
     command: list[str] = field(default_factory=list)
@@ -281,6 +283,7 @@ class Report:
             words += ["--runtime", str(case.runtime)]
         words += ["--texts", self.texts] if self.texts is not None else []
         words += ["--source", self.source] if self.source is not None else []
+        words += ["--adapter", self.adapter] if self.adapter is not None else []
         words += ["--allow-edited"] if self.edited is not None else []
         own = (case.runtime or RUNTIME).startswith(RUNTIME)
         words += ["--device", self.device] if self.device != "cpu" and own else []

@@ -56,6 +56,7 @@ def verify(
     out: str | Path,
     *,
     source: str | Path | None = None,
+    adapter: str | Path | None = None,
     reference: str | None = None,
     device: str | None = "cpu",
     runtime: str | Sequence[str] = RUNTIME,
@@ -101,7 +102,7 @@ def verify(
     folder, tell = Path(out), naming(progress)
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
     manifest = bundle.read(out)
-    checkpoint = _checkpoint(folder, source, manifest)
+    checkpoint = _checkpoint(folder, source, adapter, manifest)
     resolved = families.resolve(checkpoint, manifest.task, manifest.model_type)
     kinds = reference_kinds(reference, resolved.model_type, third)
     views = _views(manifest)
@@ -183,6 +184,7 @@ def verify(
         bundle_sha256=digests,
         selection=cases if isinstance(cases, str) else list(cases),
         source=None if source is None else str(source),
+        adapter=None if adapter is None else str(adapter),
         device=next((where for name, where in devices.items() if name.startswith(RUNTIME)), "cpu"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         layers=joined(probe.report() for probe in probes),
@@ -192,14 +194,16 @@ def verify(
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
         raise BundleError(f"{out} was changed while it was verified; verify it again")
-    _checkpoint(folder, source, manifest)  # which may have been changed meanwhile, too
+    _checkpoint(folder, source, adapter, manifest)  # which may have been changed meanwhile, too
     record(folder, report)
     return report
 
 
-def _checkpoint(folder: Path, source: str | Path | None, manifest: bundle.Manifest) -> Checkpoint:
+def _checkpoint(
+    folder: Path, source: str | Path | None, adapter: str | Path | None, manifest: bundle.Manifest
+) -> Checkpoint:
     """The checkpoint, which must hold the files that were exported. Raises CheckpointError."""
-    checkpoint = source_of(folder, manifest, source)
+    checkpoint = source_of(folder, manifest, source, adapter)
     changed = [
         name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
     ]
