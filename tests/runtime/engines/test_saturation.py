@@ -9,9 +9,10 @@ from txexport.runtime.engines import onnxruntime
 
 @pytest.fixture(autouse=True)
 def _anew():
-    onnxruntime.saturates.cache_clear()
+    own = onnxruntime.saturates  # which a test may put another in the place of
+    own.cache_clear()
     yield
-    onnxruntime.saturates.cache_clear()
+    own.cache_clear()
 
 
 @pytest.mark.parametrize(
