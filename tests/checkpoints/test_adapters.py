@@ -56,7 +56,7 @@ def test_llama_by_rank_and_alpha_patterns_and_rslora(checkpoint_of, tmp_path):
     config = {
         "target_modules": ["q_proj", "v_proj"],
         "rank_pattern": {"layers.1.self_attn.q_proj": 6},
-        "alpha_pattern": {"^model.layers.0.self_attn.v_proj": 9},
+        "alpha_pattern": {"^layers.0.self_attn.v_proj": 99, "^model.layers.0.self_attn.v_proj": 9},
     }
 
     def scale(module: str, root: bool = False) -> float:
@@ -134,6 +134,15 @@ def test_a_classifier_with_its_head_and_labels(classifier, tmp_path):
     assert manifest.task == "text-classification"
     assert json.loads((tmp_path / "out/config.json").read_text())["num_labels"] == 3
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_a_head_without_axes(classifier, tmp_path):
+    """Its labels cannot be counted: the shape is refused, and nothing else goes wrong."""
+    base, adapter, tensors = classifier
+    values = json.loads((adapter / "adapter_config.json").read_text())
+    tiny_adapter.write(adapter, tensors | {"classifier.weight": torch.tensor(1.0)}, **values)
+    with pytest.raises(CheckpointError, match=r"tensor 'classifier.weight' is \(\), expected \(2, 48\)"):
+        export(base, tmp_path / "out", adapter=adapter)
 
 
 def test_a_bias_of_b_and_adapters_in_half(checkpoint_of, tmp_path):

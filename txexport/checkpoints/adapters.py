@@ -270,7 +270,7 @@ class Merged(Checkpoint):
     def _labelled(self) -> dict[str, Any]:
         """config.json's values, with as many labels as the adapter's head has."""
         weights = [self.tensors[f"{head}.weight"] for head in HEADS if f"{head}.weight" in self.tensors]
-        if self.task not in CLASSIFYING or not weights:
+        if self.task not in CLASSIFYING or not weights or not weights[-1].shape:
             return self.config
         named = self.config.get("id2label")
         known = self.config.get("num_labels", len(named) if isinstance(named, dict) else 2)
