@@ -171,6 +171,7 @@ CLIP = {
     "projection_dim": 36,
 }
 CHINESE_CLIP = CLIP | {"text_config": BERT}
+SIGLIP = {"text_config": BERT | {"projection_size": 60}, "vision_config": CLIP["vision_config"]}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -266,6 +267,7 @@ FAMILIES = {
     "clip": ("CLIPModel", CLIP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
+    "siglip": ("SiglipModel", SIGLIP),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

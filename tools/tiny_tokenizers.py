@@ -82,6 +82,13 @@ def clip() -> PreTrainedTokenizerFast:
     )
 
 
+def siglip() -> PreTrainedTokenizerFast:
+    """As CLIP's, but that no mask tells padding from text."""
+    tokenizer = clip()
+    tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids"]
+    return tokenizer
+
+
 def _bpe(special: list[str], suffix: str = "") -> models.BPE:
     """Bytes, and merges that make WORDS of them from left to right; `suffix` is of a word's last byte."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -22,6 +22,7 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
+    final = kind == Pick.FINAL
     mean = mean or kind == Pick.MEAN_LATE
     last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
     skips, number = kind == Pick.LAST and token is not None, token or 0
@@ -31,6 +32,8 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
         one = op.Constant(value_ints=[1])
         if first:
             picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        elif final:
+            picked = op.Gather(x, op.Constant(value_int=-1), axis=1)
         elif both:
             rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
             picked = op.Concat(

@@ -92,12 +92,12 @@ def dual_encoder_models(spec: DualEncoderSpec, signatures: Signatures, new: Buil
         both = new(roles.SIMILARITY)
         inputs = both.declare(signatures[roles.SIMILARITY])
         texts, images = inputs[names.TEXT_EMBEDS], inputs[names.IMAGE_EMBEDS]
-        both.add_outputs(_compared(both, texts, images))
+        both.add_outputs(_compared(spec, both, texts, images))
         return {**towers, roles.SIMILARITY: both}
     whole = new(roles.MODEL)
     inputs = whole.declare(signatures[roles.MODEL])
     texts, images = _text_embeds(spec, whole, inputs), _image_embeds(spec, whole, inputs)
-    scores = _compared(whole, texts, images)
+    scores = _compared(spec, whole, texts, images)
     whole.add_outputs(
         {
             names.LOGITS_PER_IMAGE: scores[names.LOGITS_PER_IMAGE],
@@ -122,7 +122,7 @@ def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Val
     given = _given(spec, graph, spec.vision, names.VISION)
     x = signal_encoder(spec.vision, graph, inputs[names.PIXEL_VALUES], given, "vision")
     _layer_outputs(graph, given)
-    return image_vectors(graph, x)
+    return image_vectors(spec, graph, x)
 
 
 def _given(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None) -> Given:
@@ -136,9 +136,9 @@ def _layer_outputs(graph: Graph, given: Given) -> None:
         graph.add_outputs({name: graph.op.Identity(given.values[name])})
 
 
-def _compared(graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
+def _compared(spec: DualEncoderSpec, graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
     """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
-    per_text, per_image = similarity(graph / "similarity", texts, images)
+    per_text, per_image = similarity(spec.scored_alone, graph / "similarity", texts, images)
     return {names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image}
 
 

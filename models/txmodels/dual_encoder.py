@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from txexport.contracts import check_outputs, names
 from txexport.contracts.layer_outputs import last_before_norm
 from txexport.spec import DualEncoderSpec, Pick
+from txmodels.attention_pool import AttentionPool
 from txmodels.heads import pick
 from txmodels.linear import Linear
 from txmodels.stack import Encoder, Given, SignalEncoder
@@ -20,15 +21,18 @@ def unit(x: Tensor) -> Tensor:
 
 
 class Similarity(nn.Module):
-    """How well texts and images fit (Radford et al. 2021, 2.3)."""
+    """How well texts and images fit (Radford et al. 2021, 2.3; with a bias, Zhai et al. 2023, 3.2)."""
 
-    def __init__(self) -> None:
+    def __init__(self, bias: bool = False) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.zeros(1))
+        self.bias = nn.Parameter(torch.zeros(1)) if bias else None
 
     def forward(self, text_embeds: Tensor, image_embeds: Tensor) -> tuple[Tensor, Tensor]:
         """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
         logits_per_text = text_embeds @ image_embeds.mT * self.scale.exp()  # (T, I)
+        if self.bias is not None:
+            logits_per_text = logits_per_text + self.bias
         logits_per_image = logits_per_text.mT  # (I, T)
         return logits_per_text, logits_per_image
 
@@ -45,10 +49,13 @@ class DualEncoder(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         weighted = names.ATTENTIONS in self.outputs
         self.text = Encoder(spec.text, weighted)
-        self.text_projection = Linear(spec.text.hidden_size, spec.size, bias=False)
+        self.text_projection = Linear(spec.text.hidden_size, spec.size, spec.text_bias)
         self.vision = SignalEncoder(spec.vision, weighted)
-        self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
-        self.similarity = Similarity()
+        if spec.vision_pool is None:
+            self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
+        else:
+            self.vision_pool = AttentionPool(spec.vision_pool)
+        self.similarity = Similarity(spec.scored_alone)
 
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         """Both (T,S) -> text_embeds (T,size), and what layers give."""
@@ -61,8 +68,11 @@ class DualEncoder(nn.Module):
         """pixel_values (I,channels,height,width) -> image_embeds (I,size), and what layers give."""
         given = Given(self.outputs, names.VISION, last_before_norm(self.spec, self.spec.vision))
         x = self.vision(pixel_values, given)  # (I, S, W)
-        vectors = unit(self.vision_projection(pick(Pick.FIRST, None, x, None, None)))
-        return {names.IMAGE_EMBEDS: vectors, **given.values}
+        if self.spec.vision_pool is None:
+            vectors = self.vision_projection(pick(Pick.FIRST, None, x, None, None))  # (I, size)
+        else:
+            vectors = self.vision_pool(x)
+        return {names.IMAGE_EMBEDS: unit(vectors), **given.values}
 
     def compare(self, input_ids: Tensor, attention_mask: Tensor, pixel_values: Tensor) -> dict[str, Tensor]:
         """What the three graphs put out, by its names."""

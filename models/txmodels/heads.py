@@ -19,6 +19,8 @@ def pick(
     """
     if kind == Pick.FIRST:
         return x[:, 0]
+    if kind == Pick.FINAL:
+        return x[:, -1]
     if kind == Pick.FIRST_AND_MEAN:
         return torch.cat([x[:, 0], x[:, 1:].mean(dim=1)], dim=1)
     if kind in (Pick.MEAN, Pick.MEAN_LATE):

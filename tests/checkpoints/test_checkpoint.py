@@ -218,6 +218,7 @@ UNSUPPORTED = [
     ("dpr", {"is_decoder": True}, "is_decoder=True"),
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
+    ("siglip", {"vision_config": {"vision_use_head": False}}, "vision_use_head=False"),
     ("umt5", {"is_decoder": True}, "is_decoder=True"),
     ("deberta-v2", {"relative_attention": False}, "relative_attention=False is not supported; expected True"),
     ("deberta-v2", {"relative_attention": None}, "relative_attention=False is not supported; expected True"),

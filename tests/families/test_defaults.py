@@ -26,13 +26,20 @@ def spec(values: dict, checkpoint: Checkpoint, task: str):
         return error
 
 
+def shortened(values: dict):
+    """Each key with the values without it; of a table that describes a tower, each of its keys too."""
+    for key in sorted(set(values) - NAMES):
+        yield key, {other: value for other, value in values.items() if other != key}
+        if key.endswith("_config") and isinstance(values[key], dict):
+            yield from ((f"{key}.{own}", values | {key: less}) for own, less in shortened(values[key]))
+
+
 @pytest.mark.parametrize("row", PLAIN, ids=lambda row: row.id)
 def test_missing_key_means_the_librarys_default(row, checkpoint_of):
     checkpoint = Checkpoint(checkpoint_of(row))
     values = json.loads((checkpoint.folder / "config.json").read_text())
     tried = 0
-    for key in sorted(set(values) - NAMES):
-        less = {other: value for other, value in values.items() if other != key}
+    for key, less in shortened(values):
         try:
             filled = transformers.AutoConfig.for_model(**less).to_dict()
         except Exception:  # values that do not fit each other without it

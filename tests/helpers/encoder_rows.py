@@ -90,6 +90,7 @@ TOWERS = [
     Row("clip_text_model", "CLIPTextModel", FEATURES, "first releases' mark, gelu", FIRST_MARK),
     Row("clip_vision_model", "CLIPVisionModel", SEE),
     Row("clip_vision_model", "CLIPVisionModelWithProjection", SEE, "projected", PROJECTED),
+    Row("siglip", "SiglipModel", MATCH),
 ]
 
 SCALED = {"scale_embedding": True, "activation_function": "relu"}

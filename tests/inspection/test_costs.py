@@ -134,16 +134,17 @@ def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_count
     assert (found.step, found.cache) == (None, None)
 
 
-def test_operations_of_two_towers_are_those_that_pytorch_counts(checkpoint_of):
-    found = txexport.inspect(checkpoint_of("clip"), length=17, batch=2)
+@pytest.mark.parametrize(("family", "causal", "pooled"), [("clip", 1, 0), ("siglip", 0, 2 * 4 * 60 * 25)])
+def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, pooled, checkpoint_of):
+    found = txexport.inspect(checkpoint_of(family), length=17, batch=2)
     towers = DualEncoder(found.spec)
     ids, mask = tokens(2, 17)
     texts = operations(lambda: towers.texts(ids, mask))
     images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))
     text, vision = found.prefill["text"], found.prefill["vision"]
-    hidden = 2 * 2 * 4 * 48 * 17 * 16 // 2  # PyTorch counts what the causal mask hides
+    hidden = causal * 2 * 2 * 4 * 48 * 17 * 16 // 2  # PyTorch counts what the causal mask hides
     assert (text.matrices + text.head, text.attention) == (texts[0], texts[1] - hidden)
-    assert (vision.matrices + vision.head, vision.attention) == images
+    assert (vision.matrices + vision.head - pooled, vision.attention + pooled) == images
 
 
 @pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.llama("8b")], ids=["gpt2", "llama"])

@@ -17,6 +17,7 @@ from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
     AlibiSpec,
+    AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
     DecoderSpec,
@@ -65,6 +66,7 @@ CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
+POOL = AttentionPoolSpec(dataclasses.replace(SELF, unmasked=True), NORM, FEED)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -109,6 +111,18 @@ CONTRADICTIONS = {
     "picked by the id that ends it, not 'first_eos' None": lambda: DualEncoderSpec(
         ENCODER, VISION, 6, Pick.FIRST_EOS
     ),
+    "positions have no limit": lambda: DualEncoderSpec(
+        dataclasses.replace(
+            ENCODER,
+            embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.NONE)),
+        ),
+        VISION,
+        6,
+        Pick.FINAL,
+    ),
+    "their pool 12, vectors 6": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.FINAL, vision_pool=POOL),
+    "unmasked, without rotary": lambda: AttentionPoolSpec(SELF, NORM, FEED),
+    r"widths \[12, 13\] of its parts": lambda: dataclasses.replace(POOL, norm=NormSpec(13, 1e-5)),
     "DualEncoderSpec: unknown fields encoder": lambda: from_dict(
         ModelSpec,
         to_dict(DualEncoderSpec(ENCODER, VISION, 6, Pick.ARGMAX_ID)) | {"encoder": to_dict(ENCODER)},
@@ -387,8 +401,18 @@ def test_buckets_of_vectors_are_those_of_the_original(buckets, reach):
         assert ends == original.clamp(-buckets, buckets - 1).tolist()
 
 
-def test_towers_survive_json_and_have_the_modules_parameters():
-    spec = DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST_EOS, 30)
+POOLED = {"text_bias": True, "vision_pool": POOL, "scored_alone": True}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        DualEncoderSpec(ENCODER, VISION, 6, Pick.FIRST_EOS, 30),
+        DualEncoderSpec(ENCODER, VISION, 12, Pick.FINAL, **POOLED),
+    ],
+    ids=lambda spec: spec.pick,
+)
+def test_towers_survive_json_and_have_the_modules_parameters(spec):
     assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
     declared = {key: tuple(value.shape) for key, value in DualEncoder(spec).named_parameters()}
     assert declared == parameters.model(spec)

@@ -9,6 +9,7 @@ import pytest
 import torch
 import txgraphs.activation
 import txgraphs.attention
+import txgraphs.attention_pool
 import txgraphs.block
 import txgraphs.dual_encoder
 import txgraphs.embedding
@@ -22,6 +23,7 @@ import txgraphs.position
 import txgraphs.signal
 import txmodels.activation
 import txmodels.attention
+import txmodels.attention_pool
 import txmodels.block
 import txmodels.dual_encoder
 import txmodels.embedding
@@ -40,6 +42,7 @@ from txexport.formats import FLOAT32
 from txexport.spec import (
     Activation,
     AlibiSpec,
+    AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
@@ -561,6 +564,7 @@ PICKS = {
     "last_eos": (9, [4, 4, 2]),
     "first_eos": (5, [2, 0, 0]),
     "argmax_id": (None, [0, 0, 0]),
+    "final": (None, [4, 4, 4]),
     "mean": (None, None),
     "mean_late": (None, None),
     "first_and_mean": (None, None),
@@ -583,8 +587,18 @@ def test_unit():
     assert np.allclose(np.linalg.norm(found[0], axis=1), 1)
 
 
-def test_similarity():
-    check(txmodels.dual_encoder.Similarity(), txgraphs.dual_encoder.similarity, random(B, W), random(5, W))
+@pytest.mark.parametrize("bias", [True, False])
+def test_similarity(bias):
+    graph = partial(txgraphs.dual_encoder.similarity, bias)
+    check(txmodels.dual_encoder.Similarity(bias), graph, random(B, W), random(5, W))
+
+
+def test_attention_pool():
+    attention = AttentionSpec(W, N, N, H, causal=False, unmasked=True)
+    spec = AttentionPoolSpec(attention, NormSpec(W, 1e-3), FeedForwardSpec(W, F, Activation.GELU_TANH))
+    module = txmodels.attention_pool.AttentionPool(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention_pool(spec)
+    check(module, partial(txgraphs.attention_pool.attention_pool, spec), random(B, S, W))
 
 
 LABELS = {"tied": False, "labels": 7}

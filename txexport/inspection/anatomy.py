@@ -122,6 +122,7 @@ class _Stack:
             parts.append(self._part("final_norm", [f"{self.name}.final_norm"], self.stack.final_norm.kind))
         owners = [f"{self.name}_projection"]
         if isinstance(self.spec, DualEncoderSpec):
+            owners += [f"{self.name}_pool"]
             owners += ["similarity"] * (self.name == list(self.spec.stacks)[-1])
         else:
             owners = ["cross"] * (self.name == "encoder")

@@ -17,6 +17,7 @@ WHOLE = (
     ".relative.weight",
     ".tokens.0.weight",
     ".tokens.1.weight",
+    ".probe.weight",
 )
 
 

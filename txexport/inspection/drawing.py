@@ -24,6 +24,7 @@ TITLES = {
     "cross": "keys and values",
     "text_projection": "projection",
     "vision_projection": "projection",
+    "vision_pool": "attention pool",
     "similarity": "scaled products",
 }
 MEASURES = ("parameters", "operations", "cache")

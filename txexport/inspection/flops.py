@@ -13,6 +13,7 @@ from typing import assert_never
 from txexport.formats import FLOAT
 from txexport.inspection.parameter_count import active
 from txexport.spec import (
+    AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
     DecoderSpec,
@@ -164,11 +165,23 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
 def _by_head(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
     """The operations of what stands on a stack of `size` tokens a row."""
     if isinstance(spec, DualEncoderSpec):
-        return {f"{name}_projection": 2 * _matrices(spec, f"{name}_projection")}
+        once = {f"{name}_projection": 2 * _matrices(spec, f"{name}_projection")}
+        return once | (_by_pool(spec.vision_pool, size) if name == "vision" and spec.vision_pool else {})
     if spec.stack is not spec.stacks[name]:
         return {}
     once = {owner: 2 * _matrices(spec, owner) for owner in ONCE}
     return once | {"head": 2 * _head_weights(spec) * (1 if spec.head.scores_sequence else size)}
+
+
+def _by_pool(spec: AttentionPoolSpec, size: int) -> dict[str, int]:
+    """The operations of the pool over `size` vectors: their keys and values, and then one query."""
+    sizes = {
+        name: math.prod(shape) for name, shape in parameters.attention_pool(spec).items() if len(shape) == 2
+    }
+    del sizes["probe.weight"]  # which is read, and multiplied with nothing
+    several = sum(weights for name, weights in sizes.items() if name.startswith("key_value."))
+    mixed = 4 * spec.attention.num_heads * spec.attention.head_dim * size
+    return {"vision_pool": 2 * (several * size + sum(sizes.values()) - several) + mixed}
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:

@@ -22,7 +22,7 @@ from txexport.manifest import Manifest
 from txexport.progress import ByInput, Progress
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, as_rows, pad
+from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, Text, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
 from txexport.tasks import TASKS, GlobalTokens
@@ -30,6 +30,7 @@ from txexport.tasks import TASKS, GlobalTokens
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
+FINAL = "final"  # the Pick of a text's last place, padding or not
 CUT = "cut it with truncate=True (--truncate)"
 BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait longer for memory
 
@@ -91,7 +92,7 @@ def run(
     """
     role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
-    lengths = [len(encoding) for encoding in encodings]
+    lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
     for places in together(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
@@ -158,6 +159,8 @@ def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) ->
     if not isinstance(padding, int) or not 0 <= padding < bundle.vocab_size(role):
         padding = 0
     ids, mask = pad(rows, padding)
+    if (length := padded_length(bundle.manifest)) is not None:
+        ids, mask = to_one_length(bundle.files.text, rows, length, bundle.vocab_size(role))
     feeds = {INPUT_IDS: ids, ATTENTION_MASK: mask}
     if TOKEN_TYPE_IDS in wanted:
         feeds[TOKEN_TYPE_IDS] = np.zeros_like(ids)
@@ -171,6 +174,30 @@ def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) ->
     if len(wanted[INPUT_IDS].shape) == 3:
         feeds = {name: array[:, None] for name, array in feeds.items()}
     return feeds
+
+
+def padded_length(manifest: Manifest) -> int | None:
+    """The length that texts are padded to for a model that reads padding; None where padding is nothing."""
+    return text_limit(manifest) if manifest.spec.get("pick") == FINAL else None
+
+
+def to_one_length(
+    text: Text, rows: Sequence[Sequence[int]], length: int, vocab_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids, padded to `length` as the tokenizer does, and a mask of them, both (B,length) int64.
+
+    The mask hides padding only where the tokenizer's settings have it give one, as transformers. Raises
+    BundleError where those name no token for padding.
+    """
+    token = text.special("pad_token")
+    if token is None or token[1] >= vocab_size:
+        raise BundleError(
+            "the model reads padding, but the tokenizer's files name no pad_token that it knows; name one in "
+            "tokenizer_config.json"
+        )
+    ids, mask = pad([*rows, [token[1]] * length], token[1])
+    hides = ATTENTION_MASK in text.settings.get("model_input_names", (ATTENTION_MASK,))
+    return ids[:-1], mask[:-1] if hides else np.ones_like(mask[:-1])
 
 
 def global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:

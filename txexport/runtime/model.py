@@ -645,9 +645,10 @@ class Model:
     ) -> list[Label] | list[list[Label]]:
         """How likely each of `texts` is the one that fits an image, likeliest first.
 
-        Probabilities over the texts (Radford et al. 2021, 3.1). `template` is what the model reads of a text,
-        which takes the place of {} in it, as in "a photo of {}.". Raises InputError for no texts, and for a
-        template without {}.
+        Probabilities over the texts (Radford et al. 2021, 3.1), or each text's alone where the model was
+        trained so (Zhai et al. 2023, 3.2). `template` is what the model reads of a text, which takes the
+        place of {} in it, as in "a photo of {}.". Raises InputError for no texts, and for a template without
+        {}.
         """
         return image_tasks.match(
             self.bundle,

@@ -28,7 +28,7 @@ from txexport.spec.embedding import (
     RelativeVectorsSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
-from txexport.spec.head import HeadSpec, VectorSpec
+from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
@@ -38,6 +38,7 @@ __all__ = [
     "LONGEST_DISTANCE",
     "Activation",
     "AlibiSpec",
+    "AttentionPoolSpec",
     "AttentionSpec",
     "BlockSpec",
     "Cache",

@@ -72,6 +72,7 @@ class Pick(StrEnum):
     LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
     FIRST_EOS = "first_eos"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
     ARGMAX_ID = "argmax_id"  # the one of the highest id, which ended a text at first
+    FINAL = "final"  # the last place, padding or not: texts are padded to one length; Zhai et al. 2023
 
 
 class Cache(StrEnum):

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
+from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
 
 
@@ -129,3 +131,31 @@ class VectorSpec:
             positive(self, "size")
         elif self.bias:
             raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")
+
+
+@dataclass(frozen=True)
+class AttentionPoolSpec:
+    """A sequence's vector by attention: a learned vector attends to all hidden states (Lee et al. 2019, 3.2).
+
+    What it finds goes through `norm` and `feed_forward`, whose output is added to it.
+    """
+
+    attention: AttentionSpec
+    norm: NormSpec
+    feed_forward: FeedForwardSpec
+
+    def __post_init__(self) -> None:
+        kind = self.attention
+        if (
+            not kind.unmasked
+            or kind.rotary is not None
+            or kind.head_norm is not None
+            or kind.has_position_bias
+        ):
+            raise SpecError(
+                "AttentionPoolSpec: what attends is no token, has no place and sees everything; expected an "
+                "attention that is unmasked, without rotary, head_norm and has_position_bias"
+            )
+        sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
+        if len(sizes) > 1:
+            raise SpecError(f"AttentionPoolSpec: widths {sorted(sizes)} of its parts, expected one")

@@ -7,6 +7,7 @@ A tied or shared matrix appears once, under the name of its first owner.
 from typing import assert_never
 
 from txexport.spec import (
+    AttentionPoolSpec,
     BlockSpec,
     DecoderSpec,
     DualEncoderSpec,
@@ -174,6 +175,17 @@ def vector(spec: VectorSpec, hidden_size: int) -> Shapes:
     return shapes | (under("project", linear(hidden_size, spec.size, spec.bias)) if spec.size else {})
 
 
+def attention_pool(spec: AttentionPoolSpec) -> Shapes:
+    """The vector that attends, its attention, norm and network."""
+    return {
+        "probe.weight": (1, spec.norm.size),
+        **under("key_value", cross_key_value(spec.attention)),
+        **under("attention", cross_attention(spec.attention)),
+        **under("norm", norm(spec.norm)),
+        **under("feed_forward", dense_feed_forward(spec.feed_forward)),
+    }
+
+
 def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     """Transform and projection to the vocabulary or the labels; a tied projection adds nothing."""
     shapes: Shapes = {}
@@ -240,9 +252,13 @@ def _head(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> Shapes:
 
 
 def _dual_encoder_model(spec: DualEncoderSpec) -> Shapes:
-    """Both encoders with their projections, and the scale of their products."""
-    shapes: Shapes = {}
-    for name, encoder in spec.stacks.items():
-        shapes |= under(name, stack(encoder))
-        shapes |= under(f"{name}_projection", linear(encoder.hidden_size, spec.size, False))
-    return shapes | {"similarity.scale": (1,)}
+    """Both encoders with their projections or pool, and the scale and bias of their products."""
+    shapes = under("text", stack(spec.text))
+    shapes |= under("text_projection", linear(spec.text.hidden_size, spec.size, spec.text_bias))
+    shapes |= under("vision", stack(spec.vision))
+    if spec.vision_pool is None:
+        shapes |= under("vision_projection", linear(spec.vision.hidden_size, spec.size, False))
+    else:
+        shapes |= under("vision_pool", attention_pool(spec.vision_pool))
+    shapes["similarity.scale"] = (1,)
+    return shapes | ({"similarity.bias": (1,)} if spec.scored_alone else {})

@@ -571,6 +571,26 @@ def test_match_equals_the_pipeline(case_of, photographs):
         case.model.match(photographs, [LONG])
 
 
+@pytest.mark.parametrize("kind", ["siglip", "clip"])
+def test_match_pads_texts_to_one_length_and_scores_each_alone(kind, case_of, photographs):
+    """Where padding is read, a text's vector depends on its length; a mask hides padding if there is one."""
+    words, processor = (
+        len(tiny_tokenizers.clip()),
+        transformers.SiglipImageProcessorPil(size=SETTINGS["size"]),
+    )
+    text = {"vocab_size": words, "max_position_embeddings": 64}  # the length that the pipeline pads to
+    case = case_of("SiglipModel", kind, processor, text_config=text)
+    texts = ["Anna", "the cat sat on the mat", "東京"]
+    judge = case.pipeline("zero-shot-image-classification", image_processor=processor)
+    found = case.model.match(photographs, texts)
+    expected = judge(photographs, candidate_labels=texts, hypothesis_template="{}")
+    for ours, theirs in zip(found, expected, strict=True):
+        same(ours, theirs, "label")
+    assert sum(label["score"] for label in found[0]) != pytest.approx(1, abs=TOLERANCE)
+    alone = [case.model.embed(text) for text in texts]
+    assert np.abs(case.model.embed(texts) - alone).max() < TOLERANCE
+
+
 def test_bundle_for_another_task_says_what_it_is_for(case_of):
     model = case_of("BertForTokenClassification", **named(*TAGS)).model
     said = r"the bundle is for token-classification \(use tag\); classify needs an export with --task text-"

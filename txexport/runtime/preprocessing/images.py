@@ -43,6 +43,12 @@ CLIP = CROPPED | {
     "image_mean": [0.48145466, 0.4578275, 0.40821073],
     "image_std": [0.26862954, 0.26130258, 0.27577711],
 }
+SIGLIP = {
+    "do_convert_rgb": True,
+    "size": {"height": 224, "width": 224},
+    "resample": BICUBIC,
+    "default_to_square": False,
+}
 
 # What a processor does where its file is silent.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -51,6 +57,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "BitImageProcessor": PLAIN | CLIP,
     "CLIPImageProcessor": PLAIN | CLIP,
     "ChineseCLIPImageProcessor": PLAIN | CLIP,
+    "SiglipImageProcessor": PLAIN | SIGLIP,
 }
 
 
@@ -138,6 +145,7 @@ BY_MODEL = {
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
+    "siglip": "SiglipImageProcessor",
 }
 
 

@@ -23,7 +23,7 @@ from txexport.runtime.preprocessing.images import Source
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
-from txexport.runtime.tasks.labels import Label, labelled, ranked, softmax
+from txexport.runtime.tasks.labels import Label, labelled, ranked, sigmoid, softmax
 from txexport.runtime.tasks.pooling import unit
 
 BATCH_IMAGES = 8
@@ -105,11 +105,12 @@ def match(
         raise InputError(f"{len(labels)} texts and template {shown(template)}, expected texts, {{}} for each")
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
+    probabilities = sigmoid if bundle.manifest.spec.get("scored_alone") else softmax
     results: list[list[Label]] = []
     for outputs in _run(bundle, roles.VISION, sources, batch_size, progress):
         pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}
         logits = finite(bundle.sessions[roles.SIMILARITY].run(pair))[LOGITS_PER_IMAGE]  # (I, T)
-        results += [ranked(labels, row, None) for row in softmax(logits)]
+        results += [ranked(labels, row, None) for row in probabilities(logits)]
     return results if _several(images) else results[0]
 
 

@@ -121,7 +121,7 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
-    """The vectors of texts, each of which the reference reads alone, and of images, and all their scores."""
+    """The vectors of texts, which the reference reads one by one, and of images, and all their scores."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
     pixels = {PIXEL_VALUES: case.pixel_values}
     there = runner.manifest.graphs
@@ -137,13 +137,14 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
         )
     pairs: RolePairs = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
-        alone = {name: array[row : row + 1, mask] for name, array in texts.items()}
-        expected = reference.encode(alone | {PIXEL_VALUES: case.pixel_values})
+        read = mask if case.alone else np.ones_like(mask)
+        text = {name: array[row : row + 1, read] for name, array in texts.items()}
+        expected = reference.encode(text | {PIXEL_VALUES: case.pixel_values})
         for role, result in results.items():
             for name, array in result.items():
                 if name.startswith(TEXT) and kind_of(name) is not None:
                     found = layers.of_row(name, array[row], mask)
-                    truth = layers.among(name, expected[name][0], mask)
+                    truth = layers.among(name, layers.of_row(name, expected[name][0], mask[read]), mask)
                 else:
                     found, truth = _of_text(name, array, row), _of_text(name, expected[name], 0)
                 pairs.setdefault((role, name), []).append((found, truth))

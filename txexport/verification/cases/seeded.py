@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.spec import DualEncoderSpec, LogMelSpec, PatchSpec, StackSpec, TextStackSpec
+from txexport.spec import DualEncoderSpec, LogMelSpec, PatchSpec, Pick, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
@@ -25,12 +25,16 @@ class SignalCase:
 
 @dataclass(frozen=True)
 class DualEncoderCase:
-    """Texts and images to compare, each with each. Ids are ended by the mark and padded after it."""
+    """Texts and images to compare, each with each. Ids are ended by the mark and padded after it.
+
+    Where `alone`, the reference reads every text by itself, without padding.
+    """
 
     name: str
     input_ids: np.ndarray  # (T, S)
     attention_mask: np.ndarray  # (T, S)
     pixel_values: np.ndarray  # (I, channels, height, width)
+    alone: bool = True
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,7 @@ def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> li
     random = np.random.default_rng(seed)
     words = spec.text.embedding.vocab_size
     mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
+    alone = spec.pick != Pick.FINAL  # whose vector is of another place without the padding
     result = []
     for name, lengths, images in [
         ("one text of one token, one image", [1], 1),
@@ -271,5 +276,5 @@ def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> li
         ids[~mask] = mark
         ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
         pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
-        result.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels))
+        result.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels, alone))
     return result

@@ -9,7 +9,13 @@ import numpy as np
 from txexport.calibration.inputs import alone, rows_of, sources_and_targets
 from txexport.errors import BundleError, InputError
 from txexport.manifest import Manifest
-from txexport.runtime.batches import check_marks, global_tokens, text_limit
+from txexport.runtime.batches import (
+    check_marks,
+    global_tokens,
+    padded_length,
+    text_limit,
+    to_one_length,
+)
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
 from txexport.runtime.preprocessing.text_file import read
@@ -20,6 +26,7 @@ from txexport.spec import (
     EncoderSpec,
     HeadKind,
     ModelSpec,
+    Pick,
     TextStackSpec,
 )
 from txexport.verification.cases import runs
@@ -116,9 +123,14 @@ def _of_encoder(
     padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
     if isinstance(spec, DualEncoderSpec):
+        if (length := padded_length(manifest)) is not None:
+            rows = [encoding.ids for encoding in encodings]
+            ids, mask = to_one_length(files.text, rows, length, reader.embedding.vocab_size)
         shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
-        return Planned(name, DualEncoderCase(name, ids, mask, pixels), runs.run_dual_encoder)
+        return Planned(
+            name, DualEncoderCase(name, ids, mask, pixels, spec.pick != Pick.FINAL), runs.run_dual_encoder
+        )
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
     case = EncoderCase(name, ids, mask, types, marks, alone=True)

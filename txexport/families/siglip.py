@@ -1,0 +1,87 @@
+"""SigLIP (Zhai et al. 2023): CLIP's towers without a class token, whose pairs are scored each alone."""
+
+from dataclasses import replace
+
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.families import clip
+from txexport.families._config import Config, TensorNames
+from txexport.spec import (
+    AttentionPoolSpec,
+    DualEncoderSpec,
+    FeedForwardSpec,
+    PatchSpec,
+    Pick,
+    SignalStackSpec,
+    TextStackSpec,
+)
+
+TASKS = {"zero-shot-image-classification": ("SiglipModel",)}
+
+NAMING = Naming()
+LAYERS = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+COMMON = LAYERS | {"hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
+
+
+def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
+    """The architecture that config.json describes; texts are padded to as many tokens as have positions."""
+    text = config.table("text_config").with_defaults(**COMMON, vocab_size=32000, max_position_embeddings=64)
+    vision = config.table("vision_config").with_defaults(**COMMON, patch_size=16)
+    vision.expect(vision_use_head=True)
+    images = vision_stack(vision)
+    return DualEncoderSpec(
+        text=text_stack(text),
+        vision=images,
+        size=text.integer("projection_size", text.integer("hidden_size")),
+        pick=Pick.FINAL,
+        text_bias=True,
+        vision_pool=pool(images),
+        scored_alone=True,
+    )
+
+
+def text_stack(config: Config) -> TextStackSpec:
+    """The tower of texts: tokens see those behind them too."""
+    stack = clip.text_stack(config)
+    (block,) = stack.blocks
+    return replace(stack, blocks=(replace(block, attention=replace(block.dense, causal=False)),))
+
+
+def vision_stack(config: Config) -> SignalStackSpec:
+    """The tower of images: patches alone, projected with a bias."""
+    stack = clip.vision_stack(config)
+    assert isinstance(stack.embedding, PatchSpec)
+    return replace(stack, embedding=replace(stack.embedding, tokens=0, bias=True, norm=None))
+
+
+def pool(images: SignalStackSpec) -> AttentionPoolSpec:
+    """What makes one vector of an image, of the sizes of its layers."""
+    (block,) = images.blocks
+    assert isinstance(block.feed_forward, FeedForwardSpec)
+    return AttentionPoolSpec(block.dense, block.norm, block.feed_forward)
+
+
+def table(spec: DualEncoderSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules: Rules = clip.text_rules("text", "text_model.") | clip.vision_rules("vision", "vision_model.")
+    rules |= pool_rules("vision_pool", "vision_model.head.")
+    rules |= {
+        "vision.final_norm.*": "vision_model.post_layernorm.*",
+        "text_projection.*": "text_model.head.*",
+        "similarity.scale": "logit_scale",
+        "similarity.bias": "logit_bias",
+    }
+    return Table(rules, NAMING, drop=("*_model.embeddings.position_ids",))
+
+
+def pool_rules(pool: str, prefix: str) -> Rules:
+    """The pool, under our name for it and a prefix of the checkpoint's; its first projections are one."""
+    rules: Rules = {
+        f"{pool}.probe.weight": Take(f"{prefix}probe", leading_axis=True),
+        f"{pool}.attention.o.*": f"{prefix}attention.out_proj.*",
+        f"{pool}.norm.*": f"{prefix}layernorm.*",
+        f"{pool}.feed_forward.up.*": f"{prefix}mlp.fc1.*",
+        f"{pool}.feed_forward.down.*": f"{prefix}mlp.fc2.*",
+    }
+    for part, name in enumerate(("attention.q", "key_value.k", "key_value.v")):
+        rules[f"{pool}.{name}.*"] = Take(f"{prefix}attention.in_proj_*", part=part, parts=3)
+    return rules
