@@ -13,14 +13,14 @@ from txexport.runtime.engines.onnxruntime import cuda_present
 
 @pytest.mark.parametrize(
     ("model_type", "nearest"),
-    [("bertt", "bert"), ("qwen2_moe", "qwen2"), ("gemma", "gemma2"), ("xlm", "xlm-roberta")],
+    [("bertt", "bert"), ("qwen2_vl", "qwen2"), ("gemma4", "gemma"), ("xlm-robertta", "xlm-roberta")],
 )
 def test_unknown_family_names_the_nearest_and_the_recipe(model_type, nearest):
     with pytest.raises(UnsupportedError) as caught:
         module(model_type)
     said = str(caught.value)
     assert f"'{model_type}' is not supported; the nearest by name: {nearest}" in said
-    assert "; expected one of albert, bart, " in said
+    assert "; expected one of albert, arcee, " in said
     assert said.endswith("; CONTRIBUTING.md, A family, says how to add one")
     with pytest.raises(UnsupportedError, match="'zzz' is not supported; expected one of albert"):
         module("zzz")

@@ -544,7 +544,7 @@ ENCODERS = [
     (Row("bert", "BertForMaskedLM", "fill-mask"), lambda m: m.fill_mask("the <mask>")),
     (Row("bert", "BertForSequenceClassification", "text-classification"), lambda m: m.zero_shot("a", ["b"])),
     (
-        Row("bert", "BertForSequenceClassification", "text-classification", "", {"num_labels": 1}),
+        Row("bert", "BertForSequenceClassification", "text-classification", "1 label", {"num_labels": 1}),
         lambda m: m.rerank("a", ["b"]),
     ),
     (Row("vit", "ViTForImageClassification", "image-classification"), lambda m: m.classify_image(IMAGE)),

@@ -196,6 +196,7 @@ def test_prompts_go_before_texts(method, pooled, sentence_encoder, tmp_path):
     ("setting", "said"),
     [
         ({"default_prompt_name": "x"}, "default_prompt_name is 'x', expected one of prompts"),
+        ({"default_prompt_name": {"query": ""}}, "default_prompt_name is .* expected one of prompts"),
         ({"prompts": {"query": 5}}, "prompts is .* expected texts by name"),
         ({"prompts": ["a"]}, "prompts is .* expected texts by name"),
     ],

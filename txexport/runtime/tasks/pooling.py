@@ -134,7 +134,7 @@ def _prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
         raise BundleError(
             f"config_sentence_transformers.json: prompts is {shown(prompts)}, expected texts by name"
         )
-    if default is not None and default not in prompts:
+    if default is not None and not (isinstance(default, str) and default in prompts):
         raise BundleError(
             f"config_sentence_transformers.json: default_prompt_name is {shown(default)}, expected one of "
             f"prompts: {', '.join(prompts) or 'there are none'}"
