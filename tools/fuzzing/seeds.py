@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import tiny_adapter
 import tiny_checkpoint
 import tiny_gguf
 import tiny_pickled
@@ -115,6 +116,14 @@ def write(folder: Path) -> None:
     for name, legacy in PICKLED.items():
         tiny_checkpoint.save(checkpoints / name, "bert", num_hidden_layers=1)
         tiny_pickled.pickled(checkpoints / name, legacy=legacy)
+    base = folder / "families/bert"
+    head = {"classifier.weight": tiny_adapter.random(3, 48), "classifier.bias": tiny_adapter.random(3)}
+    tiny_adapter.write(
+        folder / "adapter",
+        tiny_adapter.lora(base, "query") | head,
+        **{"task_type": "SEQ_CLS", "modules_to_save": ["classifier"], "target_modules": ["query"]},
+        **{"alpha_pattern": {"layer.0.attention.self.query": 7}, "layers_to_transform": [0, 1]},
+    )
     _marian(checkpoints / "translator")
     _words(checkpoints / "words")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")

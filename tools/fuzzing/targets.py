@@ -68,6 +68,16 @@ def pickled_weights(case: Case) -> None:
     case.try_checkpoint(folder)
 
 
+def adapter(case: Case) -> None:
+    """An adapter of a checkpoint: its config, or its weights."""
+    base, folder = case.copy("families/bert"), case.copy("adapter")
+    if case.random.random() < 0.5:
+        case.change(folder / "adapter_config.json", json_values.change)
+    else:
+        case.change(folder / "adapter_model.safetensors", containers.safetensors)
+    case.attempt(txexport.export, base, case.work / "out", adapter=folder, only="native")
+
+
 def shards(case: Case) -> None:
     """The index of a checkpoint in several files, or one of them."""
     folder = case.copy("checkpoints/sharded")
@@ -267,6 +277,7 @@ TARGETS = {
     "config": Target(config, 6),
     "safetensors": Target(safetensors, 2),
     "pickled": Target(pickled_weights, 3),
+    "adapter": Target(adapter),
     "shards": Target(shards),
     "quantised": Target(quantised, 3),
     "gguf": Target(gguf_file, 3),
