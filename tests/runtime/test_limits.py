@@ -572,7 +572,7 @@ def without_processors(model):
                 model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
             if name == "input_features":
                 model.bundle.files.audio = SimpleNamespace(features=partial(zeros, shape))
-    model.bundle.files.config = model.config | {"id2label": {"0": "entailment"}}
+    model.bundle.files.config = model.config | {"id2label": {"0": "entailment", "1": "neutral"}}
     return model
 
 
