@@ -264,6 +264,7 @@ FAMILIES = {
     "vit": ("ViTModel", VIT),
     "deit": ("DeiTModel", VIT),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
+    "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "clip": ("CLIPModel", CLIP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),

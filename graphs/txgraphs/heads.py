@@ -19,12 +19,13 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
     `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
-    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
+    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean.
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
     final = kind == Pick.FINAL
     mean = mean or kind == Pick.MEAN_LATE
     last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
+    registers, behind = token is not None, (token or 0) + 1
     skips, number = kind == Pick.LAST and token is not None, token or 0
 
     @script(domain, default_opset=op)
@@ -35,7 +36,11 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
         elif final:
             picked = op.Gather(x, op.Constant(value_int=-1), axis=1)
         elif both:
-            rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
+            if registers:
+                start = op.Constant(value_ints=[behind])
+                rest = op.Slice(x, start, op.Shape(x, start=1, end=2), one)
+            else:
+                rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
             picked = op.Concat(
                 op.Gather(x, op.Constant(value_int=0), axis=1),
                 op.ReduceSum(rest, one, keepdims=0) / op.CastLike(op.Shape(rest, start=1, end=2), x),

@@ -30,9 +30,15 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     ]  # (B, 1, W) each
     position = g.weight("position.weight")  # (S, W)
     if spec.any_size:
-        position = g.call(resized(spec.tokens, spec.grid), position, grid, name="position")
+        position = g.call(resized(spec.tokens, spec.grid, spec.antialias), position, grid, name="position")
     words = op.Concat(*tokens, patches, axis=1, name="words") if tokens else patches
-    words = op.Add(words, position, name="words")  # (B, S, W)
+    words = op.Add(words, position, name="words")  # (B, S - registers, W)
+    if spec.registers:
+        start, first = op.Constant(value_ints=[0]), op.Constant(value_ints=[spec.tokens])
+        end, axis = op.Shape(words, start=1, end=2), op.Constant(value_ints=[1])
+        before, behind = op.Slice(words, start, first, axis), op.Slice(words, first, end, axis)
+        registers = op.Expand(g.weight("registers.weight"), shape, name="registers")
+        words = op.Concat(before, registers, behind, axis=1, name="words")  # (B, S, W)
     return words if spec.norm is None else norm(spec.norm, g / "norm", words)
 
 
@@ -63,13 +69,39 @@ def _interpolation() -> OnnxFunction:
 
 
 @cache
-def resized(tokens: int, size: tuple[int, int]) -> OnnxFunction:
+def _antialiased() -> OnnxFunction:
+    """As `_interpolation`, where fewer new values than old ones are means over as many as they stand for.
+
+    The kernel is that of Keys 1981 with a = -0.5, as wide as a new value, and its shares add up to 1.
+    """
+
+    @script(domain, default_opset=op)
+    def antialiased(old, new, like):
+        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_float=0.5)
+        size = op.Cast(old, to=1) / op.Cast(new, to=1)  # (1), of a new value in old ones
+        centers = (op.Cast(op.Range(zero, op.Squeeze(new), one), to=1) + half) * size  # (new)
+        places = op.Cast(op.Range(zero, old, one), to=1) + half  # (old)
+        away = op.Abs(places - op.Unsqueeze(centers, op.Constant(value_ints=[1])))  # (new, old)
+        x = away / op.Max(size, op.Constant(value_floats=[1.0]))
+        near = (x * 1.5 - 2.5) * x * x + 1.0
+        far = ((x * -0.5 + 2.5) * x - 4.0) * x + 2.0
+        share = op.Where(op.Less(x, op.Constant(value_float=1.0)), near, far)
+        share = op.Where(op.Less(x, op.Constant(value_float=2.0)), share, op.Constant(value_float=0.0))
+        total = op.ReduceSum(share, op.Constant(value_ints=[1]), keepdims=1)
+        matrix = op.CastLike(share / total, like)
+        return matrix
+
+    return antialiased
+
+
+@cache
+def resized(tokens: int, size: tuple[int, int], antialias: bool = False) -> OnnxFunction:
     """The table of `tokens` and then `size` positions, interpolated to those of a grid.
 
     table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
     Interpolated are not its wide rows but two unit matrices, which say what share each position has in each.
     """
-    (high, wide), interpolation = size, _interpolation()
+    (high, wide), interpolation = size, _antialiased() if antialias else _interpolation()
 
     @script(domain, default_opset=op)
     def resized(table, grid):

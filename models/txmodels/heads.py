@@ -15,14 +15,14 @@ def pick(
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
     `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
-    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W).
+    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean.
     """
     if kind == Pick.FIRST:
         return x[:, 0]
     if kind == Pick.FINAL:
         return x[:, -1]
     if kind == Pick.FIRST_AND_MEAN:
-        return torch.cat([x[:, 0], x[:, 1:].mean(dim=1)], dim=1)
+        return torch.cat([x[:, 0], x[:, 1 + (token or 0) :].mean(dim=1)], dim=1)
     if kind in (Pick.MEAN, Pick.MEAN_LATE):
         assert attention_mask is not None
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)

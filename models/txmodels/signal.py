@@ -17,7 +17,8 @@ class PatchEmbedding(nn.Module):
         self.spec = spec
         width, size = spec.hidden_size, spec.patch_size
         self.tokens = nn.ModuleList(nn.Embedding(1, width) for _ in range(spec.tokens))
-        self.position = nn.Embedding(spec.length, width)
+        self.registers = nn.Embedding(spec.registers, width) if spec.registers else None
+        self.position = nn.Embedding(spec.positions, width)
         self.project = nn.Conv2d(spec.channels, width, size, size, bias=spec.bias)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
 
@@ -30,19 +31,26 @@ class PatchEmbedding(nn.Module):
         ]  # (B, 1, W) each
         position = self.position.weight  # (S, W)
         if self.spec.any_size:
-            position = resized(position, grid, self.spec.tokens, self.spec.grid)
-        words = torch.cat([*tokens, patches], dim=1) + position  # (B, S, W)
+            position = resized(position, grid, self.spec.tokens, self.spec.grid, self.spec.antialias)
+        words = torch.cat([*tokens, patches], dim=1) + position  # (B, S - registers, W)
+        if self.registers is not None:
+            places = torch.arange(self.spec.registers, device=words.device).expand(len(words), -1)
+            before, behind = words[:, : self.spec.tokens], words[:, self.spec.tokens :]
+            words = torch.cat([before, self.registers(places), behind], dim=1)  # (B, S, W)
         x: Tensor = self.norm(words)
         return x
 
 
-def resized(table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int]) -> Tensor:
+def resized(
+    table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int], antialias: bool = False
+) -> Tensor:
     """The table of `tokens` and then `size` positions, interpolated to those of a grid.
 
     table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
     """
-    places = table[tokens:].unflatten(0, size).permute(2, 0, 1)[None]  # (1, W, *size)
-    places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False)
+    # Channels last, as a view of the table: PyTorch's antialias is wrong to one column in the other layout.
+    places = table[tokens:].unflatten(0, size)[None].permute(0, 3, 1, 2)  # (1, W, *size)
+    places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False, antialias=antialias)
     return torch.cat([table[:tokens], places[0].flatten(1).mT])
 
 

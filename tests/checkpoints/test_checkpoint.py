@@ -204,6 +204,7 @@ UNSUPPORTED = [
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
+    ("dinov2_with_registers", {"apply_layernorm": False}, "apply_layernorm=False"),
     *(
         ("nomic_bert", {key: True}, f"{key}=True")
         for key in ("prenorm", "parallel_block", "use_rms_norm", "rotary_emb_interleaved", "qkv_proj_bias")

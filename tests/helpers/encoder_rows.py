@@ -6,6 +6,7 @@ from helpers.row import (
     CLASSIFY,
     FEATURES,
     FILL,
+    LABEL,
     LABELS,
     MATCH,
     NEXT,
@@ -90,6 +91,8 @@ TOWERS = [
     Row("clip_text_model", "CLIPTextModel", FEATURES, "first releases' mark, gelu", FIRST_MARK),
     Row("clip_vision_model", "CLIPVisionModel", SEE),
     Row("clip_vision_model", "CLIPVisionModelWithProjection", SEE, "projected", PROJECTED),
+    Row("dinov2_with_registers", "Dinov2WithRegistersModel", SEE),
+    Row("dinov2_with_registers", "Dinov2WithRegistersForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip", "SiglipModel", MATCH),
 ]
 

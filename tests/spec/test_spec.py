@@ -105,6 +105,12 @@ CONTRADICTIONS = {
     "sees everything has no window": lambda: dataclasses.replace(SELF, unmasked=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
+    "antialias is True": lambda: PatchSpec(12, (9, 9), 5, antialias=True),
+    "PatchSpec: registers is -1": lambda: PatchSpec(12, (9, 9), 5, registers=-1),
+    "HeadSpec: registers is 2": lambda: dataclasses.replace(LABELS, registers=2),
+    "the head's mean leaves out 2 registers, expected 0": lambda: EncoderSpec(
+        VISION, dataclasses.replace(LABELS, pick=Pick.FIRST_AND_MEAN, registers=2)
+    ),
     "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
     "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
     "picked by the id that ends it, not 'last'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.LAST),

@@ -528,12 +528,15 @@ def test_causal_lm_head(tied, bias, indexed, shaped):
 
 ZERO = torch.tensor([0])
 PATCHES = [
-    PatchSpec(W, (12, 19), 4, tokens=tokens, bias=bias, norm=NORM if bias else None)
-    for tokens, bias in ((0, True), (1, False), (2, True))
+    *(
+        PatchSpec(W, (12, 19), 4, tokens=tokens, bias=bias, norm=NORM if bias else None)
+        for tokens, bias in ((0, True), (1, False), (2, True))
+    ),
+    PatchSpec(W, (12, 19), 4, registers=3),
 ]
 
 
-@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens")
+@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens {spec.registers} registers")
 def test_patch_embedding(spec):
     module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
@@ -541,9 +544,10 @@ def test_patch_embedding(spec):
     assert found[0].shape == (B, spec.length, W)
 
 
+@pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
-def test_patch_embedding_of_any_size(size):
-    spec = PatchSpec(W, (12, 19), 4, any_size=True)
+def test_patch_embedding_of_any_size(size, antialias):
+    spec = PatchSpec(W, (12, 19), 4, any_size=True, antialias=antialias)
     module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
     found = check(module, function, random(B, spec.channels, *size))
     assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
@@ -568,12 +572,14 @@ PICKS = {
     "mean": (None, None),
     "mean_late": (None, None),
     "first_and_mean": (None, None),
+    "first_and_mean of some": (2, None),
 }
 
 
 @pytest.mark.parametrize("kind", PICKS)
 def test_pick(kind):
     token, places = PICKS[kind]
+    kind = kind.split()[0]
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     x, mask = random(B, S, W), (ids != 9).long().index_fill(1, ZERO, 1)
     module = partial(txmodels.heads.pick, Pick(kind), token)

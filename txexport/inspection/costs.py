@@ -18,6 +18,7 @@ WHOLE = (
     ".tokens.0.weight",
     ".tokens.1.weight",
     ".probe.weight",
+    ".registers.weight",
 )
 
 

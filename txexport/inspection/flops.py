@@ -270,7 +270,7 @@ def _signal(spec: StackSpec) -> int:
             return 0
         case PatchSpec() as patches:
             pixels = patches.channels * patches.patch_size**2
-            return 2 * (patches.length - patches.tokens) * patches.hidden_size * pixels
+            return 2 * (patches.positions - patches.tokens) * patches.hidden_size * pixels
         case LogMelSpec() as sound:  # over 3 of the frames, and then over 3 of what that makes
             read = 2 * sound.num_mel_bins + sound.hidden_size
             return 2 * sound.length * sound.hidden_size * 3 * read

@@ -95,7 +95,8 @@ def inputs(spec: StackSpec) -> list[str]:
             height, width = patches.image_size
             size = f"{height} x {width} pixels in squares of {patches.patch_size}"
             fitted = ", interpolated for other sizes" * patches.any_size
-            return [size, f"{patches.length:,} learned positions{fitted}"]
+            registers = [f"{patches.registers} registers"] if patches.registers else []
+            return [size, *registers, f"{patches.positions:,} learned positions{fitted}"]
         case SignalStackSpec(embedding=LogMelSpec() as sound):
             size = f"{2 * sound.length:,} frames of {sound.num_mel_bins} bands"
             return [size, f"{sound.length:,} fixed positions"]

@@ -205,7 +205,9 @@ class PatchSpec:
 
     `tokens` learned vectors stand before them, then a table of positions is added, then a norm follows where
     there is one. `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`,
-    images may have other sizes: positions of as many patches are interpolated from the table's.
+    images may have other sizes: positions of as many patches are interpolated from the table's, and where
+    they are `antialias`ed, of fewer ones as means over more. `registers` are learned vectors behind the
+    tokens, without positions (Darcet et al. 2023, 2.2).
     """
 
     hidden_size: int
@@ -216,9 +218,15 @@ class PatchSpec:
     bias: bool = True
     norm: NormSpec | None = None
     any_size: bool = False
+    antialias: bool = False
+    registers: int = 0
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
+        if self.antialias and not self.any_size:
+            raise SpecError("PatchSpec: antialias is True, but positions of one size are not interpolated")
+        if self.registers < 0:
+            raise SpecError(f"PatchSpec: registers is {self.registers}, expected 0 or more")
         if self.tokens not in (0, 1, 2):
             raise SpecError(f"PatchSpec: tokens is {self.tokens}, expected 0, 1 or 2")
         if min(self.image_size) < self.patch_size:
@@ -233,6 +241,11 @@ class PatchSpec:
     @property
     def length(self) -> int:
         """How many vectors come out of an image of `image_size`."""
+        return self.positions + self.registers
+
+    @property
+    def positions(self) -> int:
+        """How many of those have a position."""
         rows, columns = self.grid
         return self.tokens + rows * columns
 

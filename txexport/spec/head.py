@@ -17,7 +17,7 @@ class HeadSpec:
     dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
     `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
     last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
-    softcap * tanh(s / softcap).
+    softcap * tanh(s / softcap). Of the vectors behind the first, a mean leaves out so many `registers`.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -32,6 +32,7 @@ class HeadSpec:
     dense_bias: bool = True
     softcap: float | None = None
     eos_token_id: int | None = None
+    registers: int = 0
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -86,6 +87,11 @@ class HeadSpec:
                 "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
                 f"expected one, or pick '{Pick.MEAN}'"
             )
+        if self.registers and self.pick != Pick.FIRST_AND_MEAN:
+            raise SpecError(
+                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only the mean "
+                f"of '{Pick.FIRST_AND_MEAN}' leaves them out"
+            )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: two vectors side by side go straight to the projection; activation is "
@@ -94,7 +100,9 @@ class HeadSpec:
 
     @property
     def sought(self) -> int | None:
-        """The id that `pick` looks at: the one that ends a sequence, or that of padding."""
+        """The id that `pick` looks at: the one that ends a sequence, or that of padding; or the registers."""
+        if self.registers:
+            return self.registers
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property

@@ -52,6 +52,11 @@ class EncoderSpec:
                 f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
                 f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
             )
+        own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
+        if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:
+            raise SpecError(
+                f"EncoderSpec: the head's mean leaves out {self.head.registers} registers, expected {own}"
+            )
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:

@@ -104,7 +104,9 @@ def patches(spec: PatchSpec) -> Shapes:
     """The learned tokens, the table of positions, the projection of patches, and the norm."""
     width, size = spec.hidden_size, spec.patch_size
     shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(spec.tokens)}
-    shapes["position.weight"] = (spec.length, width)
+    if spec.registers:
+        shapes["registers.weight"] = (spec.registers, width)
+    shapes["position.weight"] = (spec.positions, width)
     shapes["project.weight"] = (width, spec.channels, size, size)
     if spec.bias:
         shapes["project.bias"] = (width,)

@@ -142,6 +142,7 @@ BY_MODEL = {
     "vit": "ViTImageProcessor",
     "deit": "DeiTImageProcessor",
     "dinov2": "BitImageProcessor",
+    "dinov2_with_registers": "BitImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",

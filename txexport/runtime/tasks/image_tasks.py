@@ -76,7 +76,8 @@ def embed_image(
 
 def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
     """How an encoder's outputs become one vector (W) an image."""
-    learned = bundle.manifest.spec["encoder"]["embedding"]["tokens"]
+    embedding = bundle.manifest.spec["encoder"]["embedding"]
+    learned = embedding["tokens"] + embedding.get("registers", 0)
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
         "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
         "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, learned:].mean(axis=1),
