@@ -103,7 +103,8 @@ def verify(
     digests = bundle.files_sha256(folder)  # before anything is read: what comes later is not proved
     manifest = bundle.read(out)
     checkpoint = _checkpoint(folder, source, adapter, manifest)
-    resolved = families.resolve(checkpoint, manifest.task, manifest.model_type)
+    told = None if checkpoint.config.get("model_type") else manifest.model_type  # which export was given
+    resolved = families.resolve(checkpoint, manifest.task, told)
     kinds = reference_kinds(reference, resolved.model_type, third)
     views = _views(manifest)
     lossy = {name: DTYPES[view.dtype] for name, view in views.items() if not DTYPES[view.dtype].exact}
