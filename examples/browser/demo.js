@@ -105,7 +105,7 @@ function show() {
   };
   const threads = crossOriginIsolated ? `${Math.min(4, Math.ceil(navigator.hardwareConcurrency / 2))}` : "one";
   document.getElementById("where").textContent =
-    `WebAssembly, ${threads} thread${threads === "1" || threads === "one" ? "" : "s"}, float32 weights. ` +
+    `WebAssembly, ${threads} thread${threads === "1" || threads === "one" ? "" : "s"}. ` +
     "Sizes are of what was loaded, uncompressed.";
 }
 

@@ -12,7 +12,8 @@ import { join } from "node:path";
 import * as ort from "onnxruntime-node";
 
 const [folder, prompt, count] = process.argv.slice(2);
-const graph = JSON.parse(readFileSync(join(folder, "txexport.json"), "utf8")).hub.model;
+const manifest = JSON.parse(readFileSync(join(folder, "txexport.json"), "utf8"));
+const graph = manifest.formats[manifest.form.dtypes[0]].hub.model;
 const session = await ort.InferenceSession.create(join(folder, graph.file));
 const int64 = (numbers, shape) => new ort.Tensor("int64", BigInt64Array.from(numbers.map(BigInt)), shape);
 

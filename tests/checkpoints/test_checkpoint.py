@@ -578,3 +578,10 @@ def test_a_towers_dict_counts_before_its_config(copy_of):
     config["text_config_dict"] = config["text_config"] | {"hidden_act": "relu"}
     (folder / "config.json").write_text(json.dumps(config))
     assert resolve(folder).spec.text.blocks[0].feed_forward.activation == "relu"
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors", "config.json"])
+def test_a_file_of_a_checkpoint_leads_to_its_folder(name, tmp_path):
+    (tmp_path / name).write_bytes(b"{}")
+    with pytest.raises(CheckpointError, match=rf"{name} is one file of a checkpoint; give the folder"):
+        Checkpoint(tmp_path / name)

@@ -102,7 +102,7 @@ def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
     ("family", "form"),
     [
         ("bart", {}),
-        ("bart", {"client": "web"}),
+        ("bart", {"client": "web", "single_file": True}),
         ("bert", {"single_file": True}),
         ("gpt2", {"only": "native"}),
     ],

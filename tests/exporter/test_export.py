@@ -382,3 +382,18 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
     assert "model.onnx is missing" in said(json.dumps(manifest))
     with pytest.raises(BundleError, match=r"has no txexport\.json"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int8-fast", "int4", ["float32", "int4-128"]], ids=str)
+def test_integers_of_a_decoder_with_branches_are_within_its_graph_for_browsers(
+    dtype, checkpoint_of, tmp_path
+):
+    """ONNX Runtime Web does not find them beside it."""
+    with pytest.raises(
+        UnsupportedError, match=r"within its graph alone; add single_file=True \(--single-file\)$"
+    ):
+        export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
+    manifest = export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web", single_file=True)
+    assert manifest.data == {}
+    export(checkpoint_of("bart"), tmp_path / "float16", dtype="float16", client="web")
+    export(checkpoint_of("gpt2"), tmp_path / "decoder", dtype=dtype, client="web")

@@ -50,6 +50,12 @@ class Dtype:
         return replace(self, narrow=None)
 
     @property
+    def keeps_integers(self) -> bool:
+        """Whether matrices are integers, which a graph with branches has within each of them."""
+        product = self.product
+        return isinstance(product, int) or product.rounding is not None or self.name == STORED
+
+    @property
     def calibrates(self) -> bool:
         """Whether sample texts make it better."""
         return isinstance(self.product, int)

@@ -15,14 +15,17 @@ from txexport.errors import CheckpointError, UnsupportedError, is_failure
 SUFFIX = ".gguf"
 PARTS = "split.count"
 OTHER_WEIGHTS = ("*.safetensors*", "pytorch_model*.bin*")  # which are read in its place
+BESIDE = (".bin", ".safetensors", ".json", ".pt", ".pth")
 
 
 def opened(source: Path) -> "GgufModel | None":
     """The model of a GGUF file, or of a folder's only one where that has no other weights; else None.
 
-    Raises CheckpointError for a damaged file, and where a folder holds several.
+    Raises CheckpointError for a damaged file, another file of a checkpoint, and where a folder holds several.
     """
     if source.is_file():
+        if source.suffix in BESIDE:
+            raise CheckpointError(f"{source} is one file of a checkpoint; give the folder that it lies in")
         return GgufModel(source)
     if not source.is_dir() or any(any(source.glob(other)) for other in OTHER_WEIGHTS):
         return None

@@ -164,7 +164,10 @@ class _Machine:
 
 def _known(path: str) -> Name:
     if path not in STORAGES and path not in CALLED:
-        raise UnsupportedError(f"it holds {shown(path)[1:-1]}, which is no tensor, and nothing in it is run")
+        raise UnsupportedError(
+            f"it holds {shown(path)[1:-1]}, which is no tensor, and nothing in it is run; save the model's "
+            "state_dict()"
+        )
     return Name(path)
 
 
