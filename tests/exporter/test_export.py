@@ -389,11 +389,12 @@ def test_integers_of_a_decoder_with_branches_are_within_its_graph_for_browsers(
     dtype, checkpoint_of, tmp_path
 ):
     """ONNX Runtime Web does not find them beside it."""
-    with pytest.raises(
-        UnsupportedError, match=r"within its graph alone; add single_file=True \(--single-file\)$"
-    ):
+    with pytest.raises(UnsupportedError, match=r"within its graph alone; export with single_file=True"):
         export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
     manifest = export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web", single_file=True)
     assert manifest.data == {}
     export(checkpoint_of("bart"), tmp_path / "float16", dtype="float16", client="web")
+    added = dtype if isinstance(dtype, str) else dtype[-1]
+    with pytest.raises(UnsupportedError, match="within its graph alone"):
+        quantize(tmp_path / "float16", added)
     export(checkpoint_of("gpt2"), tmp_path / "decoder", dtype=dtype, client="web")

@@ -9,7 +9,14 @@ from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.exporter import Item, check_dtypes, check_stored, samples, write_bundle
+from txexport.exporter.exporter import (
+    Item,
+    check_browsers,
+    check_dtypes,
+    check_stored,
+    samples,
+    write_bundle,
+)
 from txexport.formats import Integers
 from txexport.manifest import Manifest
 from txexport.paths import sha256
@@ -46,6 +53,7 @@ def quantize(
     check_stored(dtypes, checkpoint)
     items = None if texts is None else samples(texts, resolved, [dtype])
     form = replace(manifest.form, dtypes=dtypes)
+    check_browsers(form, resolved.spec)
     plan = BundlePlan(checkpoint, resolved, form, _integers(Path(out), manifest, checkpoint, resolved))
     place = place_of(checkpoint, Path(out), Path(manifest.source.path).is_absolute())
     return write_bundle(checkpoint, resolved, plan, Path(out), place, True, counting(progress), items)

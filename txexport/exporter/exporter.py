@@ -31,7 +31,7 @@ from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Sourc
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
 from txexport.source import Place, merged, place_of
-from txexport.spec import Cache, DecoderSpec, EncoderDecoderSpec
+from txexport.spec import Cache, DecoderSpec, EncoderDecoderSpec, ModelSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
 
@@ -118,15 +118,21 @@ def export(
         check_outputs(resolved.spec, form.outputs)
         if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
             raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
-        integers = any(DTYPES[name].keeps_integers for name in dtypes)
-        if client == "web" and integers and not single_file and isinstance(resolved.spec, EncoderDecoderSpec):
-            raise UnsupportedError(
-                f"browsers find a decoder's weights in {', '.join(dtypes)} within its graph alone; add "
-                "single_file=True (--single-file)"
-            )
+        check_browsers(form, resolved.spec)
         items = None if texts is None else samples(texts, resolved, dtypes)
         plan = BundlePlan(checkpoint, resolved, form)
         return write_bundle(checkpoint, resolved, plan, Path(out), place, force, counting(progress), items)
+
+
+def check_browsers(form: Form, spec: ModelSpec) -> None:
+    """Raise UnsupportedError where ONNX Runtime Web would not find the integers of a decoder's branches."""
+    integers = [name for name in form.dtypes if DTYPES[name].keeps_integers]
+    beside = form.client == "web" and not form.single_file
+    if beside and integers and isinstance(spec, EncoderDecoderSpec):
+        raise UnsupportedError(
+            f"browsers find a decoder's weights in {', '.join(integers)} within its graph alone; export with "
+            "single_file=True (--single-file)"
+        )
 
 
 def samples(
