@@ -47,7 +47,10 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 def device(command: Callable) -> Callable:
     """--device and --threads."""
     command = click.option(
-        "--threads", type=click.IntRange(1, 1024), show_default="all cores", help="Threads of one operator."
+        "--threads",
+        type=click.IntRange(1, 1024),
+        show_default="all cores it may use",
+        help="Threads of one operator.",
     )(command)
     where = "cpu, cuda, or another provider of ONNX Runtime, as openvino."
     return click.option("--device", show_default="CUDA where present", help=where)(command)

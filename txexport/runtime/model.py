@@ -56,10 +56,11 @@ def load(
 
     `device` is "cpu", "cuda", another execution provider of the installed ONNX Runtime, as "openvino" or
     "coreml", or None for CUDA where present; what such a provider cannot run stays on the CPU. `threads`
-    limits those of one operator. `check` makes sure that all files but the weights are those that were
-    exported, and that there are no others which a bundle would read. `dtype` is one of those in which the
-    bundle was exported, None for the first. Raises BundleError for a folder that is no whole bundle,
-    InputError for a device or a dtype that is not there.
+    limits those of one operator, by default to the processors that the process or its container may use.
+    `check` makes sure that all files but the weights are those that were exported, and that there are no
+    others which a bundle would read. `dtype` is one of those in which the bundle was exported, None for the
+    first. Raises BundleError for a folder that is no whole bundle, InputError for a device or a dtype that is
+    not there.
     """
     return Model(open_bundle(Path(folder), device=device, threads=threads, check=check, dtype=dtype))
 

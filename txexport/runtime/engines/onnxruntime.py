@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import functools
 import io
+import os
 import platform
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import onnxruntime as ort
 
 from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line, install, shown, warn
+from txexport.runtime import cpus
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
@@ -90,6 +92,8 @@ def open_session(
         if not 0 <= threads <= THREADS:
             raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
         options.intra_op_num_threads = int(threads)
+    elif (processors := cpus.available()) < (os.cpu_count() or 1):  # ONNX Runtime counts the machine's
+        options.intra_op_num_threads = processors
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)

@@ -1,0 +1,57 @@
+"""The processors there are for this process, which in a container are fewer than the machine's."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+ROOT = Path("/")
+# Of Linux's control groups: version 2 has the first, "QUOTA PERIOD" or "max PERIOD", version 1 the others.
+QUOTA = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+
+
+def available(root: Path = ROOT) -> int:
+    """Processors that this process may keep busy: those of its affinity, within its control groups' quotas.
+
+    Of a quota of 2.5 they are 2: threads that wait for each other stand still together once it is used up.
+    `root` is where /proc and /sys are.
+    """
+    return max(1, math.floor(min([_affinity(), *map(_quota, _groups(root))])))
+
+
+def _affinity() -> int:
+    """Processors that the system lets the process run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # Linux alone has it
+        return os.cpu_count() or 1
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Folders of the control groups that the process is in, and of those that these are in."""
+    mounts = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        controllers, _, name = line.partition(":")[2].partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        path = PurePosixPath(name.lstrip("/"))
+        for mount in (mounts / (controllers or "unified"), mounts / "cpu" if controllers else mounts):
+            yield mount / path
+            yield from (mount / parent for parent in path.parents)
+
+
+def _quota(group: Path) -> float:
+    """How many processors' time a control group may use; infinity where it does not say."""
+    numbers = " ".join(_read(group / name) for name in QUOTA).split()
+    try:
+        quota, period = map(int, numbers)
+    except ValueError:  # "max", or a folder without these files
+        return math.inf
+    return quota / period if quota > 0 and period > 0 else math.inf  # -1 for none
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
