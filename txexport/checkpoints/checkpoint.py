@@ -18,6 +18,7 @@ from txexport.checkpoints.gguf.tensors import GgufTensor
 from txexport.checkpoints.pytorch.files import read_index
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
+from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 from txexport.paths import links_out, sha256, stays_inside
@@ -74,7 +75,9 @@ class Checkpoint:
             stored |= header
         if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")
-        self.tensors |= quantised.logical(self.config, stored)
+        plain = unwrapped(stored)
+        self.in_safetensors = self.in_safetensors and plain.keys() == stored.keys()
+        self.tensors |= quantised.logical(self.config, plain)
 
     def _weight_files(self) -> tuple[str, list[Path]]:
         """The files, and of READERS the name by which they were found."""

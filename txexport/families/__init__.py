@@ -101,7 +101,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     """
     room, task = Room.of(checkpoint), task or checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
-    model_type = _model_type(config, model_type)
+    model_type = _model_type(config, checkpoint, model_type)
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
@@ -123,7 +123,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     raise first
 
 
-def _model_type(config: Config, asked: str | None) -> str:
+def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> str:
     """What config.json says, or else its architectures, or else `asked`."""
     if config.values.get("model_type") is not None:
         told = {config.text("model_type")}
@@ -139,9 +139,19 @@ def _model_type(config: Config, asked: str | None) -> str:
     if asked is None:
         raise CheckpointError(
             f"{config.path}: 'model_type' is missing, and no architecture tells it; say which it is with "
-            "--model-type, as bert"
+            f"--model-type, as {_by_names(checkpoint)}"
         )
     return asked
+
+
+def _by_names(checkpoint: Checkpoint) -> str:
+    """Families whose tensors begin as the checkpoint's do, in words; bert for an example where none does.
+
+    Several may have the same prefix, so that this is for advice alone.
+    """
+    firsts = {f"{name.partition('.')[0]}." for name in checkpoint.tensors}
+    alike = [name for name in names() if module(name).NAMING.prefix in firsts]
+    return " or ".join(alike) if 0 < len(alike) <= 4 else "bert"
 
 
 def _is_sentence_encoder(folder: Path) -> bool:

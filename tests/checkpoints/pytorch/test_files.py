@@ -2,9 +2,11 @@
 
 import io
 import json
+import pickle
 import shutil
 import zipfile
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from tiny_pickled import pickled
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.pytorch.files import MAGIC, PROTOCOL
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
 from txexport.inspection import inspect
@@ -125,6 +128,94 @@ def test_a_state_dict_beside_what_training_needs(legacy, tmp_path):
         Checkpoint(tmp_path)
     written(tmp_path, random(3), legacy)
     with pytest.raises(CheckpointError, match="holds a Tensor, expected a state dict"):
+        Checkpoint(tmp_path)
+
+
+def lightning(folder: Path, state: dict[str, torch.Tensor]) -> None:
+    """A checkpoint as Lightning writes it, with tensors of its own beside the weights."""
+    best = {"monitor": "loss", "best_model_score": torch.tensor(0.5), "best_k_models": {"a": torch.ones(())}}
+    value = {
+        **{"epoch": 1, "global_step": 7, "pytorch-lightning_version": "2.4.0", "state_dict": state},
+        **{"loops": {"fit_loop": {"state_dict": {}}}, "callbacks": {"ModelCheckpoint{'mode': 'min'}": best}},
+        **{"optimizer_states": [{"state": {0: {"exp_avg": torch.ones(3)}}, "param_groups": [{"lr": 0.1}]}]},
+        **{"lr_schedulers": [], "hparams_name": "kwargs", "hyper_parameters": {"lr": 0.1}},
+    }
+    written(folder, value)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("model.bert.a", "model.classifier.b"), ("bert.a", "classifier.b")),
+        (("bert.a.w", "classifier.b"), ("bert.a.w", "classifier.b")),
+        (("a", "b"), ("a", "b")),
+    ],
+)
+def test_a_checkpoint_of_lightning(names, expected, tmp_path):
+    """A model that is an attribute of its module, or parts that are; nothing of training comes along."""
+    first, second = random(3, 4), random(5)
+    lightning(tmp_path, dict(zip(names, (first, second), strict=True)))
+    assert_as_torch_reads(tmp_path, dict(zip(expected, (first, second), strict=True)))
+
+
+def test_without_lightning_names_stay(tmp_path):
+    state = {"model.a": random(3), "model.b": random(4)}
+    written(tmp_path, {"state_dict": state})
+    assert_as_torch_reads(tmp_path, state)
+
+
+class OlderPickler(pickle.Pickler):
+    """Writes a file of before PyTorch 0.4, in which each tensor is a view of one storage."""
+
+    def __init__(self, stream: io.BytesIO, numel: int):
+        super().__init__(stream, 2)
+        self.numel = numel
+
+    def persistent_id(self, one: object):
+        if isinstance(one, View):
+            return "storage", torch.FloatStorage, "0", "cpu", self.numel, (one.key, one.offset, one.size)
+        return None
+
+
+@dataclass(frozen=True)
+class View:
+    """So many numbers of a storage from one on."""
+
+    key: str
+    offset: int
+    size: int
+
+
+class OlderTensor:
+    """A tensor as it was pickled then."""
+
+    def __init__(self, view: View, *rest: object):
+        self.rebuilt = torch._utils._rebuild_tensor, (view, *rest)
+
+    def __reduce__(self):
+        return self.rebuilt
+
+
+def test_views_of_before_pytorch_0_4(tmp_path):
+    numbers = random(4, 6)
+    state = OrderedDict(
+        rows=OlderTensor(View("1", 6, 12), 0, (2, 6), (6, 1)),
+        turned=OlderTensor(View("2", 2, 20), 3, (3, 2), (1, 6)),
+    )
+    stream = io.BytesIO()
+    for value in (MAGIC, PROTOCOL, {"little_endian": True}):
+        pickle.dump(value, stream, 2)
+    OlderPickler(stream, numbers.numel()).dump(state)
+    pickle.dump(["0"], stream, 2)
+    stream.write(numbers.numel().to_bytes(8, "little") + numbers.numpy().tobytes())
+    (tmp_path / "config.json").write_text("{}")
+    file = tmp_path / "pytorch_model.bin"
+    file.write_bytes(stream.getvalue())
+    expected = torch.load(file, weights_only=False)
+    assert torch.equal(expected["rows"], numbers[1:3])
+    assert_as_torch_reads(tmp_path, expected)
+    file.write_bytes(stream.getvalue()[:-4])
+    with pytest.raises(CheckpointError, match="is truncated"):
         Checkpoint(tmp_path)
 
 

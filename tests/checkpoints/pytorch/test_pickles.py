@@ -59,6 +59,15 @@ def test_a_tensor():
     assert load(parameter) == expected
 
 
+def test_a_view_of_a_storage():
+    """As PyTorch wrote it before 0.4: two numbers from the third on; the storage itself is of six."""
+    seen, storages = pickles.load(
+        io.BytesIO(b"\x80\x02" + storage(view=b"(" + text("1") + b"K\x03K\x02t") + b".")
+    )
+    assert seen == Storage("F32", "0", 2, start=3)
+    assert storages == {"0": Storage("F32", "0", 6)}
+
+
 def test_an_ordered_dict_of_python_2():
     made = b"ccollections\nOrderedDict\n(](](U\x01aK\x01e](U\x01bK\x02eetR"
     assert load(made) == pickle.loads(b"\x80\x02" + made + b".") == {"a": 1, "b": 2}
@@ -81,7 +90,6 @@ UNSUPPORTED = {
     "a name outside": (b"Ptorch.FloatStorage\n", "operation PERSID"),
     "a module outside": (b"(" + text("module") + b"tQ", "refers to 'module' outside of its pickle"),
     "a number outside": (b"K\x01Q", "refers to a int outside of its pickle"),
-    "a view of a storage": (storage(view=b"(" + text("1") + b"K\x00K\x02t"), "is a view of another"),
     "a negative tensor": (
         tensor(storage(), *VIEW, b"\x89", b"}", b"}" + text("neg") + b"\x88s"),
         "conjugate or negative by a flag",
@@ -122,6 +130,9 @@ DAMAGED = {
     ),
     "a storage of less than nothing": (storage(numel=b"J\xff\xff\xff\xff"), "without type, key and size"),
     "a storage of two types": (b"(" + storage() + storage("HalfStorage") + b"t", "storage '0' in two ways"),
+    "a view of no size": (storage(view=b"(" + text("1") + b"K\x00t"), "without key, offset and size"),
+    "a view before it": (storage(view=b"(" + text("1") + b"J\xff\xff\xff\xffK\x01t"), "without key, offset"),
+    "a view beyond": (storage(view=b"(" + text("1") + b"K\x05K\x02t"), "beyond its 6 numbers"),
     "a parameter of no tensor": (b"ctorch._utils\n_rebuild_parameter\n(NNNtR", "in the place of a Tensor"),
     "pairs of three": (b"ccollections\nOrderedDict\n(](](K\x01K\x01K\x01eetR", "of what are no pairs"),
 }

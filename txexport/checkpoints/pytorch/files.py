@@ -59,15 +59,16 @@ def _stored(file: Path, name: str, tensor: Tensor, opened: Opened) -> Stored:
     place = opened.places.get(storage.key)
     if place is None:
         raise ValueError(f"there are no numbers for tensor {shown(name)}")
-    if storage.numel * width > place.nbytes:
+    numbers = storage.start + storage.numel
+    if numbers * width > place.nbytes:
         raise ValueError(
-            f"tensor {shown(name)} is of {storage.numel} numbers, of which {place.nbytes} bytes are there"
+            f"tensor {shown(name)} is of {numbers} numbers, of which {place.nbytes} bytes are there"
         )
     count, strides = math.prod(tensor.shape), _strides(tensor)
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
     if count > storage.numel or (count and tensor.offset + last >= storage.numel):
         raise ValueError(f"tensor {shown(name)} of {tensor.shape} does not fit its {storage.numel} numbers")
-    offset = place.offset + tensor.offset * width
+    offset = place.offset + (storage.start + tensor.offset) * width
     return Stored(file, storage.dtype, tensor.shape, offset, count * width, strides, opened.big_endian)
 
 

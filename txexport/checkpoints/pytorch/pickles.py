@@ -9,7 +9,7 @@ Source: Python's Lib/pickletools.py, which also cuts the bytes into operations h
 import io
 import pickletools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
@@ -38,11 +38,15 @@ class Name:
 
 @dataclass(frozen=True)
 class Storage:
-    """Numbers that lie side by side, by the key under which the file has them."""
+    """Numbers that lie side by side, by the key under which the file has them.
+
+    A view, as files of before PyTorch 0.4 have them, is `numel` of those numbers from `start` on.
+    """
 
     dtype: str
     key: str
     numel: int
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,14 +127,17 @@ class _Machine:
             arguments, function = self.pop(), self.pop()
             self.stack.append(_called(function, arguments))
         elif operation == "BINPERSID":
-            storage = _storage(self.pop())
-            if self.storages.setdefault(storage.key, storage) != storage:
-                raise ValueError(f"its pickle has storage {shown(storage.key)} in two ways")
-            self.stack.append(storage)
+            whole, view = _storage(self.pop())
+            if self.storages.setdefault(whole.key, whole) != whole:
+                raise ValueError(f"its pickle has storage {shown(whole.key)} in two ways")
+            self.stack.append(view)
         elif operation == "PROTO" and argument != PROTOCOL:
             raise UnsupportedError(f"its pickle is of protocol {argument}, and torch.save writes {PROTOCOL}")
         elif operation not in DONE:
-            raise UnsupportedError(f"its pickle has the operation {operation}, which no state dict needs")
+            raise UnsupportedError(
+                f"its pickle has the operation {operation}, which no state dict needs; save the model's "
+                "state_dict()"
+            )
 
     def _remember(self, operation: str, place: int) -> None:
         if operation.endswith("PUT"):
@@ -227,8 +234,11 @@ CALLED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _storage(identity: Any) -> Storage:
-    """What ("storage", type, key, location, numel) names, after which older files have a view, or None."""
+def _storage(identity: Any) -> tuple[Storage, Storage]:
+    """What ("storage", type, key, location, numel) names, and the view of it that older files name, or it.
+
+    That is None, or the view's (key, offset, size) after the rest.
+    """
     if not (isinstance(identity, tuple) and len(identity) in (5, 6) and identity[0] == "storage"):
         kind = identity[0] if isinstance(identity, tuple) and identity else identity
         kind = shown(kind) if type(kind) is str else _kind(kind)
@@ -236,9 +246,15 @@ def _storage(identity: Any) -> Storage:
     _, name, key, _, numel, *view = identity
     if not (isinstance(name, Name) and name.path in STORAGES and type(key) is str and _are_sizes((numel,))):
         raise ValueError("its pickle names a storage without type, key and size")
-    if view and view[0] is not None:
-        raise UnsupportedError(f"its storage {shown(key)} is a view of another, as before PyTorch 0.4")
-    return Storage(STORAGES[name.path], key, numel)
+    whole = Storage(STORAGES[name.path], key, numel)
+    if not view or view[0] is None:
+        return whole, whole
+    if not (isinstance(view[0], tuple) and len(view[0]) == 3 and _are_sizes(view[0][1:])):
+        raise ValueError(f"its pickle has a view of storage {shown(key)} without key, offset and size")
+    _, start, size = view[0]
+    if start + size > numel:
+        raise ValueError(f"its pickle has a view of storage {shown(key)} beyond its {numel} numbers")
+    return whole, replace(whole, numel=size, start=start)
 
 
 def _are_sizes(values: Any) -> bool:

@@ -6,11 +6,14 @@ from typing import Any
 from txexport.checkpoints.pytorch.pickles import Tensor
 from txexport.errors import CheckpointError, shown
 
+LIGHTNING = "pytorch-lightning_version"  # in a checkpoint of that library, whose module has a model in it
+
 
 def weights(value: Any) -> Mapping[str, Tensor]:
     """The state dict that `value` is, or the only one that it has under a name, beside an optimizer's.
 
-    Raises CheckpointError where there is none, or several.
+    Of a checkpoint of Lightning, names are those within the attribute that holds the model. Raises
+    CheckpointError where there is none, or several.
     """
     if not isinstance(value, dict):
         raise CheckpointError(f"it holds a {type(value).__name__}, expected a state dict, names to tensors")
@@ -26,7 +29,15 @@ def weights(value: Any) -> Mapping[str, Tensor]:
         names = ", ".join(shown(name) for name in list(inner)[:5]) or "none"
         raise CheckpointError(f"it holds {len(inner)} state dicts ({names}), expected one; save it alone")
     (only,) = inner.values()
-    return only
+    return _of_attribute(only) if LIGHTNING in value else only
+
+
+def _of_attribute(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The tensors by their names within the one attribute that all are of, if there is one."""
+    attributes = {name.partition(".")[0] for name in state}
+    if len(attributes) > 1 or not all("." in name for name in state):
+        return state
+    return {name.partition(".")[2]: tensor for name, tensor in state.items()}
 
 
 def _is_state_dict(value: Any) -> bool:
