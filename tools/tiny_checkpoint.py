@@ -269,6 +269,8 @@ FAMILIES = {
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
     "siglip": ("SiglipModel", SIGLIP),
+    "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
+    "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

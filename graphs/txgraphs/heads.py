@@ -10,6 +10,7 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._nodes import Received
 from txgraphs.activation import activation
+from txgraphs.attention_pool import attention_pool
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
 
@@ -22,7 +23,7 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean.
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
-    final = kind == Pick.FINAL
+    final, every = kind == Pick.FINAL, kind == Pick.MEAN_ALL
     mean = mean or kind == Pick.MEAN_LATE
     last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
     registers, behind = token is not None, (token or 0) + 1
@@ -35,6 +36,8 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
             picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
         elif final:
             picked = op.Gather(x, op.Constant(value_int=-1), axis=1)
+        elif every:
+            picked = op.ReduceSum(x, one, keepdims=0) / op.CastLike(op.Shape(x, start=1, end=2), x)
         elif both:
             if registers:
                 start = op.Constant(value_ints=[behind])
@@ -83,10 +86,12 @@ def pooler(g: Body, x: ir.Value) -> ir.Value:
 def sequence_vector(
     spec: VectorSpec, g: Body, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
 ) -> ir.Value:
-    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4).
+    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4), or pooled of all.
 
     x (B,S,W), input_ids and attention_mask (B,S) -> vector (B,size).
     """
+    if spec.pool is not None:
+        return attention_pool(spec.pool, g / "pool", x)  # (B, W)
     vector = g.call(pick(spec.pick, spec.eos_token_id), x, input_ids, attention_mask)  # (B, W)
     if spec.norm is not None:
         vector = norm(spec.norm, g / "norm", vector)  # (B, W)

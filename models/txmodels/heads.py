@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from txexport.spec import HeadSpec, Pick, VectorSpec
 from txmodels.activation import activation
+from txmodels.attention_pool import AttentionPool
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
@@ -23,6 +24,8 @@ def pick(
         return x[:, -1]
     if kind == Pick.FIRST_AND_MEAN:
         return torch.cat([x[:, 0], x[:, 1 + (token or 0) :].mean(dim=1)], dim=1)
+    if kind == Pick.MEAN_ALL:
+        return x.mean(dim=1)
     if kind in (Pick.MEAN, Pick.MEAN_LATE):
         assert attention_mask is not None
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
@@ -57,16 +60,20 @@ class Pooler(nn.Module):
 
 
 class SequenceVector(nn.Module):
-    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4)."""
+    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4), or pooled of all."""
 
     def __init__(self, spec: VectorSpec, hidden_size: int):
         super().__init__()
+        self.pool = AttentionPool(spec.pool) if spec.pool is not None else None
         self.pick, self.token = spec.pick, spec.eos_token_id
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
         self.project = Linear(hidden_size, spec.size, spec.bias) if spec.size else nn.Identity()
 
     def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         """x (B,S,W), input_ids and attention_mask (B,S) -> vector (B,size)."""
+        if self.pool is not None:
+            pooled: Tensor = self.pool(x)  # (B, W)
+            return pooled
         picked = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
         normed = self.norm(picked)  # (B, W)
         vector: Tensor = self.project(normed)  # (B, size)

@@ -94,6 +94,10 @@ TOWERS = [
     Row("dinov2_with_registers", "Dinov2WithRegistersModel", SEE),
     Row("dinov2_with_registers", "Dinov2WithRegistersForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip", "SiglipModel", MATCH),
+    Row("siglip", "SiglipForImageClassification", LABEL, "5 labels", LABELS),
+    Row("siglip_text_model", "SiglipTextModel", FEATURES),
+    Row("siglip_vision_model", "SiglipVisionModel", SEE),
+    Row("siglip_vision_model", "SiglipVisionModel", SEE, "no pool", {"vision_use_head": False}),
 ]
 
 SCALED = {"scale_embedding": True, "activation_function": "relu"}

@@ -147,6 +147,14 @@ def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, 
     assert (vision.matrices + vision.head - pooled, vision.attention + pooled) == images
 
 
+def test_operations_of_a_pooled_vector_are_those_that_pytorch_counts(checkpoint_of):
+    found = txexport.inspect(checkpoint_of("siglip_vision_model"), batch=2)
+    counted = operations(lambda: Model(found.spec).encode_signal(torch.zeros(2, 3, 30, 30)))
+    pooled = 2 * 4 * 60 * 25
+    (work,) = found.prefill.values()
+    assert (work.matrices + work.head - pooled, work.attention + pooled) == counted
+
+
 @pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.llama("8b")], ids=["gpt2", "llama"])
 def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
     """PyTorch computes the scores of later tokens too, and then masks them: S (S - 1) / 2 pairs a row."""

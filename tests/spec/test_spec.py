@@ -66,6 +66,12 @@ CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
+NARROW = BlockSpec(
+    dataclasses.replace(SELF, hidden_size=10, unmasked=True),
+    dataclasses.replace(FEED, hidden_size=10),
+    NormSpec(10, 1e-5),
+    NormPlacement.PRE,
+)
 POOL = AttentionPoolSpec(dataclasses.replace(SELF, unmasked=True), NORM, FEED)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
@@ -141,6 +147,22 @@ CONTRADICTIONS = {
     ),
     "VectorSpec: 'last' of the id None": lambda: VectorSpec(Pick.LAST),
     "VectorSpec: 'first_eos' of the id None": lambda: VectorSpec(Pick.FIRST_EOS),
+    "a pool with pick 'first', a norm": lambda: VectorSpec(norm=NORM, pool=POOL),
+    "EncoderSpec: texts are padded to one length": lambda: EncoderSpec(
+        dataclasses.replace(
+            ENCODER, embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.NONE))
+        ),
+        vector=VectorSpec(Pick.FINAL),
+    ),
+    "the vector's pool is 12 wide": lambda: EncoderSpec(
+        dataclasses.replace(
+            VISION,
+            embedding=PatchSpec(10, (9, 15), 5),
+            blocks=(NARROW,),
+            final_norm=None,
+        ),
+        vector=VectorSpec(pool=POOL),
+    ),
     "bias is True without a projection": lambda: VectorSpec(bias=True),
     "a vector with pooler=True": lambda: EncoderSpec(encoder=ENCODER, pooler=True, vector=VectorSpec()),
     "a vector with pooler=False and a head of kind 'masked_lm'": lambda: EncoderSpec(
@@ -326,6 +348,7 @@ MODELS = {
     "llama": DecoderSpec(decoder=LLAMA, head=CAUSAL_LM),
     "encoder": EncoderSpec(encoder=ENCODER, pooler=True),
     "tower": EncoderSpec(encoder=ENCODER, vector=VectorSpec(norm=NORM, size=5, bias=True)),
+    "pooled tower": EncoderSpec(VISION, vector=VectorSpec(pool=POOL)),
     "masked": EncoderSpec(encoder=ENCODER, head=MASKED_LM),
     "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),

@@ -473,14 +473,21 @@ def test_pooler():
     check(txmodels.heads.Pooler(W), txgraphs.heads.pooler, random(B, S, W))
 
 
+POOL = AttentionPoolSpec(
+    AttentionSpec(W, N, N, H, causal=False, unmasked=True),
+    NormSpec(W, 1e-3),
+    FeedForwardSpec(W, F, Activation.GELU_TANH),
+)
 VECTORS = [
     VectorSpec(),
     VectorSpec(Pick.FIRST_EOS, eos_token_id=5, size=7, compared=True),
     VectorSpec(Pick.ARGMAX_ID, norm=NormSpec(W, 1e-3), size=7, bias=True),
+    VectorSpec(Pick.FINAL, size=7, bias=True),
+    VectorSpec(pool=POOL),
 ]
 
 
-@pytest.mark.parametrize("spec", VECTORS, ids=lambda spec: spec.pick)
+@pytest.mark.parametrize("spec", VECTORS, ids=lambda spec: "pool" if spec.pool else spec.pick)
 def test_sequence_vector(spec):
     module = txmodels.heads.SequenceVector(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.vector(spec, W)
@@ -600,11 +607,9 @@ def test_similarity(bias):
 
 
 def test_attention_pool():
-    attention = AttentionSpec(W, N, N, H, causal=False, unmasked=True)
-    spec = AttentionPoolSpec(attention, NormSpec(W, 1e-3), FeedForwardSpec(W, F, Activation.GELU_TANH))
-    module = txmodels.attention_pool.AttentionPool(spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention_pool(spec)
-    check(module, partial(txgraphs.attention_pool.attention_pool, spec), random(B, S, W))
+    module = txmodels.attention_pool.AttentionPool(POOL)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention_pool(POOL)
+    check(module, partial(txgraphs.attention_pool.attention_pool, POOL), random(B, S, W))
 
 
 LABELS = {"tied": False, "labels": 7}
@@ -619,7 +624,10 @@ TRANSFORMS: list[dict] = [
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize(("pick", "padding"), [("first", None), ("mean", None), ("last", None), ("last", 9)])
+@pytest.mark.parametrize(
+    ("pick", "padding"),
+    [("first", None), ("mean", None), ("mean_all", None), ("last", None), ("last", 9)],
+)
 def test_sequence_head(pick, padding, transform, bias):
     spec = HeadSpec(
         HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), pad_token_id=padding, **transform, **LABELS

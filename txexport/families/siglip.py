@@ -8,35 +8,63 @@ from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     AttentionPoolSpec,
     DualEncoderSpec,
+    EncoderSpec,
     FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
     PatchSpec,
     Pick,
     SignalStackSpec,
     TextStackSpec,
 )
 
-TASKS = {"zero-shot-image-classification": ("SiglipModel",)}
+TASKS = {
+    "zero-shot-image-classification": ("SiglipModel",),
+    "image-classification": ("SiglipForImageClassification",),
+}
 
 NAMING = Naming()
 LAYERS = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
 COMMON = LAYERS | {"hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
 
 
-def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
-    """The architecture that config.json describes; texts are padded to as many tokens as have positions."""
-    text = config.table("text_config").with_defaults(**COMMON, vocab_size=32000, max_position_embeddings=64)
-    vision = config.table("vision_config").with_defaults(**COMMON, patch_size=16)
-    vision.expect(vision_use_head=True)
+def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
+    """The architecture that config.json describes; texts are padded to as many tokens as have positions.
+
+    Labels are those of the tower of images, without its pool.
+    """
+    vision = vision_config(config.table("vision_config"))
     images = vision_stack(vision)
+    if task == "image-classification":
+        labels = config.labels()
+        head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=labels, pick=Pick.MEAN_ALL)
+        return EncoderSpec(encoder=images, head=head)
+    vision.expect(vision_use_head=True)
+    text = text_config(config.table("text_config"))
     return DualEncoderSpec(
         text=text_stack(text),
         vision=images,
-        size=text.integer("projection_size", text.integer("hidden_size")),
+        size=text_size(text),
         pick=Pick.FINAL,
         text_bias=True,
         vision_pool=pool(images),
         scored_alone=True,
     )
+
+
+def text_config(config: Config) -> Config:
+    """The tower of texts' values, with the library's defaults."""
+    return config.with_defaults(**COMMON, vocab_size=32000, max_position_embeddings=64)
+
+
+def vision_config(config: Config) -> Config:
+    """The tower of images' values, with the library's defaults."""
+    return config.with_defaults(**COMMON, patch_size=16)
+
+
+def text_size(config: Config) -> int:
+    """How many numbers a text's vector has."""
+    return config.integer("projection_size", config.integer("hidden_size"))
 
 
 def text_stack(config: Config) -> TextStackSpec:
@@ -60,8 +88,14 @@ def pool(images: SignalStackSpec) -> AttentionPoolSpec:
     return AttentionPoolSpec(block.dense, block.norm, block.feed_forward)
 
 
-def table(spec: DualEncoderSpec) -> Table:
+def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
+    if isinstance(spec, EncoderSpec):
+        labels: Rules = clip.vision_rules("encoder", "vision_model.") | {
+            "encoder.final_norm.*": "vision_model.post_layernorm.*",
+            "head.*": "classifier.*",
+        }
+        return Table(labels, NAMING, drop=("vision_model.head.*", "vision_model.embeddings.position_ids"))
     rules: Rules = clip.text_rules("text", "text_model.") | clip.vision_rules("vision", "vision_model.")
     rules |= pool_rules("vision_pool", "vision_model.head.")
     rules |= {

@@ -166,14 +166,17 @@ def _by_head(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
     """The operations of what stands on a stack of `size` tokens a row."""
     if isinstance(spec, DualEncoderSpec):
         once = {f"{name}_projection": 2 * _matrices(spec, f"{name}_projection")}
-        return once | (_by_pool(spec.vision_pool, size) if name == "vision" and spec.vision_pool else {})
+        pool = spec.vision_pool if name == "vision" else None
+        return once | ({} if pool is None else {"vision_pool": _by_pool(pool, size)})
     if spec.stack is not spec.stacks[name]:
         return {}
     once = {owner: 2 * _matrices(spec, owner) for owner in ONCE}
+    if isinstance(spec, EncoderSpec) and spec.vector is not None and spec.vector.pool is not None:
+        once["vector"] = _by_pool(spec.vector.pool, size)
     return once | {"head": 2 * _head_weights(spec) * (1 if spec.head.scores_sequence else size)}
 
 
-def _by_pool(spec: AttentionPoolSpec, size: int) -> dict[str, int]:
+def _by_pool(spec: AttentionPoolSpec, size: int) -> int:
     """The operations of the pool over `size` vectors: their keys and values, and then one query."""
     sizes = {
         name: math.prod(shape) for name, shape in parameters.attention_pool(spec).items() if len(shape) == 2
@@ -181,7 +184,7 @@ def _by_pool(spec: AttentionPoolSpec, size: int) -> dict[str, int]:
     del sizes["probe.weight"]  # which is read, and multiplied with nothing
     several = sum(weights for name, weights in sizes.items() if name.startswith("key_value."))
     mixed = 4 * spec.attention.num_heads * spec.attention.head_dim * size
-    return {"vision_pool": 2 * (several * size + sum(sizes.values()) - several) + mixed}
+    return 2 * (several * size + sum(sizes.values()) - several) + mixed
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:

@@ -178,7 +178,9 @@ def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) ->
 
 def padded_length(manifest: Manifest) -> int | None:
     """The length that texts are padded to for a model that reads padding; None where padding is nothing."""
-    return text_limit(manifest) if manifest.spec.get("pick") == FINAL else None
+    spec = manifest.spec
+    pick = (spec.get("vector") or spec).get("pick")  # of one tower alone, or of two
+    return text_limit(manifest) if pick == FINAL else None
 
 
 def to_one_length(

@@ -67,6 +67,7 @@ class Pick(StrEnum):
     FIRST = "first"  # Devlin et al. 2019, 3.2
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
     MEAN = "mean"  # of the tokens that are no padding
+    MEAN_ALL = "mean_all"  # of everything, as of an image
     MEAN_LATE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
     FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
     LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1

@@ -112,36 +112,6 @@ class HeadSpec:
 
 
 @dataclass(frozen=True)
-class VectorSpec:
-    """A whole sequence's vector, given beside its hidden states: the one of `pick`, normed, then projected.
-
-    `eos_token_id` is the id that ends a text, where `pick` looks for one. `size` is the width that it is
-    projected to, with a `bias` or without; None is no projection. Where it is `compared`, with the vectors
-    of a model that reads the other of texts and images, it has the name that two towers give it.
-    """
-
-    pick: Pick = Pick.FIRST
-    eos_token_id: int | None = None
-    norm: NormSpec | None = None
-    size: int | None = None
-    bias: bool = False
-    compared: bool = False
-
-    def __post_init__(self) -> None:
-        if self.pick not in (Pick.FIRST, Pick.FIRST_EOS, Pick.ARGMAX_ID) or (self.pick == Pick.FIRST_EOS) != (
-            self.eos_token_id is not None
-        ):
-            raise SpecError(
-                f"VectorSpec: '{self.pick}' of the id {self.eos_token_id}; expected an id with "
-                f"'{Pick.FIRST_EOS}', and None with '{Pick.FIRST}' or '{Pick.ARGMAX_ID}'"
-            )
-        if self.size is not None:
-            positive(self, "size")
-        elif self.bias:
-            raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")
-
-
-@dataclass(frozen=True)
 class AttentionPoolSpec:
     """A sequence's vector by attention: a learned vector attends to all hidden states (Lee et al. 2019, 3.2).
 
@@ -167,3 +137,39 @@ class AttentionPoolSpec:
         sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
         if len(sizes) > 1:
             raise SpecError(f"AttentionPoolSpec: widths {sorted(sizes)} of its parts, expected one")
+
+
+@dataclass(frozen=True)
+class VectorSpec:
+    """A whole sequence's vector, given beside its hidden states: the one of `pick`, normed, then projected.
+
+    `eos_token_id` is the id that ends a text, where `pick` looks for one. `size` is the width that it is
+    projected to, with a `bias` or without; None is no projection. Where it is `compared`, with the vectors
+    of a model that reads the other of texts and images, it has the name that two towers give it. With a
+    `pool`, the vector is the pool's, and nothing else is done to it.
+    """
+
+    pick: Pick = Pick.FIRST
+    eos_token_id: int | None = None
+    norm: NormSpec | None = None
+    size: int | None = None
+    bias: bool = False
+    compared: bool = False
+    pool: AttentionPoolSpec | None = None
+
+    def __post_init__(self) -> None:
+        marked, others = self.pick == Pick.FIRST_EOS, (Pick.FIRST, Pick.ARGMAX_ID, Pick.FINAL)
+        if not (marked or self.pick in others) or marked != (self.eos_token_id is not None):
+            raise SpecError(
+                f"VectorSpec: '{self.pick}' of the id {self.eos_token_id}; expected an id with "
+                f"'{Pick.FIRST_EOS}', and None with {' or '.join(map(repr, map(str, others)))}"
+            )
+        if self.pool is not None and (self.pick, self.norm, self.size) != (Pick.FIRST, None, None):
+            raise SpecError(
+                f"VectorSpec: a pool with pick '{self.pick}', a norm or a size; it reads all hidden states, "
+                f"and nothing follows: expected '{Pick.FIRST}', None and None"
+            )
+        if self.size is not None:
+            positive(self, "size")
+        elif self.bias:
+            raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")

@@ -80,11 +80,15 @@ class EncoderSpec:
                 f"EncoderSpec: the vector is picked by '{vector.pick}', but images and sounds have no ids; "
                 f"expected '{Pick.FIRST}'"
             )
-        if vector.norm is not None and vector.norm.size != self.encoder.hidden_size:
-            raise SpecError(
-                f"EncoderSpec: the vector's norm is {vector.norm.size} wide, the encoder "
-                f"{self.encoder.hidden_size}"
-            )
+        if vector.pick == Pick.FINAL and self.encoder.limit is None:
+            raise SpecError("EncoderSpec: texts are padded to one length, but positions have no limit")
+        parts = {"norm": vector.norm, "pool": vector.pool and vector.pool.norm}
+        for name, part in parts.items():
+            if part is not None and part.size != self.encoder.hidden_size:
+                raise SpecError(
+                    f"EncoderSpec: the vector's {name} is {part.size} wide, the encoder "
+                    f"{self.encoder.hidden_size}"
+                )
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

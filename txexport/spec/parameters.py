@@ -172,7 +172,9 @@ def pooler(hidden_size: int) -> Shapes:
 
 
 def vector(spec: VectorSpec, hidden_size: int) -> Shapes:
-    """The norm of a sequence's vector, and its projection."""
+    """The pool that makes a sequence's vector, or the vector's norm and its projection."""
+    if spec.pool is not None:
+        return under("pool", attention_pool(spec.pool))
     shapes = under("norm", norm(spec.norm)) if spec.norm is not None else {}
     return shapes | (under("project", linear(hidden_size, spec.size, spec.bias)) if spec.size else {})
 

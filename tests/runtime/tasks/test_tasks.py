@@ -515,9 +515,25 @@ def test_vectors_of_a_tower_of_texts(architecture, output, case_of):
     assert np.abs(case.model.embed(texts, pooling="cls") - first.numpy()).max() < TOLERANCE
 
 
+@pytest.mark.parametrize("kind", ["siglip", "clip"])
+def test_vectors_of_a_tower_of_texts_that_reads_padding(kind, case_of):
+    """Whatever else is read together with it, a text has the vector of its length at most."""
+    case = case_of("SiglipTextModel", kind, vocab_size=len(tiny_tokenizers.clip()))
+    texts = ["Anna", "the cat sat on the mat"]
+    batch = case.tokenizer(texts, return_tensors="pt", padding="max_length", max_length=40)
+    with torch.no_grad():
+        wanted = case.original("SiglipTextModel")(**batch).pooler_output.numpy()
+    assert np.abs(case.model.embed(texts) - wanted).max() < TOLERANCE
+    assert np.abs(case.model.embed(texts[0]) - wanted[0]).max() < TOLERANCE
+
+
 @pytest.mark.parametrize(
     ("architecture", "output"),
-    [("CLIPVisionModel", "pooler_output"), ("CLIPVisionModelWithProjection", "image_embeds")],
+    [
+        ("CLIPVisionModel", "pooler_output"),
+        ("CLIPVisionModelWithProjection", "image_embeds"),
+        ("SiglipVisionModel", "pooler_output"),
+    ],
 )
 def test_vectors_of_a_tower_of_images(architecture, output, case_of, photographs):
     case = case_of(architecture, None, transformers.CLIPImageProcessorPil(**SETTINGS), projection_dim=36)

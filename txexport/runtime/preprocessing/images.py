@@ -147,6 +147,7 @@ BY_MODEL = {
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
     "siglip": "SiglipImageProcessor",
+    "siglip_vision_model": "SiglipImageProcessor",
 }
 
 

@@ -95,10 +95,11 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
     words, run = encoder.embedding, runs.run_encoder
     if spec.head.kind == HeadKind.CHOICES:
         run = runs.run_choices
-    padding, mark = spec.head.pad_token_id, spec.head.eos_token_id
+    padding, mark, alone = spec.head.pad_token_id, spec.head.eos_token_id, True
     match spec:
         case EncoderSpec(vector=VectorSpec() as vector):
             padding, mark = 0 if vector.pick == Pick.ARGMAX_ID else None, vector.eos_token_id
+            alone = vector.pick != Pick.FINAL
     for batch in seeded.encoder_cases(
         words.vocab_size,
         words.type_vocab_size,
@@ -106,6 +107,7 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
         padding,
         words.dropped,
         mark,
+        alone,
     ):
         yield Planned(batch.name, batch, run)
 

@@ -80,13 +80,14 @@ def encoder_cases(
     padding: int | None = None,
     dropped: int | None = None,
     mark: int | None = None,
+    alone: bool = True,
     seed: int = 0,
 ) -> list[EncoderCase]:
     """Batches of 1, 2, 3 and 9; lengths 1, odd, and the longest; padding right, left and scattered.
 
     What is masked is of the id `padding`, or of any id where a model looks at the mask only. Every row ends
     in a `mark`, and where all are longer each has another before. Rows of one batch have several global
-    tokens, one or none.
+    tokens, one or none. Not `alone` are rows whose vector is of another place without the padding.
     """
     random = np.random.default_rng(seed)
     cases: list[EncoderCase] = []
@@ -119,7 +120,7 @@ def encoder_cases(
                 mask.astype(np.int64),
                 random.integers(0, max(1, segments), shape),
                 _marks(len(cases), mask),
-                alone=side == "right",
+                alone=alone and side == "right",
             )
         )
     return cases

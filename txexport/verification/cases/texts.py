@@ -26,7 +26,6 @@ from txexport.spec import (
     EncoderSpec,
     HeadKind,
     ModelSpec,
-    Pick,
     TextStackSpec,
 )
 from txexport.verification.cases import runs
@@ -122,18 +121,17 @@ def _of_encoder(
     check_marks(manifest, encodings)
     padding, separator = files.config.get("pad_token_id"), files.config.get("sep_token_id", 2)
     ids, mask = pad([encoding.ids for encoding in encodings], padding if isinstance(padding, int) else 0)
+    length = padded_length(manifest)
+    if length is not None:
+        rows = [encoding.ids for encoding in encodings]
+        ids, mask = to_one_length(files.text, rows, length, reader.embedding.vocab_size)
     if isinstance(spec, DualEncoderSpec):
-        if (length := padded_length(manifest)) is not None:
-            rows = [encoding.ids for encoding in encodings]
-            ids, mask = to_one_length(files.text, rows, length, reader.embedding.vocab_size)
         shape = (IMAGES, *spec.vision.embedding.shape)
         pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
-        return Planned(
-            name, DualEncoderCase(name, ids, mask, pixels, spec.pick != Pick.FINAL), runs.run_dual_encoder
-        )
+        return Planned(name, DualEncoderCase(name, ids, mask, pixels, length is None), runs.run_dual_encoder)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
-    case = EncoderCase(name, ids, mask, types, marks, alone=True)
+    case = EncoderCase(name, ids, mask, types, marks, alone=length is None)
     choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
     return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
 

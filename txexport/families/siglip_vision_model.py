@@ -1,0 +1,24 @@
+"""SigLIP's tower of images alone (Zhai et al. 2023), with the pool that makes an image's vector, or not."""
+
+from txexport.checkpoints.weight_map import Naming, Rules, Table
+from txexport.families import clip, siglip
+from txexport.families._config import Config, TensorNames
+from txexport.spec import EncoderSpec, VectorSpec
+
+TASKS = {"image-feature-extraction": ("SiglipVisionModel",)}
+
+NAMING = Naming("vision_model.")
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
+    """The architecture that config.json describes."""
+    vision = siglip.vision_config(config)
+    stack, pooled = siglip.vision_stack(vision), vision.flag("vision_use_head", True)
+    return EncoderSpec(encoder=stack, vector=VectorSpec(pool=siglip.pool(stack)) if pooled else None)
+
+
+def table(spec: EncoderSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    rules: Rules = clip.vision_rules("encoder", "") | siglip.pool_rules("vector.pool", "head.")
+    rules["encoder.final_norm.*"] = "post_layernorm.*"
+    return Table(rules, NAMING, drop=("embeddings.position_ids",))
