@@ -204,6 +204,7 @@ FAMILIES = {
     "dpr": ("DPRQuestionEncoder", BERT),
     "plbart": ("PLBartForConditionalGeneration", BART),
     "roformer": ("RoFormerModel", BERT),
+    "deberta": ("DebertaModel", DEBERTA | {"max_relative_positions": 7}),
     "deberta-v2": ("DebertaV2Model", DEBERTA),
     "ernie": ("ErnieModel", BERT),
     "eurobert": ("EuroBertModel", LLAMA),

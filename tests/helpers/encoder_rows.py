@@ -33,9 +33,18 @@ SEGMENTS = {"type_vocab_size": 2, "layer_norm_eps": 1e-3}
 SINGLE = {"position_buckets": -1, "max_relative_positions": 7, "pos_att_type": ["c2p"]}
 KEYS_ONLY = {"share_att_key": False, "pos_att_type": ["p2c"]}
 NEWER = {"legacy": False, "hidden_act": "gelu_new"}
+KEYS_AND_PLACES = {"position_biased_input": True, "type_vocab_size": 2, "pos_att_type": ["p2c"]}
 ASKED = LABELS | {"pooler_hidden_act": "tanh"}
 
 BERTS = [
+    Row("deberta", "DebertaModel", FEATURES),
+    Row("deberta", "DebertaModel", FEATURES, "p2c, learned positions, segments", KEYS_AND_PLACES),
+    Row("deberta", "DebertaForMaskedLM", FILL, slow=True),
+    Row("deberta", "DebertaForMaskedLM", FILL, "untied", UNTIED, slow=True),
+    Row("deberta", "DebertaForMaskedLM", FILL, "not legacy, tanh gelu", NEWER, slow=True),
+    Row("deberta", "DebertaForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("deberta", "DebertaForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    Row("deberta", "DebertaForQuestionAnswering", ANSWER, slow=True),
     Row("deberta-v2", "DebertaV2Model", FEATURES),
     Row("deberta-v2", "DebertaV2Model", FEATURES, "own projections of positions", APART),
     Row("deberta-v2", "DebertaV2Model", FEATURES, "single distances, c2p", SINGLE),

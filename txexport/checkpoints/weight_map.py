@@ -91,6 +91,11 @@ class Take:
         return stored.T if self.transpose else stored
 
 
+def zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """A bias that no file has, for Take's `computed`."""
+    return np.zeros(shape, np.float32)
+
+
 Rules = dict[str, str | Take]
 
 

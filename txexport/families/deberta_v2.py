@@ -53,7 +53,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 def _disentangled(config: Config, stack: TextStackSpec, limit: int) -> TextStackSpec:
     """A stack with its attention's kind, and the vectors of relative positions."""
-    [block], width, terms = stack.blocks, stack.hidden_size, _terms(config)
+    [block], width, terms = stack.blocks, stack.hidden_size, terms_of(config)
     sizes = width, block.dense.num_heads, block.dense.head_dim
     config.expect(embedding_size=width, attention_head_size=sizes[2], pooler_hidden_size=width)
     config.expect(conv_kernel_size=0)
@@ -72,7 +72,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.lower().split("|")]
 
 
-def _terms(config: Config) -> list[str]:
+def terms_of(config: Config) -> list[str]:
     """The products with positions: a list, or names with | between them."""
     value = config.values.get("pos_att_type")
     terms = _names(value) if isinstance(value, str) else config.strings("pos_att_type")

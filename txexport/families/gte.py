@@ -1,8 +1,6 @@
 """GTE (Zhang et al. 2024): Nomic BERT with biases, but for the two projections up."""
 
-import numpy as np
-
-from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, zeros
 from txexport.families import bert, nomic_bert
 from txexport.families._config import Config, TensorNames
 from txexport.spec import Activation, EncoderSpec
@@ -49,8 +47,3 @@ def table(spec: EncoderSpec) -> Table:
     masked_lm |= bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.decoder.bias")
     rules |= bert.head_rules(spec, sequence=bert.POOLED, masked_lm=masked_lm)
     return Table(rules, NAMING, drop=("pooler.*", "lm_head.*", "classifier.*"))
-
-
-def zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """A bias that no file has."""
-    return np.zeros(shape, np.float32)

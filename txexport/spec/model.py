@@ -82,8 +82,8 @@ class EncoderSpec:
             )
         if vector.pick == Pick.FINAL and self.encoder.limit is None:
             raise SpecError("EncoderSpec: texts are padded to one length, but positions have no limit")
-        parts = {"norm": vector.norm, "pool": vector.pool and vector.pool.norm}
-        for name, part in parts.items():
+        pooled = vector.pool.norm if vector.pool is not None else None
+        for name, part in (("norm", vector.norm), ("pool", pooled)):
             if part is not None and part.size != self.encoder.hidden_size:
                 raise SpecError(
                     f"EncoderSpec: the vector's {name} is {part.size} wide, the encoder "
