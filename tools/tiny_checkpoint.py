@@ -203,6 +203,7 @@ FAMILIES = {
     "chinese_clip": ("ChineseCLIPModel", CHINESE_CLIP),
     "dpr": ("DPRQuestionEncoder", BERT),
     "plbart": ("PLBartForConditionalGeneration", BART),
+    "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
     "deberta": ("DebertaModel", DEBERTA | {"max_relative_positions": 7}),
     "deberta-v2": ("DebertaV2Model", DEBERTA),
