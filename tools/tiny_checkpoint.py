@@ -215,6 +215,7 @@ FAMILIES = {
     "roberta-prelayernorm": ("RobertaPreLayerNormModel", BERT),
     "xlm-roberta-xl": ("XLMRobertaXLModel", BERT | {"type_vocab_size": 1}),
     "modernbert-decoder": ("ModernBertDecoderForCausalLM", MODERNBERT | {"local_attention": 10}),
+    "bert-generation": ("BertGenerationDecoder", BERT | {"is_decoder": True}),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
     "gpt_neo": ("GPTNeoForCausalLM", GPT_NEO),
     "gpt2": ("GPT2LMHeadModel", GPT2),

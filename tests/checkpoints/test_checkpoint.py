@@ -218,6 +218,7 @@ UNSUPPORTED = [
     ("blenderbot-small", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("dpr", {"is_decoder": True}, "is_decoder=True"),
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
+    ("bert-generation", {"is_decoder": False}, "is_decoder=False"),
     ("rembert", {"is_decoder": True}, "is_decoder=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
     ("siglip", {"vision_config": {"vision_use_head": False}}, "vision_use_head=False"),

@@ -116,6 +116,9 @@ NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_k
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
 
 DECODERS = [
+    Row("bert-generation", "BertGenerationDecoder", GENERATE),
+    Row("bert-generation", "BertGenerationDecoder", GENERATE, "untied", UNTIED, slow=True),
+    Row("bert-generation", "BertGenerationEncoder", FEATURES, "", {"is_decoder": False}),
     Row("openai-gpt", "OpenAIGPTLMHeadModel", GENERATE),
     Row("openai-gpt", "OpenAIGPTLMHeadModel", GENERATE, "silu", {"afn": "silu"}),
     Row("openai-gpt", "OpenAIGPTForSequenceClassification", CLASSIFY, "5 labels", LABELS),

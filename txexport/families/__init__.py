@@ -45,6 +45,7 @@ COMPOSED = "txexport"  # the model_type of what is put together by hand, and is 
 
 # Files of model types that are no Python names.
 HYPHENATED = {
+    "bert_generation": "bert-generation",
     "blenderbot_small": "blenderbot-small",
     "deberta_v2": "deberta-v2",
     "megatron_bert": "megatron-bert",
