@@ -33,10 +33,19 @@ SEGMENTS = {"type_vocab_size": 2, "layer_norm_eps": 1e-3}
 SINGLE = {"position_buckets": -1, "max_relative_positions": 7, "pos_att_type": ["c2p"]}
 KEYS_ONLY = {"share_att_key": False, "pos_att_type": ["p2c"]}
 NEWER = {"legacy": False, "hidden_act": "gelu_new"}
+BLOCKS = {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks": 1}
+BLOCKS |= {"rescale_embeddings": True, "use_bias": False}
 KEYS_AND_PLACES = {"position_biased_input": True, "type_vocab_size": 2, "pos_att_type": ["p2c"]}
 ASKED = LABELS | {"pooler_hidden_act": "tanh"}
 
 BERTS = [
+    Row("big_bird", "BigBirdModel", FEATURES),
+    Row("big_bird", "BigBirdModel", FEATURES, "blocks, scaled, no biases", BLOCKS),
+    Row("big_bird", "BigBirdForMaskedLM", FILL, slow=True),
+    Row("big_bird", "BigBirdForPreTraining", PRETRAIN),
+    Row("big_bird", "BigBirdForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("big_bird", "BigBirdForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    Row("big_bird", "BigBirdForMultipleChoice", CHOOSE, slow=True),
     Row("deberta", "DebertaModel", FEATURES),
     Row("deberta", "DebertaModel", FEATURES, "p2c, learned positions, segments", KEYS_AND_PLACES),
     Row("deberta", "DebertaForMaskedLM", FILL, slow=True),
@@ -77,6 +86,7 @@ BERTS = [
     Row("gte", "GteForMaskedLM", FILL, "untied", UNTIED, slow=True),
     Row("gte", "GteForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     Row("gte", "GteForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    *heads(encoder("jina_embeddings_v3", "JinaEmbeddingsV3", choices=False)),
     *heads(encoder("megatron-bert", "MegatronBert")),
     Row("megatron-bert", "MegatronBertForPreTraining", PRETRAIN),
     Row("megatron-bert", "MegatronBertForNextSentencePrediction", NEXT, slow=True),

@@ -108,6 +108,7 @@ CONTRADICTIONS = {
     "2 slopes for 3 heads": lambda: dataclasses.replace(
         ENCODER, blocks=(BIASED,), relative=AlibiSpec((0.5, 0.25))
     ),
+    "longest is 0": lambda: PositionSpec(PositionKind.LEARNED, 9, longest=0),
     "sees everything has no window": lambda: dataclasses.replace(SELF, unmasked=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
@@ -428,6 +429,11 @@ def test_buckets_of_vectors_are_those_of_the_original(buckets, reach):
         original = make_log_bucket_position(sign * distances, buckets, reach).long()
         ends = [max(-buckets, min(sign * bucket, buckets - 1)) for bucket in table]
         assert ends == original.clamp(-buckets, buckets - 1).tolist()
+
+
+@pytest.mark.parametrize(("longest", "limit"), [(None, 7), (5, 5), (9, 7)])
+def test_longest_sequence_is_that_of_the_table_or_less(longest, limit):
+    assert PositionSpec(PositionKind.LEARNED, 9, offset=2, longest=longest).limit == limit
 
 
 POOLED = {"text_bias": True, "vision_pool": POOL, "scored_alone": True}

@@ -18,14 +18,18 @@ class PositionSpec:
 
     Where there is none, `size` is the longest sequence that the model was made for, or 0 for no limit.
     Tokens of the id `pad_token_id` are not counted and take the row `offset`; the first other takes the next.
+    `longest` is the longest sequence that is read as the model says, where its table has more rows.
     """
 
     kind: PositionKind
     size: int = 0
     offset: int = 0
     pad_token_id: int | None = None
+    longest: int | None = None
 
     def __post_init__(self) -> None:
+        if self.longest is not None:
+            positive(self, "longest")
         if self.kind == PositionKind.NONE:
             if self.offset or self.pad_token_id is not None or self.size < 0:
                 raise SpecError(
@@ -48,8 +52,9 @@ class PositionSpec:
     def limit(self) -> int | None:
         """The longest sequence, in tokens; None where there is no limit."""
         if not self.table:
-            return self.size or None
-        return self.size - self.offset - (self.pad_token_id is not None)
+            return self.size or self.longest
+        rows = self.size - self.offset - (self.pad_token_id is not None)
+        return rows if self.longest is None else min(rows, self.longest)
 
 
 @dataclass(frozen=True)

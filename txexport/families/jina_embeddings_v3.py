@@ -1,0 +1,49 @@
+"""Jina embeddings v3 (Sturua et al. 2024): XLM-RoBERTa with rotary positions in place of learned ones."""
+
+from dataclasses import replace
+
+from txexport.checkpoints.weight_map import Naming, Rules, Table
+from txexport.families import bert, nomic_bert, roberta
+from txexport.families._config import Config, TensorNames
+from txexport.families._rope import rotary
+from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec, TextStackSpec
+
+TASKS = {
+    "feature-extraction": ("JinaEmbeddingsV3Model",),
+    "fill-mask": ("JinaEmbeddingsV3ForMaskedLM",),
+    "text-classification": ("JinaEmbeddingsV3ForSequenceClassification",),
+    "token-classification": ("JinaEmbeddingsV3ForTokenClassification",),
+    "question-answering": ("JinaEmbeddingsV3ForQuestionAnswering",),
+}
+
+NAMING = Naming("roberta.")
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
+    """The architecture that config.json describes."""
+    config = config.with_defaults(
+        rope_theta=20_000.0, max_position_embeddings=8194, type_vocab_size=1, layer_norm_eps=1e-5
+    )
+    config.expect(head_dim=None)
+    position = PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings"))
+    base = bert.encoder_spec(config, task, names, position, Activation.GELU)
+    stack = base.encoder
+    assert isinstance(stack, TextStackSpec)
+    (block,) = stack.blocks
+    attention = replace(block.dense, rotary=rotary(config, block.dense.head_dim))
+    return replace(base, encoder=replace(stack, blocks=(replace(block, attention=attention),)))
+
+
+def table(spec: EncoderSpec) -> Table:
+    """Where transformers keeps each parameter."""
+    layer, source, base = bert.LAYER, "encoder.layers.{i}", roberta.table(spec)
+    rules: Rules = base.rules | {
+        "encoder.embedding.norm.*": "emb_ln.*",
+        **nomic_bert.fused(f"{layer}.attention", f"{source}.mixer.Wqkv.*"),
+        f"{layer}.attention.o.*": f"{source}.mixer.out_proj.*",
+        f"{layer}.attention_norm.*": f"{source}.norm1.*",
+        f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",
+        f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
+        f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
+    }
+    return replace(base, rules=rules, naming=NAMING)
