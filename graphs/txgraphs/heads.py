@@ -20,13 +20,19 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
     `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
-    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean.
+    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean, as
+    of MEAN_BEHIND's.
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
-    final, every = kind == Pick.FINAL, kind == Pick.MEAN_ALL
+    final, behind, seen = (kind == k for k in (Pick.FINAL, Pick.MEAN_BEHIND, Pick.LAST_SEEN))
+    shown = kind == Pick.FIRST_SEEN
     mean = mean or kind == Pick.MEAN_LATE
-    last, marked, mark = kind in (Pick.LAST, Pick.LAST_EOS), kind == Pick.LAST_EOS, kind == Pick.FIRST_EOS
-    registers, behind = token is not None, (token or 0) + 1
+    last, marked, mark = (
+        kind in (Pick.LAST, Pick.LAST_EOS, Pick.LAST_SEEN),
+        kind == Pick.LAST_EOS,
+        kind == Pick.FIRST_EOS,
+    )
+    registers, next_one = token is not None, (token or 0) + 1
     skips, number = kind == Pick.LAST and token is not None, token or 0
 
     @script(domain, default_opset=op)
@@ -36,11 +42,9 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
             picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
         elif final:
             picked = op.Gather(x, op.Constant(value_int=-1), axis=1)
-        elif every:
-            picked = op.ReduceSum(x, one, keepdims=0) / op.CastLike(op.Shape(x, start=1, end=2), x)
         elif both:
             if registers:
-                start = op.Constant(value_ints=[behind])
+                start = op.Constant(value_ints=[next_one])
                 rest = op.Slice(x, start, op.Shape(x, start=1, end=2), one)
             else:
                 rest = op.Slice(x, one, op.Shape(x, start=1, end=2), one)  # (B, S - 1, W)
@@ -49,6 +53,9 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                 op.ReduceSum(rest, one, keepdims=0) / op.CastLike(op.Shape(rest, start=1, end=2), x),
                 axis=1,
             )  # (B, 2W)
+        elif behind:
+            rest = op.Slice(x, op.Constant(value_ints=[number]), op.Shape(x, start=1, end=2), one)
+            picked = op.ReduceSum(rest, one, keepdims=0) / op.CastLike(op.Shape(rest, start=1, end=2), x)
         elif mean:
             weights = op.Unsqueeze(op.CastLike(attention_mask, x), op.Constant(value_ints=[2]))  # (B, S, 1)
             picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
@@ -60,9 +67,13 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                 if skips:
                     real = op.Not(op.Equal(input_ids, op.Constant(value_int=number)))
                     score = score * op.Cast(real, to=7)
+                if seen:
+                    score = score * attention_mask
                 if marked:
                     ends = op.Equal(input_ids, op.Constant(value_int=number))
                     score = score * op.Cast(ends, to=7)
+            elif shown:
+                score = op.Identity(attention_mask)
             elif mark:
                 score = op.Cast(op.Equal(input_ids, op.Constant(value_int=number)), to=7)
             else:

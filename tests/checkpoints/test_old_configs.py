@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import CheckpointError, InputError, UnsupportedError
+from txexport.errors import CheckpointError, InputError
 from txexport.verification import verify
 
 TEXTS = ["the cat sat on the mat", "the dog"]
@@ -138,13 +138,18 @@ def test_names_of_labels_that_are_too_few(tmp_path):
         task_of(two)
 
 
-def test_sequences_of_a_decoder_without_padding_are_refused(tmp_path):
-    """The original then reads single rows alone, and raises for a batch."""
+def test_sequences_of_a_decoder_without_padding_are_read_by_the_mask(tmp_path):
+    """The original then reads single rows alone, and raises for a batch; a bundle gives each row's."""
     folder = tmp_path / "in"
     tiny_checkpoint.save(folder, "llama", "LlamaForSequenceClassification")
     folder = changed(folder, tmp_path / "changed", pad_token_id=None)
     original = transformers.LlamaForSequenceClassification.from_pretrained(folder).eval()
     with pytest.raises(ValueError, match="batch sizes > 1"):
         original(torch.ones(2, 3, dtype=torch.long))
-    with pytest.raises(UnsupportedError, match=r"no pad_token_id, so .*; put the id of the padding"):
-        task_of(folder)
+    txexport.export(folder, tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    rows = [[5, 1, 7, 9, 1], [4, 1]]
+    ids, mask = np.array([rows[0], [*rows[1], 0, 0, 0]]), np.array([[1] * 5, [1, 1, 0, 0, 0]])
+    found = model.run(input_ids=ids, attention_mask=mask)["logits"]
+    for row, scores in zip(rows, found, strict=True):
+        assert np.abs(original(torch.tensor([row])).logits[0].detach().numpy() - scores).max() < 1e-5

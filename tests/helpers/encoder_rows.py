@@ -19,6 +19,7 @@ from helpers.row import (
     Row,
     encoder,
     heads,
+    labelled,
 )
 
 TASK_IDS = {"use_task_id": True, "task_type_vocab_size": 3, "type_vocab_size": 4}
@@ -129,5 +130,7 @@ BARTS = [
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
     Row("umt5", "UMT5ForConditionalGeneration", TRANSLATE),
     Row("umt5", "UMT5EncoderModel", FEATURES),
+    Row("umt5", "UMT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    *labelled("umt5"),
     Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
 ]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
+from txexport import families
+
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
@@ -52,9 +54,18 @@ def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
     ]
 
 
+def labelled(model_type: str, *, slow: bool = True) -> list[Row]:
+    """The heads that score each token of a family, which are one component on any stack."""
+    classes = families.module(model_type).TASKS
+    rows = [Row(model_type, *classes[TAG], TAG, "5 labels", LABELS, slow)] if TAG in classes else []
+    answers = [Row(model_type, *classes[ANSWER], ANSWER, slow=slow)] if ANSWER in classes else []
+    return rows + answers
+
+
 def decoder(model_type: str, name: str) -> list[Row]:
-    """A decoder-only model: its text, its hidden states, and labels of sequences."""
+    """A decoder-only model: its text, its hidden states, and labels of sequences and of tokens."""
     return [
+        *labelled(model_type),
         Row(model_type, f"{name}ForCausalLM", GENERATE),
         Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
         Row(model_type, f"{name}Model", FEATURES),

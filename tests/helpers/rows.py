@@ -24,6 +24,7 @@ from helpers.row import (
     Row,
     decoder,
     encoder,
+    labelled,
 )
 from helpers.row import CHOOSE as CHOOSE
 
@@ -75,7 +76,7 @@ ENCODERS = [
     Row("esm", "EsmForMaskedLM", FILL, "33 words", {"vocab_size": 33, "mask_token_id": 32}),
     Row("esm", "EsmForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("esm", "EsmForTokenClassification", TAG, "5 labels", LABELS),
-    *encoder("modernbert", "ModernBert", choices=False),
+    *encoder("modernbert", "ModernBert"),
     Row("modernbert", "ModernBertForSequenceClassification", CLASSIFY, "mean of tokens", MEAN),
     Row("modernbert", "ModernBertForMaskedLM", FILL, "all biases", BIASES),
 ]
@@ -95,6 +96,7 @@ HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
 HEAD_NORMS = {"qk_layernorm": True, "num_attention_heads": 6, "num_key_value_heads": 2}
+NO_BIAS = {"token_classification_bias": False}
 BIASED = {"attention_bias": True, "mlp_bias": True, "head_dim": 10}
 
 STRETCHED = {
@@ -135,6 +137,7 @@ DECODERS = [
         {"scale_attn_weights": False, "activation_function": "relu"},
     ),
     Row("gpt2", "GPT2Model", FEATURES),
+    *labelled("gpt2", slow=False),
     Row("gpt2", "GPT2LMHeadModel", FEATURES, "from a language model"),
     *decoder("gptj", "GPTJ"),
     *decoder("gpt_neox", "GPTNeoX"),
@@ -175,6 +178,8 @@ DECODERS = [
         {"parallel_attn": False, "multi_query": False},
     ),
     *decoder("llama", "Llama"),
+    Row("llama", "LlamaForTokenClassification", TAG, "5 labels, no bias", LABELS | NO_BIAS, slow=True),
+    Row("llama", "LlamaForSequenceClassification", CLASSIFY, "no padding", {"pad_token_id": None}),
     Row("llama", "LlamaForCausalLM", GENERATE, "biases, tied, own head_dim", BIASED | TIED),
     *(
         Row("llama", "LlamaForCausalLM", GENERATE, f"{kind} rope", {"rope_parameters": ROPE[kind]})
@@ -184,6 +189,7 @@ DECODERS = [
     Row("mistral", "MistralForCausalLM", GENERATE, "no window", {"sliding_window": None}),
     Row("mistral", "MistralForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("mistral", "MistralModel", FEATURES, "window of 5"),
+    *labelled("mistral"),
     *decoder("qwen2", "Qwen2"),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "window in later layers", MIXED),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
@@ -264,12 +270,16 @@ TWO_VOCABULARIES = {"share_encoder_decoder_embeddings": False, "decoder_vocab_si
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
     Row("t5", "T5EncoderModel", FEATURES),
+    Row("t5", "T5ForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    *labelled("t5", slow=False),
     Row("t5", "T5ForConditionalGeneration", FEATURES, "from the whole"),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "32 buckets to 128", FIRST),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "v1.1", UNTIED | {"feed_forward_proj": "gated-gelu"}),
     Row("t5", "T5ForConditionalGeneration", TRANSLATE, "gated silu", {"feed_forward_proj": "gated-silu"}),
     Row("mt5", "MT5ForConditionalGeneration", TRANSLATE),
     Row("mt5", "MT5EncoderModel", FEATURES),
+    Row("mt5", "MT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    *labelled("mt5"),
     Row("bart", "BartForConditionalGeneration", TRANSLATE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE, "untied", UNTIED),
     Row(
@@ -314,6 +324,7 @@ OTHERS = [
     Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
     Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
     Row("clip", "CLIPModel", MATCH),
+    Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
 ]
 

@@ -118,6 +118,9 @@ CONTRADICTIONS = {
     "the head's mean leaves out 2 registers, expected 0": lambda: EncoderSpec(
         VISION, dataclasses.replace(LABELS, pick=Pick.FIRST_AND_MEAN, registers=2)
     ),
+    "reads no mask, but a text may be padded": lambda: EncoderSpec(
+        ENCODER, dataclasses.replace(LABELS, pick=Pick.MEAN_BEHIND)
+    ),
     "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
     "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
     "picked by the id that ends it, not 'last'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.LAST),

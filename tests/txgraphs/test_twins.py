@@ -576,6 +576,10 @@ PICKS = {
     "first_eos": (5, [2, 0, 0]),
     "argmax_id": (None, [0, 0, 0]),
     "final": (None, [4, 4, 4]),
+    "first_seen": (None, [1, 4, 3]),
+    "last_seen": (None, [2, 0, 4]),
+    "mean_behind": (None, None),
+    "mean_behind of some": (2, None),
     "mean": (None, None),
     "mean_late": (None, None),
     "first_and_mean": (None, None),
@@ -588,7 +592,8 @@ def test_pick(kind):
     token, places = PICKS[kind]
     kind = kind.split()[0]
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
-    x, mask = random(B, S, W), (ids != 9).long().index_fill(1, ZERO, 1)
+    seen = torch.tensor([S - 1]) if kind == "first_seen" else ZERO
+    x, mask = random(B, S, W), (ids != 9).long().index_fill(1, seen, 1)
     module = partial(txmodels.heads.pick, Pick(kind), token)
     found = check(module, txgraphs.heads.pick(Pick(kind), token), x, ids, mask)[0]
     if places is not None:

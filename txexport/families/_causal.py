@@ -3,18 +3,31 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from txexport.checkpoints.weight_map import Rules
-from txexport.errors import UnsupportedError
+from txexport.checkpoints.weight_map import Rules, Take
 from txexport.families._config import Config, minimal_cycle
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
 from txexport.tasks import TASKS
 
+# Where each head of labels lies; what scores tokens, in older families under a name of its own.
+LABELLED: dict[HeadKind, str | Take] = {
+    HeadKind.SEQUENCE: "score.*",
+    HeadKind.TOKENS: Take("score.*", fallback="classifier.*"),
+    HeadKind.SPANS: "qa_outputs.*",
+}
 
-def tasks(name: str) -> dict[str, tuple[str, ...]]:
-    """The tasks of a decoder whose classes in transformers begin with `name`."""
+
+def tasks(name: str, *, tokens: bool = True, spans: bool = True) -> dict[str, tuple[str, ...]]:
+    """The tasks of a decoder whose classes in transformers begin with `name`.
+
+    `tokens` and `spans` are whether there is one with that head.
+    """
+    labelled = {"token-classification": (f"{name}ForTokenClassification",)} if tokens else {}
+    answered = {"question-answering": (f"{name}ForQuestionAnswering",)} if spans else {}
     return {
         "text-generation": (f"{name}ForCausalLM",),
         "text-classification": (f"{name}ForSequenceClassification",),
+        **labelled,
+        **answered,
         "feature-extraction": (f"{name}Model",),
     }
 
@@ -37,17 +50,23 @@ def model(
     kind = TASKS[task].head
     if kind == HeadKind.NONE:
         return EncoderSpec(encoder=stack)
-    if kind == HeadKind.SEQUENCE:
-        if config.values.get("pad_token_id") is None:
-            raise UnsupportedError(
-                f"{config.path}: no pad_token_id, so the last token of a padded row cannot be told; "
-                "put the id of the padding that it was trained with into config.json"
-            )
-        padding = config.integer("pad_token_id")
-        head = HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
-        return EncoderSpec(encoder=stack, head=head)
+    if kind in LABELLED:
+        return EncoderSpec(encoder=stack, head=_labels(config, kind))
     tied = config.flag("tie_word_embeddings", tied)
     return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap, scale=scale))
+
+
+def _labels(config: Config, kind: HeadKind) -> HeadSpec:
+    """A head of labels. Without an id of padding, the original reads one sequence, and its last token."""
+    if kind == HeadKind.SPANS:
+        return HeadSpec(kind, tied=False, bias=True, labels=2)
+    if kind == HeadKind.TOKENS:
+        bias = config.flag("token_classification_bias", True)
+        return HeadSpec(kind, tied=False, bias=bias, labels=config.labels())
+    if config.values.get("pad_token_id") is None:
+        return HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST_SEEN)
+    padding = config.integer("pad_token_id")
+    return HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
 
 
 def each_layer(stack: TextStackSpec, varied: Callable[[int, BlockSpec], BlockSpec]) -> TextStackSpec:
@@ -73,7 +92,7 @@ def stack_name(spec: EncoderSpec | DecoderSpec) -> str:
 
 def head_rules(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> Rules:
     """Where the head's parameters lie; a language model's in `projection`."""
-    return {"head.*": "score.*" if spec.head.kind == HeadKind.SEQUENCE else f"{projection}.*"}
+    return {"head.*": LABELLED.get(spec.head.kind, f"{projection}.*")}
 
 
 def copies(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
@@ -83,6 +102,11 @@ def copies(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tupl
 
 def other_heads(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
     """What a checkpoint may hold for other tasks."""
-    heads = {HeadKind.CAUSAL_LM: f"{projection}.*", HeadKind.SEQUENCE: "score.*"}
-    heads.pop(spec.head.kind, None)
-    return (*heads.values(), "classifier.*", "qa_outputs.*") if isinstance(spec, EncoderSpec) else ()
+    if isinstance(spec, DecoderSpec):
+        return ()
+    own = {
+        HeadKind.SEQUENCE: {"score.*"},
+        HeadKind.TOKENS: {"score.*", "classifier.*"},
+        HeadKind.SPANS: {"qa_outputs.*"},
+    }.get(spec.head.kind, set())
+    return tuple({f"{projection}.*", "score.*", "classifier.*", "qa_outputs.*"} - own)

@@ -51,10 +51,7 @@ HEADS: dict[HeadKind, Rules] = {
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
-    """The architecture that config.json describes.
-
-    For labels the decoder reads the encoder's tokens after its start (3.1).
-    """
+    """The architecture that config.json describes."""
     config.expect(
         is_decoder=False,
         add_bias_logits=False,
@@ -67,6 +64,11 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     base = encoder_decoder_spec(config, names, NormPlacement.POST)
     if task == "text2text-generation":
         return base
+    return labelled(config.with_defaults(eos_token_id=2, decoder_start_token_id=2), task, base)
+
+
+def labelled(config: Config, task: str, base: EncoderDecoderSpec) -> EncoderDecoderSpec:
+    """`base` under a head of labels or spans, whose decoder reads the same tokens after its start (3.1)."""
     head = HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=2)
     if task == "text-classification":
         head = HeadSpec(
@@ -76,9 +78,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
             activation=Activation.TANH,
             labels=config.labels(),
             pick=Pick.LAST_EOS,
-            eos_token_id=config.integer("eos_token_id", 2),
+            eos_token_id=config.integer("eos_token_id"),
         )
-    return replace(base, head=head, decoder_start_token_id=config.integer("decoder_start_token_id", 2))
+    return replace(base, head=head, decoder_start_token_id=config.integer("decoder_start_token_id"))
 
 
 def encoder_decoder_spec(

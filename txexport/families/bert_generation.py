@@ -1,4 +1,4 @@
-"""BertGeneration (Rothe et al. 2020): BERT without segments or pooler, as an encoder or as a decoder alone."""
+"""BertGeneration (Rothe et al. 2020): BERT without segments or pooler, an encoder or a decoder alone."""
 
 from dataclasses import replace
 

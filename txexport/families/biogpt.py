@@ -19,7 +19,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = _causal.tasks("BioGpt")
+TASKS = _causal.tasks("BioGpt", spans=False)
 
 NAMING = Naming("biogpt.")
 EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config

@@ -1,5 +1,7 @@
 """CLIP (Radford et al. 2021): a tower of texts and one of images, compared."""
 
+from dataclasses import replace
+
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
 from txexport.families._config import Config, TensorNames
@@ -8,7 +10,10 @@ from txexport.spec import (
     BlockSpec,
     DualEncoderSpec,
     EmbeddingSpec,
+    EncoderSpec,
     FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
     NormPlacement,
     NormSpec,
     PatchSpec,
@@ -19,15 +24,24 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = {"zero-shot-image-classification": ("CLIPModel",)}
+TASKS = {
+    "zero-shot-image-classification": ("CLIPModel",),
+    "image-classification": ("CLIPForImageClassification",),
+}
 
 NAMING = Naming()
+NOT_OF_IMAGES = (
+    *("text_model.*", "*_projection.*", "logit_scale"),
+    *("vision_model.post_layernorm.*", "vision_model.embeddings.position_ids"),
+)
 FIRST_EOS = 2  # what configs of the first releases call the id that ends a text, whatever it is
 
 
-def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
     """The architecture that config.json describes."""
     text, vision = (tower(config, name) for name in ("text_config", "vision_config"))
+    if task == "image-classification":
+        return labelled(config, replace(vision_stack(vision), final_norm=None), tokens=1)
     pick, mark = ending(text)
     return DualEncoderSpec(
         text=text_stack(text),
@@ -36,6 +50,13 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
         pick=pick,
         eos_token_id=mark,
     )
+
+
+def labelled(config: Config, images: SignalStackSpec, tokens: int) -> EncoderSpec:
+    """Labels of the mean of an image's patches, before which there are so many learned tokens."""
+    pick, labels = Pick.MEAN_BEHIND, config.labels()
+    head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=labels, pick=pick, registers=tokens)
+    return EncoderSpec(encoder=images, head=head)
 
 
 def ending(config: Config) -> tuple[Pick, int | None]:
@@ -84,8 +105,11 @@ def _layers(
     return (block,), config.count("num_hidden_layers", 12), norm
 
 
-def table(spec: DualEncoderSpec) -> Table:
+def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
+    if isinstance(spec, EncoderSpec):
+        rules = vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
+        return Table(rules, NAMING, drop=NOT_OF_IMAGES)
     rules = text_rules("text", "text_model.") | vision_rules("vision", "vision_model.")
     return Table(rules | joint_rules(), NAMING, drop=("*_model.embeddings.position_ids",))
 

@@ -8,7 +8,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec, TextStackSpec
 
-TASKS = _causal.tasks("Gemma")
+TASKS = _causal.tasks("Gemma", spans=False)
 
 NAMING = llama.NAMING
 

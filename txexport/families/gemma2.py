@@ -21,7 +21,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = _causal.tasks("Gemma2")
+TASKS = _causal.tasks("Gemma2", spans=False)
 
 NAMING = llama.NAMING
 

@@ -5,7 +5,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec, TextStackSpec
 
-TASKS = _causal.tasks("Glm")
+TASKS = _causal.tasks("Glm", spans=False)
 
 NAMING = llama.NAMING
 

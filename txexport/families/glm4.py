@@ -7,7 +7,7 @@ from txexport.families import _causal, glm
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormPlacement
 
-TASKS = _causal.tasks("Glm4")
+TASKS = _causal.tasks("Glm4", spans=False)
 
 NAMING = glm.NAMING
 

@@ -5,7 +5,7 @@ from txexport.families import _causal, gpt2
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
-TASKS = _causal.tasks("GPTBigCode")
+TASKS = _causal.tasks("GPTBigCode", spans=False)
 
 NAMING = gpt2.NAMING
 ALIASES = gpt2.ALIASES

@@ -19,7 +19,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = _causal.tasks("GPTJ")
+TASKS = _causal.tasks("GPTJ", tokens=False)
 
 NAMING = Naming("transformer.")
 ALIASES = gpt2.ALIASES

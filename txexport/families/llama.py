@@ -26,7 +26,7 @@ from txexport.spec import (
 
 TASKS = _causal.tasks("Llama")
 
-NAMING = Naming("model.")
+NAMING = Naming("model.", others=("transformer.",))  # the latter where questions are answered
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:

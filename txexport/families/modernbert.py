@@ -29,10 +29,10 @@ TASKS = {
     "text-classification": ("ModernBertForSequenceClassification",),
     "token-classification": ("ModernBertForTokenClassification",),
     "question-answering": ("ModernBertForQuestionAnswering",),
+    "multiple-choice": ("ModernBertForMultipleChoice",),
 }
 
 NAMING = Naming("model.")
-PICKS = {"cls": Pick.FIRST, "mean": Pick.MEAN}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -100,12 +100,20 @@ def _head(config: Config, task: str, norm: NormSpec | None) -> HeadSpec:
     if kind == HeadKind.MASKED_LM:
         tied, bias = config.flag("tie_word_embeddings", True), config.flag("decoder_bias", True)
         return HeadSpec(kind, tied=tied, bias=bias, **shape)
+    if kind == HeadKind.CHOICES:
+        pick = _pick(config, Pick.FIRST_SEEN)
+        return HeadSpec(kind, tied=False, bias=True, labels=1, pick=pick, **shape)
     if kind == HeadKind.SEQUENCE:
-        pooling = config.text("classifier_pooling", "cls")
-        if pooling not in PICKS:
-            config.expect(classifier_pooling="cls")
-        shape["pick"] = PICKS[pooling]
+        shape["pick"] = _pick(config, Pick.FIRST)
     return HeadSpec(kind, tied=False, bias=True, labels=config.labels(), **shape)
+
+
+def _pick(config: Config, first: Pick) -> Pick:
+    """What a sequence's vector is made of; the `first` token is another for choices than for labels."""
+    picks, pooling = {"cls": first, "mean": Pick.MEAN}, config.text("classifier_pooling", "cls")
+    if pooling not in picks:
+        config.expect(classifier_pooling="cls")
+    return picks[pooling]
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -7,7 +7,7 @@ from txexport.families import _causal, modernbert
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec, HeadKind
 
-TASKS = _causal.tasks("ModernBertDecoder")
+TASKS = _causal.tasks("ModernBertDecoder", tokens=False, spans=False)
 
 NAMING = modernbert.NAMING
 

@@ -4,10 +4,7 @@ from txexport.families import t5
 from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, EncoderSpec
 
-TASKS = {
-    "text2text-generation": ("MT5ForConditionalGeneration",),
-    "feature-extraction": ("MT5EncoderModel",),
-}
+TASKS = t5.tasks("MT5")
 
 NAMING = t5.NAMING
 ALIASES = t5.ALIASES
@@ -16,7 +13,5 @@ table = t5.table
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes."""
-    config = config.with_defaults(feed_forward_proj="gated-gelu")
-    if task == "feature-extraction":
-        return t5.encoder_spec(config)
-    return t5.encoder_decoder_spec(config, names, first=False)
+    config = config.with_defaults(feed_forward_proj="gated-gelu", decoder_start_token_id=0)
+    return t5.model_spec(config, task, names, first=False)

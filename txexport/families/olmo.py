@@ -9,7 +9,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormSpec
 
-TASKS = _causal.tasks("Olmo")
+TASKS = _causal.tasks("Olmo", tokens=False, spans=False)
 
 NAMING = llama.NAMING
 EPS = 1e-5  # fixed in the original, in no config

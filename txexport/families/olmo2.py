@@ -7,7 +7,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormPlacement, TextStackSpec
 
-TASKS = _causal.tasks("Olmo2")
+TASKS = _causal.tasks("Olmo2", tokens=False, spans=False)
 
 NAMING = llama.NAMING
 

@@ -7,7 +7,7 @@ from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, RotarySpec
 
-TASKS = _causal.tasks("Olmo3")
+TASKS = _causal.tasks("Olmo3", tokens=False, spans=False)
 
 NAMING = olmo2.NAMING
 table = olmo2.table

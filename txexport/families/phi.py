@@ -18,7 +18,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = _causal.tasks("Phi")
+TASKS = _causal.tasks("Phi", spans=False)
 
 NAMING = Naming("model.")
 PUBLISHED_WITH_CODE = True

@@ -5,7 +5,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, EncoderSpec
 
-TASKS = _causal.tasks("Phi3")
+TASKS = _causal.tasks("Phi3", spans=False)
 
 NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True

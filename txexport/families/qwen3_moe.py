@@ -7,7 +7,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ExpertsSpec, FeedForwardSpec, TextStackSpec
 
-TASKS = _causal.tasks("Qwen3Moe")
+TASKS = _causal.tasks("Qwen3Moe", spans=False)
 
 NAMING = llama.NAMING
 ALIASES = {"num_experts": "num_local_experts"}

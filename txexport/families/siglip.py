@@ -10,8 +10,6 @@ from txexport.spec import (
     DualEncoderSpec,
     EncoderSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     PatchSpec,
     Pick,
     SignalStackSpec,
@@ -29,16 +27,11 @@ COMMON = LAYERS | {"hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
-    """The architecture that config.json describes; texts are padded to as many tokens as have positions.
-
-    Labels are those of the tower of images, without its pool.
-    """
+    """The architecture that config.json describes; texts are padded to as many tokens as have positions."""
     vision = vision_config(config.table("vision_config"))
     images = vision_stack(vision)
     if task == "image-classification":
-        labels = config.labels()
-        head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=labels, pick=Pick.MEAN_ALL)
-        return EncoderSpec(encoder=images, head=head)
+        return clip.labelled(config, images, tokens=0)
     vision.expect(vision_use_head=True)
     text = text_config(config.table("text_config"))
     return DualEncoderSpec(
@@ -91,11 +84,10 @@ def pool(images: SignalStackSpec) -> AttentionPoolSpec:
 def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     if isinstance(spec, EncoderSpec):
-        labels: Rules = clip.vision_rules("encoder", "vision_model.") | {
-            "encoder.final_norm.*": "vision_model.post_layernorm.*",
-            "head.*": "classifier.*",
-        }
-        return Table(labels, NAMING, drop=("vision_model.head.*", "vision_model.embeddings.position_ids"))
+        alone = clip.vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
+        alone["encoder.final_norm.*"] = "vision_model.post_layernorm.*"
+        drop = ("text_model.*", "logit_*", "vision_model.head.*", "vision_model.embeddings.position_ids")
+        return Table(alone, NAMING, drop)
     rules: Rules = clip.text_rules("text", "text_model.") | clip.vision_rules("vision", "vision_model.")
     rules |= pool_rules("vision_pool", "vision_model.head.")
     rules |= {

@@ -7,7 +7,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormPlacement, NormSpec
 
-TASKS = _causal.tasks("StableLm")
+TASKS = _causal.tasks("StableLm", spans=False)
 
 NAMING = llama.NAMING
 

@@ -18,7 +18,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = _causal.tasks("Starcoder2")
+TASKS = _causal.tasks("Starcoder2", spans=False)
 
 NAMING = Naming("model.")
 

@@ -4,6 +4,7 @@ import math
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
+from txexport.families import bart
 from txexport.families._config import ACTIVATIONS, Config, TensorNames
 from txexport.spec import (
     Activation,
@@ -25,12 +26,25 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = {
-    "text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel"),
-    "feature-extraction": ("T5EncoderModel",),
-}
 
-NAMING = Naming()
+def tasks(name: str) -> dict[str, tuple[str, ...]]:
+    """The tasks of a T5 whose classes in transformers begin with `name`."""
+    return {
+        "text2text-generation": (f"{name}ForConditionalGeneration",),
+        "feature-extraction": (f"{name}EncoderModel",),
+        "text-classification": (f"{name}ForSequenceClassification",),
+        "token-classification": (f"{name}ForTokenClassification",),
+        "question-answering": (f"{name}ForQuestionAnswering",),
+    }
+
+
+TASKS = tasks("T5") | {"text2text-generation": ("T5ForConditionalGeneration", "T5WithLMHeadModel")}
+
+NAMING = Naming("transformer.")
+HEADS: dict[HeadKind, Rules] = bart.HEADS | {
+    HeadKind.CAUSAL_LM: {"head.weight": "lm_head.weight"},
+    HeadKind.TOKENS: {"head.*": "classifier.*"},
+}
 ALIASES = {
     "hidden_size": "d_model",
     "num_attention_heads": "num_heads",
@@ -45,23 +59,28 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
     Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
     embedding or not, those of transformers 5 by a value of its own; they all tie unless v1.1 has an lm_head.
     """
-    if task == "feature-extraction":
-        return encoder_spec(config)
     first = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
-    return encoder_decoder_spec(config, names, first)
-
-
-def encoder_spec(config: Config) -> EncoderSpec:
-    """The encoder alone, whose hidden states are the features."""
     config = config.with_defaults(feed_forward_proj="relu")
-    config.expect(is_decoder=False, is_causal=True)
-    return EncoderSpec(encoder=_stack(config, config.count("num_layers"), decodes=False))
+    return model_spec(config, task, names, first)
 
 
-def encoder_decoder_spec(config: Config, names: TensorNames, first: bool) -> EncoderDecoderSpec:
-    """The architecture of version 1, where `first`, or of v1.1."""
-    config = config.with_defaults(feed_forward_proj="relu")
+def model_spec(
+    config: Config, task: str, names: TensorNames, first: bool
+) -> EncoderSpec | EncoderDecoderSpec:
+    """The architecture of version 1, where `first`, or of v1.1; tokens are scored by the encoder alone."""
     config.expect(is_decoder=False, is_causal=True)
+    if task in ("feature-extraction", "token-classification"):
+        head = HeadSpec()
+        if task == "token-classification":
+            head = HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=config.labels())
+        return EncoderSpec(encoder=_stack(config, config.count("num_layers"), decodes=False), head=head)
+    both = _encoder_decoder(config, names, first)
+    if task == "text2text-generation":
+        return both
+    return bart.labelled(config.with_defaults(eos_token_id=1), task, both)
+
+
+def _encoder_decoder(config: Config, names: TensorNames, first: bool) -> EncoderDecoderSpec:
     width, layers = config.integer("d_model"), config.count("num_layers")
     tied, scale = first or "lm_head.weight" not in names, 1 / math.sqrt(width) if first and width > 0 else 1.0
     return EncoderDecoderSpec(
@@ -129,11 +148,11 @@ def _gated(stack: StackSpec) -> bool:
 def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     words = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
-    words += ["lm_head.weight"] * spec.head.tied
+    words += ["lm_head.weight"] * (spec.generates and spec.head.tied)
     cross = "decoder.block.{i}.layer.1"
     rules: Rules = {
         "encoder.embedding.word.weight": Take("shared.weight", also=tuple(words)),
-        "head.weight": "lm_head.weight",
+        **HEADS.get(spec.head.kind, {}),
         "cross.{i}.k.*": f"{cross}.EncDecAttention.k.*",
         "cross.{i}.v.*": f"{cross}.EncDecAttention.v.*",
         "decoder.layers.{i}.cross_attention.q.*": f"{cross}.EncDecAttention.q.*",
@@ -159,5 +178,6 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
             f"{side}.final_norm.*": f"{side}.final_layer_norm.*",
         }
     unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # in the first releases
-    drop = ("decoder.*", "lm_head.*") if isinstance(spec, EncoderSpec) else (unused,)
-    return Table(rules, NAMING, drop)
+    other = () if spec.generates else ("lm_head.*",)
+    drop = ("decoder.*" if isinstance(spec, EncoderSpec) else unused, *other)
+    return Table(rules, NAMING, (*drop, "classification_head.*", "classifier.*", "qa_outputs.*"))

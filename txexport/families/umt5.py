@@ -7,10 +7,7 @@ from txexport.families import t5
 from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderDecoderSpec, EncoderSpec, RelativeSpec, StackSpec, TextStackSpec
 
-TASKS = {
-    "text2text-generation": ("UMT5ForConditionalGeneration",),
-    "feature-extraction": ("UMT5EncoderModel",),
-}
+TASKS = t5.tasks("UMT5")
 
 NAMING = t5.NAMING
 ALIASES = t5.ALIASES
@@ -19,12 +16,12 @@ table = t5.table
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes; hidden states are scaled whether words are tied or not."""
-    config = config.with_defaults(feed_forward_proj="gated-gelu")
-    if task == "feature-extraction":
-        alone = t5.encoder_spec(config)
-        return replace(alone, encoder=_biased(alone.encoder))
-    both = t5.encoder_decoder_spec(config, names, first=False)
-    head = replace(both.head, scale=1 / math.sqrt(both.decoder.hidden_size))
+    config = config.with_defaults(feed_forward_proj="gated-gelu", decoder_start_token_id=0)
+    both = t5.model_spec(config, task, names, first=False)
+    if isinstance(both, EncoderSpec):
+        return replace(both, encoder=_biased(both.encoder))
+    scaled = both.generates and both.decoder.hidden_size > 0
+    head = replace(both.head, scale=1 / math.sqrt(both.decoder.hidden_size)) if scaled else both.head
     return replace(both, head=head, encoder=_biased(both.encoder), decoder=_biased(both.decoder))
 
 

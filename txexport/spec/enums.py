@@ -65,11 +65,13 @@ class Pick(StrEnum):
     """Which vector of a sequence a head reads."""
 
     FIRST = "first"  # Devlin et al. 2019, 3.2
+    FIRST_SEEN = "first_seen"  # the first token that the mask shows
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
+    LAST_SEEN = "last_seen"  # the last token that the mask shows, whatever its id
     MEAN = "mean"  # of the tokens that are no padding
-    MEAN_ALL = "mean_all"  # of everything, as of an image
     MEAN_LATE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
     FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
+    MEAN_BEHIND = "mean_behind"  # the mean of an image's vectors behind its first ones; Zhai et al. 2022
     LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
     FIRST_EOS = "first_eos"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
     ARGMAX_ID = "argmax_id"  # the one of the highest id, which ended a text at first

@@ -17,7 +17,8 @@ class HeadSpec:
     dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
     `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
     last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
-    softcap * tanh(s / softcap). Of the vectors behind the first, a mean leaves out so many `registers`.
+    softcap * tanh(s / softcap). Of the vectors behind the first, a mean leaves out so many `registers`;
+    MEAN_BEHIND leaves out so many of all.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -87,10 +88,10 @@ class HeadSpec:
                 "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
                 f"expected one, or pick '{Pick.MEAN}'"
             )
-        if self.registers and self.pick != Pick.FIRST_AND_MEAN:
+        if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.MEAN_BEHIND):
             raise SpecError(
-                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only the mean "
-                f"of '{Pick.FIRST_AND_MEAN}' leaves them out"
+                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only means "
+                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' leave them out"
             )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(

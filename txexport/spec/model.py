@@ -57,6 +57,11 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: the head's mean leaves out {self.head.registers} registers, expected {own}"
             )
+        if self.head.pick == Pick.MEAN_BEHIND and isinstance(self.encoder, TextStackSpec):
+            raise SpecError(
+                f"EncoderSpec: '{Pick.MEAN_BEHIND}' reads no mask, but a text may be padded; expected "
+                f"'{Pick.MEAN}'"
+            )
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:

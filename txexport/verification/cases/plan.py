@@ -109,7 +109,10 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
         mark,
         alone,
     ):
-        yield Planned(batch.name, batch, run)
+        if spec.head.pick == Pick.LAST_SEEN and not batch.alone:
+            yield Planned(batch.name, skipped="without an id of padding the original reads one row at a time")
+        else:
+            yield Planned(batch.name, batch, run)
 
 
 def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[Planned]:

@@ -1,0 +1,75 @@
+"""Every head that the library has for a family and a task of ours is exported, or named here with why not."""
+
+import transformers
+
+from txexport import families
+from txexport.tasks import TASKS
+
+CAUSAL = "an encoder read as a decoder (is_decoder), which no published checkpoint of its kind is"
+ALONE = "the decoder without its encoder, which its checkpoints are not published as"
+WRAPPED = "its decoder starts with the last token of each row, whichever that is"
+BY_MASK = "positions are counted by the mask, which the graph of a whole sequence does not do"
+COUNTED = "its biases count the padding between tokens, which those of a graph do not"
+LABELLED = ("token-classification", "question-answering")
+UNREAD = {
+    (
+        "qwen3_moe",
+        "question-answering",
+    ): "its original knows float32 alone, and so not a lone score's rounding",
+    ("roformer", "multiple-choice"): "it reads the last place, padding or not: a score depends on its batch",
+    ("mbart", "text-classification"): WRAPPED,
+    ("mbart", "question-answering"): WRAPPED,
+    ("plbart", "text-classification"): WRAPPED,
+    ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
+    ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",
+    **{("opt", task): BY_MASK for task in ("text-classification", "question-answering")},
+    **{("mpt", task): COUNTED for task in ("text-classification", *LABELLED)},
+    **{
+        (name, "text-generation"): CAUSAL
+        for name in (
+            *("bert", "camembert", "electra", "ernie", "megatron-bert", "roberta", "roberta-prelayernorm"),
+            *("roformer", "xlm-roberta", "xlm-roberta-xl"),
+        )
+    },
+    **{
+        (name, "text-generation"): ALONE
+        for name in ("bart", "blenderbot", "blenderbot-small", "marian", "mbart", "pegasus", "plbart")
+    },
+}
+
+
+def heads() -> dict[tuple[str, str], tuple[str, ...]]:
+    """The classes of transformers by family and task, but for those that another task of the family has.
+
+    AutoModel, which does not say what a model reads, is asked once.
+    """
+    result = {}
+    for model_type in families.names():
+        ours = families.module(model_type).TASKS
+        known = {name for classes in ours.values() for name in classes}
+        for task in TASKS.values():
+            mapping = getattr(transformers, task.judge(model_type))._model_mapping._model_mapping
+            classes = mapping.get(model_type, ())
+            classes = (classes,) if isinstance(classes, str) else classes
+            other = task.name == "image-feature-extraction"
+            if classes and (task.name in ours or not (other or known & set(classes))):
+                result[model_type, task.name] = tuple(classes)
+    return result
+
+
+def test_every_head_is_exported_or_named_with_a_reason():
+    ours = {(name, task) for name in families.names() for task in families.module(name).TASKS}
+    assert set(heads()) - ours == set(UNREAD)
+
+
+def test_every_class_of_a_task_is_the_librarys():
+    """Or a checkpoint that names it in `architectures` is another's; two are of code before the library's."""
+    named = {
+        name
+        for model_type in families.names()
+        for classes in families.module(model_type).TASKS.values()
+        for name in classes
+    }
+    library = dir(transformers)
+    unknown = {name for name in named if name not in library}
+    assert unknown == {"MPTForCausalLM", "T5WithLMHeadModel"}
