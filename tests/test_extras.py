@@ -79,7 +79,12 @@ def by(extra: str) -> str:
         (
             "onnx",
             "txexport.verify('out')",
-            "verify needs onnx, which is not installed; " + by("export"),
+            "verify needs onnx, which is not installed; " + by("verify"),
+        ),
+        (
+            "onnx",
+            "from txexport.verification import compare",
+            "compare needs onnx, which is not installed; " + by("export"),
         ),
     ],
 )

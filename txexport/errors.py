@@ -26,6 +26,8 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "transformers": "verify",
 }
 
+WITHIN = {"verify": ("export",)}  # of an extra, those that it brings too
+
 
 def install(extra: str) -> str:
     """What to type for an extra, by an index of packages or in a checkout."""
@@ -119,8 +121,11 @@ class MissingLibraryError(TxexportError, ImportError):
 
 
 @contextlib.contextmanager
-def needed_for(purpose: str) -> Iterator[None]:
-    """Raise MissingLibraryError for an import of what an extra brings, where it is missing or too old."""
+def needed_for(purpose: str, extra: str | None = None) -> Iterator[None]:
+    """Raise MissingLibraryError for an import of what an extra brings, where it is missing or too old.
+
+    `extra` is one of WITHIN that the purpose needs whole.
+    """
     try:
         yield
     except ImportError as error:
@@ -128,7 +133,8 @@ def needed_for(purpose: str) -> Iterator[None]:
         if library not in EXTRAS:
             raise
         other = ", or gpu in place of cpu" if library == "onnxruntime" else ""
-        advice = f"{install(EXTRAS[library])}{other}"
+        own = EXTRAS[library]
+        advice = f"{install(extra if extra is not None and own in WITHIN[extra] else own)}{other}"
         missing = isinstance(error, ModuleNotFoundError)
         state = "which is not installed" if missing else f"of another version ({first_line(error)})"
         raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None

@@ -92,7 +92,8 @@ class Source:
     `path` leads there from the bundle's own folder, is the checkpoint's name alone where that would tell
     whose machine it was, or absolute where that was asked for, and in bundles of before this was so. One that
     came from a model hub is the `repository` there, as "org/name", at the commit `revision`. `adapter` leads
-    to the one that was merged into it, as `path` does, and `sha256` has its files too.
+    to the one that was merged into it, as `path` does, or is "org/name@commit" of one on a hub; `sha256` has
+    its files too.
     """
 
     path: str

@@ -1,17 +1,19 @@
 """Where a bundle's checkpoint is: what its txexport.json says of that, and how it is found again."""
 
 import os
+import re
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.hub import opened
+from txexport.checkpoints.hub import adapter_at, opened
 from txexport.errors import CheckpointError
 from txexport.manifest import Manifest
 
 ADVICE = "say where the one that was exported is with --source"
 ADAPTER_ADVICE = "say where it is with --adapter"
+COMMIT = re.compile(r".+/.+@[0-9a-f]{40}")  # what an adapter that came from a model hub is called
 
 
 class Place(NamedTuple):
@@ -38,12 +40,19 @@ def place_of(checkpoint: Checkpoint, out: Path, absolute: bool) -> Place:
     """Where the txexport.json of the bundle `out` says that its checkpoint is: on a hub, or by the way."""
     path = checkpoint.repository or way_to(checkpoint.folder, out, absolute)
     adapter = checkpoint.adapter
-    return Place(path, None if adapter is None else way_to(adapter, out, absolute))
+    if adapter is None:
+        return Place(path)
+    return Place(path, checkpoint.adapter_name or way_to(adapter, out, absolute))
 
 
 def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
-    """The checkpoint with an adapter, if there is one."""
-    return checkpoint if adapter is None else Merged(checkpoint, adapter)
+    """The checkpoint with an adapter, if there is one: in a folder, or of that name on a model hub."""
+    if adapter is None:
+        return checkpoint
+    folder, name = adapter_at(adapter)
+    result = Merged(checkpoint, folder)
+    result.adapter_name = name
+    return result
 
 
 def _home_of(path: Path) -> Path | None:
@@ -63,7 +72,9 @@ def source_of(
     command runs; one that came from a model hub there. Raises CheckpointError.
     """
     if adapter is None and manifest.source.adapter is not None:
-        adapter = _found(out, manifest.source.adapter, "adapter", ADAPTER_ADVICE)
+        adapter = manifest.source.adapter
+        if not COMMIT.fullmatch(adapter):
+            adapter = _found(out, adapter, "adapter", ADAPTER_ADVICE)
     if source is not None:
         checkpoint = opened(source)
     elif manifest.source.repository is not None:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from helpers.hub import serve
+import tiny_adapter
+from click.testing import CliRunner
+from helpers.hub import Repository, serve
 
 import txexport
 from txexport import bundle
 from txexport.checkpoints.hub import wanted
+from txexport.cli.main import main
 from txexport.errors import CheckpointError, MissingLibraryError
 
 NAME = "org/tiny-bert.v2"
@@ -104,7 +107,11 @@ def test_without_a_network_what_came_before_is_read(hub, monkeypatch):
     [
         ("org/none", "'org/none' is no folder here, and no model on the hub that may be seen"),
         (f"{NAME}@other", f"{NAME} has no revision 'other' on the model hub"),
-        ("repository/none", "repository/none is not a folder"),
+        (
+            "repository/none",
+            "repository/none is not a folder, and for a name on a model hub it is not taken, since there is a"
+            " 'repository' here",
+        ),
         ("../org/none", "is not a folder"),
         ("org", "org is not a folder"),
         ("org/none/more", "is not a folder"),
@@ -128,6 +135,66 @@ def test_without_its_library_the_extra_is_named(hub, monkeypatch):
         MissingLibraryError, match=r"to take it from a model hub needs huggingface_hub.*\[hub\]"
     ):
         txexport.export(NAME, "out")
+
+
+ADAPTER = "org/tiny-adapter"
+
+
+@pytest.fixture
+def adapters(hub, checkpoint_of, tmp_path):
+    """The hub with a LoRA adapter of that BERT too, and what its repository has beside."""
+    base = checkpoint_of("bert")
+    folder = tiny_adapter.write(tmp_path / "lora", tiny_adapter.lora(base, "query", "value"))
+    for name in ("README.md", "optimizer.pt", "adapter_model.bin", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    hub.repositories[ADAPTER] = Repository(ADAPTER, folder)
+    hub.adapter = folder
+    return hub
+
+
+def test_an_adapter_by_its_name_is_merged_as_its_folder_is(adapters, tmp_path):
+    manifest = txexport.export(NAME, "by-name", adapter=ADAPTER)
+    assert adapters.fetched(ADAPTER) == ["adapter_config.json", "adapter_model.safetensors"]
+    commit = adapters.repositories[ADAPTER].commit
+    assert manifest.source.adapter == f"{ADAPTER}@{commit}"
+    by_folder = txexport.export(adapters.folder, "by-folder", adapter=adapters.adapter)
+    assert manifest.source.sha256 == by_folder.source.sha256
+    for name in by_folder.data:
+        assert Path("by-name", name).read_bytes() == Path("by-folder", name).read_bytes()
+    assert f"with the adapter {ADAPTER}@{commit}" in " ".join(
+        CliRunner().invoke(main, ["inspect", "by-name"]).output.split()
+    )
+    shutil.rmtree("cache")
+    assert txexport.verify("by-name", cases="quick", reference="twin").ok
+    assert txexport.quantize("by-name", "int8").source.adapter == manifest.source.adapter
+    words = ["export", str(adapters.folder), "command", "--adapter", f"{ADAPTER}@{commit}", "--json"]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert bundle.read("command").source.adapter == manifest.source.adapter
+
+
+def test_without_a_network_an_adapter_that_came_before_is_read(adapters, monkeypatch):
+    first = txexport.export(adapters.folder, "first", adapter=ADAPTER)
+    ask(monkeypatch, "http://127.0.0.1:9")
+    assert txexport.export(adapters.folder, "second", adapter=ADAPTER).source == first.source
+    shutil.rmtree("cache")
+    with pytest.raises(CheckpointError, match=f"'{ADAPTER}' is no folder here, and the model hub cannot be"):
+        txexport.verify("first", cases="quick")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("org/none", "'org/none' is no folder here, and no model on the hub that may be seen"),
+        (f"{ADAPTER}@other", f"{ADAPTER} has no revision 'other' on the model hub"),
+        (NAME, f"{NAME} is no adapter: it lacks adapter_config.json with adapter_model.safetensors or "),
+        ("lora/other", "lora/other is not a folder, and for a name on a model hub it is not taken, since "),
+        ("other", "other has no adapter_config.json"),
+    ],
+)
+def test_names_of_adapters_that_lead_nowhere_are_one_line(name, said, adapters):
+    with pytest.raises(CheckpointError, match=said) as caught:
+        txexport.export(adapters.folder, "out", adapter=name)
+    assert "\n" not in str(caught.value)
 
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]

@@ -3,16 +3,19 @@
 import hashlib
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from helpers.bundle_edits import stored
 from helpers.project import loaded_after
 from safetensors.numpy import load_file
 
 import txexport
 from txexport import bundle
+from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
 from txexport.paths import sha256
 from txexport.verification import verify
@@ -27,6 +30,20 @@ def bert(checkpoint_of, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("calibrated") / "bert"
     txexport.export(checkpoint_of("bert"), folder, dtype=["float32", "int4", "int4-128"], texts=TEXTS)
     return folder
+
+
+def test_inspect_tells_by_what_it_was_calibrated(bert, bundle_of, tmp_path):
+    """What a bundle says of itself, as a table, as a page, and as JSON; nothing of one that was not."""
+    calibration = bundle.read(bert).form.calibrated["int4"]
+    line = f"int4: calibrated by {len(TEXTS)} texts of {calibration.tokens} tokens"
+    told = CliRunner().invoke(main, ["inspect", str(bert), "--html", str(tmp_path / "page.html")])
+    assert told.exit_code == 0
+    for output in (told.stdout, (tmp_path / "page.html").read_text()):
+        assert line in " ".join(output.split())
+    values = txexport.inspect(bert).to_dict()["bundle"]["calibrated"]
+    assert values["int4"] == asdict(calibration)
+    plain = CliRunner().invoke(main, ["inspect", str(bundle_of("bert"))])
+    assert "calibrated" not in plain.stdout
 
 
 def parts(folder: Path, dtype: str) -> dict[str, np.ndarray]:

@@ -37,7 +37,8 @@ class Checkpoint:
     folder that holds one and no other weights: `folder` is then the file.
     `config_file` is where config.json's values are. `repository` and `revision` are what a model hub calls
     one that came from there. Where it is quantised, the tensors are those that the packed ones stand for.
-    `adapter` is the folder of the one that is merged into it, and `task` the one that that was trained for.
+    `adapter` is the folder of the one that is merged into it, `adapter_name` what a model hub calls it, and
+    `task` the one that it was trained for.
     Raises CheckpointError when config.json or the weights are missing or damaged, or a
     companion is a link that leads out of the folder, and UnsupportedError when it is quantised in a way that
     is not read, or a GGUF file that holds what is not known.
@@ -48,6 +49,7 @@ class Checkpoint:
         self.repository: str | None = None
         self.revision: str | None = None
         self.adapter: Path | None = None
+        self.adapter_name: str | None = None
         self.task: str | None = None
         self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
         self.gguf, self.in_safetensors = gguf.opened(self.folder), False

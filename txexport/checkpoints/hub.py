@@ -1,13 +1,15 @@
-"""A checkpoint by its name on a model hub, as org/name or org/name@revision.
+"""A checkpoint or an adapter by its name on a model hub, as org/name or org/name@revision.
 
-Its files come into huggingface_hub's cache, which takes up where it was interrupted: those that a checkpoint
-is read from, of the form of weights that is read, and no others.
+Its files come into huggingface_hub's cache, which takes up where it was interrupted: those that it is read
+from, of the form of weights that is read, and no others.
 """
 
 import glob
 import re
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from txexport.checkpoints import adapter_config, adapters
 from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
 from txexport.errors import CheckpointError, first_line, needed_for
 
@@ -21,18 +23,44 @@ def opened(source: str | Path) -> Checkpoint:
 
     Raises CheckpointError where there is none, MissingLibraryError without huggingface_hub.
     """
-    text = str(source) if isinstance(source, str) else source.as_posix()
-    named, path = NAME.fullmatch(text), Path(source)
-    if named is None or path.exists() or Path(path.parts[0]).exists():
+    named = _named(source)
+    if named is None:
         return Checkpoint(source)
-    name, revision = named["name"], named["revision"] or MAIN
-    checkpoint = Checkpoint(_fetched(name, revision))
+    name, revision = named
+    checkpoint = Checkpoint(_fetched(name, revision, "config.json", wanted))
     checkpoint.repository, checkpoint.revision = name, checkpoint.folder.name
     return checkpoint
 
 
-def _fetched(name: str, revision: str) -> Path:
-    """The folder of a commit in the cache, by its id, with what is read of it."""
+def adapter_at(source: str | Path) -> tuple[Path, str | None]:
+    """The folder of an adapter, and of one that is on the hub its name and commit, as "org/name@commit".
+
+    Raises as `opened`.
+    """
+    named = _named(source)
+    if named is None:
+        return Path(source), None
+    name, revision = named
+    folder = _fetched(name, revision, adapter_config.CONFIG, wanted_of_adapter)
+    return folder, f"{name}@{folder.name}"
+
+
+def _named(source: str | Path) -> tuple[str, str] | None:
+    """The name and revision that a hub is asked for; None of a path. Raises CheckpointError."""
+    text = str(source) if isinstance(source, str) else source.as_posix()
+    named, path = NAME.fullmatch(text), Path(source)
+    if named is None or path.exists():
+        return None
+    if Path(path.parts[0]).exists():
+        raise CheckpointError(
+            f"{source} is not a folder, and for a name on a model hub it is not taken, since there is a "
+            f"'{path.parts[0]}' here; expected a folder, or run it elsewhere"
+        )
+    return named["name"], named["revision"] or MAIN
+
+
+def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str], str], list[str]]) -> Path:
+    """The folder of a commit in the cache, by its id, with the files that `choose` does, `config` too."""
     with needed_for(f"'{name}' is no folder here: to take it from a model hub"):
         import huggingface_hub as hub
         from huggingface_hub import errors
@@ -50,8 +78,8 @@ def _fetched(name: str, revision: str) -> Path:
     except errors.RevisionNotFoundError:
         raise CheckpointError(f"{name} has no revision '{revision}' on the model hub") from None
     except Exception as error:  # of whichever library goes to the network
-        return _cached(name, revision, error)
-    files = wanted([one.rfilename for one in about.siblings or []], name)
+        return _cached(name, revision, config, error)
+    files = choose([one.rfilename for one in about.siblings or []], name)
     try:
         patterns = [glob.escape(file) for file in files]
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
@@ -61,17 +89,17 @@ def _fetched(name: str, revision: str) -> Path:
         ) from None
 
 
-def _cached(name: str, revision: str, why: Exception) -> Path:
+def _cached(name: str, revision: str, config: str, why: Exception) -> Path:
     """What came before, where the hub cannot be asked."""
     import huggingface_hub as hub
 
-    config = hub.try_to_load_from_cache(name, "config.json", revision=revision)
-    if not isinstance(config, str):
+    cached = hub.try_to_load_from_cache(name, config, revision=revision)
+    if not isinstance(cached, str):
         raise CheckpointError(
             f"'{name}' is no folder here, and the model hub cannot be asked ({first_line(why)}); "
             f"where there is a network: hf download {name} --local-dir FOLDER"
         )
-    return Path(config).parent
+    return Path(cached).parent
 
 
 def wanted(files: list[str], name: str) -> list[str]:
@@ -88,6 +116,15 @@ def wanted(files: list[str], name: str) -> list[str]:
     modules = [file for file in files if "/" in file and MODULE.fullmatch(file.partition("/")[0])]
     read = [file for file in modules if file.endswith(COMPANIONS) or PurePosixPath(file).name in READERS]
     return [*beside, *weights, *read]
+
+
+def wanted_of_adapter(files: list[str], name: str) -> list[str]:
+    """Of a repository's files those that an adapter is read from. Raises CheckpointError for none."""
+    weights = next((file for file in adapters.READERS if file in files), None)
+    if weights is None or adapter_config.CONFIG not in files:
+        needed = f"{adapter_config.CONFIG} with {' or '.join(adapters.READERS)}"
+        raise CheckpointError(f"{name} is no adapter: it lacks {needed}")
+    return [adapter_config.CONFIG, weights]
 
 
 def _weights(single: str, files: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ samples = click.option(
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
-@options.adapter("A LoRA adapter of PEFT to merge into it: a folder.")
+@options.adapter("A LoRA adapter of PEFT to merge into it: a folder, or org/name of a model hub.")
 @click.option(
     "--task",
     show_default="what config.json's architecture implies",

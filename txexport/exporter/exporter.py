@@ -71,11 +71,11 @@ def export(
 
     `source` is a folder, a GGUF file, the name of a model on a hub ("org/name", "org/name@revision"), or a
     model of transformers in memory, beside which its `tokenizer` may be given: their own files lie beside
-    `out` meanwhile. `adapter` is the folder of a LoRA adapter of PEFT, which is merged into it. `task`
-    defaults to the one that the adapter has a head for, or that config.json's architecture implies, and
-    `model_type` is for an old config.json that does not tell its own. Beside the graphs that txexport runs
-    there are those for other clients, over the same weights; `only` is "native" for the first alone, "hub"
-    for the others. Of
+    `out` meanwhile. `adapter` is a LoRA adapter of PEFT, a folder or a name on a hub, which is merged into
+    it. `task` defaults to the one that the adapter has a head for, or that config.json's architecture
+    implies, and `model_type` is for an old config.json that does not tell its own. Beside the graphs that
+    txexport runs there are those for other clients, over the same weights; `only` is "native" for the first
+    alone, "hub" for the others. Of
     ours, `cache` is "static" (default) or "dynamic" and only for models that decode, `opset` is 17 to 24,
     below 24 with newer operators spelled out in older ones, and `inline` writes flat graphs without
     functions; the others are flat, of opset 21 or an older `opset`. A `single_file` holds its

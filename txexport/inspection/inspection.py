@@ -23,7 +23,7 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.manifest import Proof
+from txexport.manifest import Calibration, Proof
 from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 
@@ -54,7 +54,7 @@ class BundleFacts:
     tried, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
     `load` runs and that multiply integers; None where nobody asked. `dtypes` are those that it is written
     in, with the bytes of their weights; what else is said of weights is of the first. `stored` is what
-    `stored_integers` says.
+    `stored_integers` says; `calibrated` is by what texts integers were chosen, by dtype.
     """
 
     cache: str | None
@@ -69,6 +69,7 @@ class BundleFacts:
     kernels: dict[str, "Kernels"] | None = None
     dtypes: dict[str, int] = field(default_factory=dict)
     stored: str | None = None
+    calibrated: dict[str, Calibration] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         kernels=_kernels(folder, manifest) if kernels else None,
         dtypes={dtype: sum(size for _, size in each) for dtype, each in stored.items()},
         stored=stored_integers(folder, manifest),
+        calibrated=manifest.form.calibrated,
     )
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
     kept = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))

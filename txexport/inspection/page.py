@@ -10,7 +10,7 @@ from txexport.inspection.costs import LengthCosts
 from txexport.inspection.drawing import MEASURES, TITLES, draw, numbered, parts_of, title
 from txexport.inspection.flops import Pass
 from txexport.inspection.inspection import Inspection
-from txexport.inspection.table import proof, scaled
+from txexport.inspection.table import calibrations, proof, scaled
 from txexport.markup import page, table, text
 from txexport.spec import AttentionSpec, BlockSpec, DisentangledAttentionSpec
 
@@ -46,7 +46,8 @@ def _facts(found: Inspection) -> Iterator[str]:
     for name, line in found.architecture.items():
         yield f"<p><b>{text(name)}</b>: {text(line)}.</p>"
     if found.bundle is not None:
-        yield f"<p>{text(proof(found.bundle).plain)}.</p>"
+        for line in (*calibrations(found.bundle), proof(found.bundle).plain):
+            yield f"<p>{text(line)}.</p>"
 
 
 def _drawing(found: Inspection) -> Iterator[str]:

@@ -93,6 +93,8 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
     if facts.stored is not None:
         yield Text(facts.stored)
+    for line in calibrations(facts):
+        yield Text(line)
     adapter = f" with the adapter {facts.adapter}" if facts.adapter is not None else ""
     yield Text(f"bundle: {cache}opset {facts.opset}, from {facts.source}{adapter} by {versions}")
     yield proof(facts)
@@ -107,6 +109,14 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
         yield Text(message, "bold red" if slow else "")
     for graph in facts.graphs.values():
         yield from _graph(graph)
+
+
+def calibrations(facts: BundleFacts) -> Iterator[str]:
+    """A line for each dtype whose integers texts have chosen."""
+    for dtype, one in facts.calibrated.items():
+        searched = f"; without them, since they said too little, {len(one.searched)} matrices"
+        texts = f"{dtype}: calibrated by {one.texts:,} texts of {one.tokens:,} tokens"
+        yield f"{texts}{searched if one.searched else ''}"
 
 
 def proof(facts: BundleFacts) -> Text:

@@ -23,5 +23,5 @@ _HOMES = {"compare": "txexport.verification.comparison.compare", "verify": "txex
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module 'txexport.verification' has no attribute '{name}'")
-    with needed_for(name):
+    with needed_for(name, "verify" if name == "verify" else None):
         return getattr(import_module(_HOMES[name]), name)
