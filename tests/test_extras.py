@@ -93,7 +93,7 @@ def test_function_says_which_extra_it_lacks(missing, statement, said):
     assert (result.stdout, result.stderr) == (f"{said}\n", "")
 
 
-CHAT = "import txexport.runtime.preprocessing.chat as chat; chat.prompt('out', [])"
+CHAT = "import txexport.runtime.preprocessing.chat as chat; chat.prompt('out', chat.Conversation([]))"
 
 
 @pytest.mark.parametrize(

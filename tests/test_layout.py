@@ -60,7 +60,9 @@ IMPORTED = {
         "onnx rich arguments bundle checkpoints contracts families formats manifest markup runtime spec "
         "terminal"
     ),
-    "txexport/runtime": "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest progress tasks",
+    "txexport/runtime": (
+        "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest paths progress tasks"
+    ),
     "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (
         "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"

@@ -11,7 +11,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
 from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof, parsed
-from txexport.paths import links_out, sha256, stays_inside
+from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.swap import recover
@@ -21,6 +21,7 @@ OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
     r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
+    rf"|{CHAT_TEMPLATES}/[^/]+\.jinja"
     r"|.+/(config\.json|dense\.npz)"
 )
 MODULE = re.compile(r"[0-9]\w*")  # a folder of sentence-transformers' modules, which export copies

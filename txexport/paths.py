@@ -7,6 +7,7 @@ import hashlib
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+CHAT_TEMPLATES = "additional_chat_templates"  # the folder of those that have a name
 LONGEST_NAME = 200  # characters of a name, which file systems limit to 255 bytes
 
 

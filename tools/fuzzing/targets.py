@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 
 import onnx
 import tiny_checkpoint
@@ -162,17 +163,29 @@ def processor(case: Case) -> None:
     case.try_checkpoint(folder)
 
 
+CHAT_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"continue_final_message": True},
+    {"chat_template_kwargs": {"bos_token": "x" * 99, "loop": [], "namespace": None, "range": 1}},
+    {"chat_template": "default", "chat_template_kwargs": {"documents": [{"title": {"title": "\0"}}]}},
+)
+
+
 def chat_template(case: Case) -> None:
-    """chat_template.jinja, or that of tokenizer_config.json."""
+    """chat_template.jinja, that of tokenizer_config.json, or one by name; values for it; one that goes on."""
     folder = case.copy("checkpoints/decoder")
     file = case.change(folder / "chat_template.jinja", templates.change)
-    if case.random.random() < 0.3:
+    kind, options = case.random.random(), case.random.choice(CHAT_OPTIONS)
+    if kind < 0.2:
+        (folder / "additional_chat_templates").mkdir()
+        file.rename(folder / "additional_chat_templates/default.jinja")
+    elif kind < 0.5:
         settings = json.loads((folder / "tokenizer_config.json").read_bytes())
         settings["chat_template"] = file.read_text("utf-8", errors="replace")
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
         file.unlink()
     messages = [{"role": "system", "content": "the"}, {"role": "user", "content": "cat"}]
-    case.try_checkpoint(folder, lambda model: model.chat(messages, max_new_tokens=3))
+    case.try_checkpoint(folder, lambda model: model.chat(messages, max_new_tokens=3, **options))
 
 
 def sentence_transformers(case: Case) -> None:

@@ -21,7 +21,7 @@ from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
 from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
-from txexport.paths import links_out, sha256, stays_inside
+from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
@@ -158,6 +158,8 @@ class Checkpoint:
                 result[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():
                 result[f"{path.name}/config.json"] = path / "config.json"
+            elif path.name == CHAT_TEMPLATES and path.is_dir():
+                result |= {f"{path.name}/{one.name}": one for one in sorted(path.glob("*.jinja"))}
         for name, path in result.items():
             if links_out(path, self.folder):
                 raise CheckpointError(f"{self.folder / name} is a link out of the checkpoint; copy it there")

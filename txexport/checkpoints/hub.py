@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from txexport.checkpoints import adapter_config, adapters
 from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
 from txexport.errors import CheckpointError, first_line, needed_for
+from txexport.paths import CHAT_TEMPLATES
 
 NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 MODULE = re.compile(r"\d+_\w+")  # a folder of sentence-transformers
@@ -115,7 +116,8 @@ def wanted(files: list[str], name: str) -> list[str]:
     beside = [file for file in top if file.endswith(COMPANIONS) and file not in indices]
     modules = [file for file in files if "/" in file and MODULE.fullmatch(file.partition("/")[0])]
     read = [file for file in modules if file.endswith(COMPANIONS) or PurePosixPath(file).name in READERS]
-    return [*beside, *weights, *read]
+    templates = [file for file in files if PurePosixPath(file).match(f"{CHAT_TEMPLATES}/*.jinja")]
+    return [*beside, *weights, *read, *templates]
 
 
 def wanted_of_adapter(files: list[str], name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The public Model: a loaded bundle, and a method for each thing that one may ask of it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.runtime.preprocessing.audio import Audio
-from txexport.runtime.preprocessing.chat import Messages, Tools
+from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.images import Images, Source
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.session import Session
@@ -300,6 +300,9 @@ class Model:
         messages: Messages,
         *,
         tools: Tools | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        continue_final_message: bool = False,
         logits_processor: LogitsProcessor | None = None,
         **options: Any,
     ) -> str:
@@ -308,24 +311,32 @@ class Model:
         `messages` are {"role": "user", "content": ...} and so on; `tools` are the functions that the model
         may call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as
         of transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to
-        write. Errors as `generate`, where there is no template, and where it does not read tools.
+        write. Of several templates by name `chat_template` is one; else it is the default, or "tool_use" for
+        tools. `chat_template_kwargs` are values that it reads, as {"enable_thinking": False} or {"documents":
+        [...]}. With `continue_final_message` the answer goes on the last message. Errors as `generate`, where
+        there is no template, and where it does not read tools or a value.
         """
-        return text_generation.chat(
-            self.bundle, messages, tools=tools, logits_processor=logits_processor, **options
+        conversation = Conversation(
+            messages, tools, chat_template, chat_template_kwargs, continue_final_message
         )
+        return text_generation.chat(self.bundle, conversation, logits_processor=logits_processor, **options)
 
     def stream_chat(
         self,
         messages: Messages,
         *,
         tools: Tools | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        continue_final_message: bool = False,
         logits_processor: LogitsProcessor | None = None,
         **options: Any,
     ) -> Iterator[str]:
         """As `chat`, in pieces as they come."""
-        return streaming.stream_chat(
-            self.bundle, messages, tools=tools, logits_processor=logits_processor, **options
+        conversation = Conversation(
+            messages, tools, chat_template, chat_template_kwargs, continue_final_message
         )
+        return streaming.stream_chat(self.bundle, conversation, logits_processor=logits_processor, **options)
 
     def score(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from helpers.bundle_edits import relist
@@ -10,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils import get_json_schema
 
 from txexport.errors import BundleError, InputError
+from txexport.exporter import export
 from txexport.runtime import load
 from txexport.runtime.preprocessing import chat
 
@@ -53,6 +55,10 @@ CALLED = [
 ]
 
 
+def prompt(folder: Path, messages, **options) -> str:
+    return chat.prompt(folder, chat.Conversation(messages, **options))
+
+
 @pytest.fixture
 def bundle(bundle_of, tmp_path):
     """A function from a template to a bundle that has it, and transformers' tokenizer with it."""
@@ -84,7 +90,7 @@ def bundle(bundle_of, tmp_path):
 def test_prompt_is_transformers(name, as_file, bundle):
     folder, tokenizer = bundle(TEMPLATES[name], as_file)
     expected = tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=True)
-    assert chat.prompt(folder, MESSAGES) == expected
+    assert prompt(folder, MESSAGES) == expected
 
 
 @pytest.mark.parametrize("name", ["tools", "calls"])
@@ -96,7 +102,7 @@ def test_tools_and_calls_are_put_as_transformers_puts_them(name, bundle):
             expected = tokenizer.apply_chat_template(
                 messages, tools=tools, tokenize=False, add_generation_prompt=True
             )
-            assert chat.prompt(folder, messages, schemas) == expected
+            assert prompt(folder, messages, tools=schemas) == expected
     assert "look" in expected
 
 
@@ -105,7 +111,146 @@ def test_template_for_tools_is_taken_where_there_are_tools(bundle):
     folder, tokenizer = bundle(templates)
     for tools in (None, TOOLS):
         expected = tokenizer.apply_chat_template(MESSAGES, tools=tools, tokenize=False)
-        assert chat.prompt(folder, MESSAGES, tools) == expected == ("none" if tools is None else "1")
+        assert prompt(folder, MESSAGES, tools=tools) == expected == ("none" if tools is None else "1")
+
+
+NAMED = {
+    "default": "d{{ messages | length }}",
+    "tool_use": "t{{ tools | length }}",
+    "rag": "r{% for d in documents %}{{ d.title }}{% endfor %}{{ messages[0].content }}",
+}
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_templates_by_name(as_files, bundle, checkpoint_of, tmp_path):
+    """In files as transformers writes them, or in its older list; and the bundle of a checkpoint has them."""
+    folder, tokenizer = bundle(NAMED)
+    if as_files:
+        source = shutil.copytree(checkpoint_of("gpt2"), tmp_path / "in")
+        tokenizer.save_pretrained(source)
+        assert (source / "additional_chat_templates/rag.jinja").is_file()
+        folder = tmp_path / "out"
+        export(source, folder, only="native")
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
+    documents = [{"title": "<a>"}, {"title": "b"}]
+    for name, more in ((None, {}), ("default", {}), ("rag", {"documents": documents})):
+        expected = tokenizer.apply_chat_template(MESSAGES, chat_template=name, tokenize=False, **more)
+        assert prompt(folder, MESSAGES, template=name, template_kwargs=more) == expected
+    assert prompt(folder, MESSAGES, tools=TOOLS) == "t1"
+    assert prompt(folder, MESSAGES, tools=TOOLS, template="tool_use") == "t1"
+    with pytest.raises(InputError, match=r"chat_template is 'other', expected the name of one .*'rag'"):
+        prompt(folder, MESSAGES, template="other")
+    model = load(folder, device="cpu", threads=1)
+    answers = {
+        name: model.chat(MESSAGES, chat_template=name, chat_template_kwargs=more, max_new_tokens=3)
+        for name, more in ((None, {}), ("rag", {"documents": documents}))
+    }
+    assert answers["rag"] == answer_to(model, expected) != answers[None]
+
+
+def test_a_changed_template_of_several_is_no_longer_the_bundle(checkpoint_of, tmp_path):
+    source = shutil.copytree(checkpoint_of("gpt2"), tmp_path / "in")
+    (source / "additional_chat_templates").mkdir()
+    (source / "additional_chat_templates/rag.jinja").write_text("r")
+    export(source, tmp_path / "out", only="native")
+    assert prompt(tmp_path / "out", MESSAGES, template="rag") == "r"
+    with pytest.raises(
+        BundleError, match="has no default chat template; say which with chat_template: 'rag'"
+    ):
+        prompt(tmp_path / "out", MESSAGES)
+    added = tmp_path / "out/additional_chat_templates/more.jinja"
+    added.write_text("m")
+    with pytest.raises(BundleError, match=r"more\.jinja is not of this export, and would be read"):
+        load(tmp_path / "out", device="cpu")
+
+
+THINKING = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}"
+)
+
+
+def test_values_for_a_template(bundle):
+    """enable_thinking as Qwen3's has it, by the argument's name in servers of OpenAI's kind."""
+    folder, tokenizer = bundle(THINKING)
+    prompts = set()
+    for values in ({}, {"enable_thinking": True}, {"enable_thinking": False}):
+        expected = tokenizer.apply_chat_template(
+            MESSAGES, tokenize=False, add_generation_prompt=True, **values
+        )
+        assert prompt(folder, MESSAGES, template_kwargs=values) == expected
+        prompts.add(expected)
+    assert len(prompts) == 2
+    last, off = MESSAGES[3:], {"chat_template_kwargs": {"enable_thinking": False}, "max_new_tokens": 3}
+    text = tokenizer.apply_chat_template(
+        last, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    model = load(folder, device="cpu", threads=1)
+    assert model.chat(last, **off) == "".join(model.stream_chat(last, **off)) == answer_to(model, text)
+
+
+def answer_to(model, text: str) -> str:
+    """Three tokens for a prompt that is text already."""
+    ids = model.text.tokenizer.encode(text, add_special_tokens=False).ids
+    return model.text.decode(model.generate_ids([ids], max_new_tokens=3))[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"thinking": 1},
+            "chat template refuses: it reads no 'thinking', which chat_template_kwargs has; leave",
+        ),
+        ({"messages": []}, "chat_template_kwargs has 'messages', which other arguments say; leave it out"),
+        ([1], r"chat_template_kwargs are \[1\], expected values by name"),
+        ({1: 2}, r"chat_template_kwargs are {1: 2}, expected values by name"),
+    ],
+)
+def test_values_that_a_template_does_not_take(values, message, bundle):
+    folder, _ = bundle(THINKING)
+    with pytest.raises(InputError, match=message):
+        prompt(folder, MESSAGES, template_kwargs=values)
+
+
+BEGUN = [*MESSAGES, {"role": "assistant", "content": "The dog is on "}]
+PARTS = [{"type": "text", "text": "The dog"}, {"type": "text", "text": "is on "}, {"type": "image"}]
+OF_PARTS = "{% for m in messages %}{% for p in m.content %}{{ p.text }}|{% endfor %}{% endfor %}"
+
+
+# transformers refuses one that does not name the content itself, as "tools".
+@pytest.mark.parametrize("name", ["chatml", "llama", "calls", "namespace", "parts"])
+def test_an_answer_that_has_begun_goes_on(name, bundle):
+    messages = [{"role": "assistant", "content": PARTS}] if name == "parts" else BEGUN
+    folder, tokenizer = bundle(OF_PARTS if name == "parts" else TEMPLATES[name])
+    if name == "namespace":
+        with pytest.raises(InputError, match="template leaves out the last message, which was to go on"):
+            prompt(folder, messages, continues=True)
+        return
+    for last in (messages, [*messages[:-1], messages[-1] | {"content": "x"}]):
+        if name != "parts" or last is messages:
+            expected = tokenizer.apply_chat_template(last, tokenize=False, continue_final_message=True)
+            assert prompt(folder, last, continues=True) == expected
+
+
+def test_the_model_goes_on_with_it(bundle):
+    folder, tokenizer = bundle(TEMPLATES["llama"])
+    text = tokenizer.apply_chat_template(BEGUN[3:], tokenize=False, continue_final_message=True)
+    assert text.endswith("The dog is on ")
+    model = load(folder, device="cpu", threads=1)
+    options = {"continue_final_message": True, "max_new_tokens": 3}
+    expected = answer_to(model, text)
+    assert model.chat(BEGUN[3:], **options) == expected != model.chat(BEGUN[3:], max_new_tokens=3)
+    assert "".join(model.stream_chat(BEGUN[3:], **options)) == expected
+
+
+@pytest.mark.parametrize(
+    "messages", [[], [{"role": "user"}], [{"role": "user", "content": [{"type": "image"}]}]]
+)
+def test_nothing_to_go_on_is_refused(messages, bundle):
+    folder, _ = bundle(TEMPLATES["chatml"])
+    with pytest.raises(InputError, match="the last message has no text that continue_final_message could go"):
+        prompt(folder, messages, continues=True)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +266,9 @@ def test_template_for_tools_is_taken_where_there_are_tools(bundle):
 )
 def test_tools_that_would_not_reach_the_model_are_refused(tools, message, bundle):
     folder, _ = bundle(TEMPLATES["chatml"])
-    assert chat.prompt(folder, MESSAGES, [])
+    assert prompt(folder, MESSAGES, tools=[])
     with pytest.raises(InputError, match=f"^{message}"):
-        chat.prompt(folder, MESSAGES, tools)
+        prompt(folder, MESSAGES, tools=tools)
 
 
 def test_answer_follows_the_prompt(bundle):
@@ -150,18 +295,18 @@ def test_answer_follows_the_tools(bundle):
 def test_what_a_template_refuses_is_one_line(bundle):
     folder, _ = bundle("{{ raise_exception('roles must alternate') }}")
     with pytest.raises(InputError, match="chat template refuses: roles must alternate"):
-        chat.prompt(folder, MESSAGES)
+        prompt(folder, MESSAGES)
 
 
 def test_template_may_not_reach_outside(bundle):
     folder, _ = bundle("{{ ''.__class__.__mro__[1].__subclasses__() }}")
     with pytest.raises(InputError, match="refuses"):
-        chat.prompt(folder, MESSAGES)
+        prompt(folder, MESSAGES)
 
 
 def test_bundle_without_template_says_so(bundle_of):
     with pytest.raises(BundleError, match="has no chat template"):
-        chat.prompt(bundle_of("gpt2", "static"), MESSAGES)
+        prompt(bundle_of("gpt2", "static"), MESSAGES)
 
 
 def test_a_bundle_that_was_named_from_elsewhere_keeps_its_template(bundle, monkeypatch):

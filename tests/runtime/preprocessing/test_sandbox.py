@@ -30,7 +30,7 @@ def said(tmp_path):
     def get(template: str) -> str:
         (tmp_path / "chat_template.jinja").write_text(template)
         with pytest.raises(InputError, match=r"^the checkpoint's chat template ") as error:
-            chat.prompt(tmp_path, MESSAGES)
+            chat.prompt(tmp_path, chat.Conversation(MESSAGES))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400
         return str(error.value)
@@ -170,13 +170,13 @@ def test_every_exception_is_one_line(template, expected, said):
 def test_messages_of_another_type_are_one_line(messages, tmp_path):
     (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
     with pytest.raises(InputError, match="messages are no list of"):
-        chat.prompt(tmp_path, messages)
+        chat.prompt(tmp_path, chat.Conversation(messages))
 
 
 def test_a_template_that_is_no_text_is_one_line(tmp_path):
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BundleError, match=r"chat_template\.jinja cannot be read as text"):
-        chat.prompt(tmp_path, MESSAGES)
+        chat.prompt(tmp_path, chat.Conversation(MESSAGES))
 
 
 def test_what_templates_do_gives_what_it_gave(tmp_path):
@@ -193,7 +193,7 @@ def test_what_templates_do_gives_what_it_gave(tmp_path):
         "{% endfor %}|{{ 'a.b'.split('.')[-1] }}|{{ 'a-b' | replace('-', '+') }}|{{ [3, 1] | sort | string }}"
     )
     (tmp_path / "chat_template.jinja").write_text(template)
-    assert chat.prompt(tmp_path, MESSAGES) == (
+    assert chat.prompt(tmp_path, chat.Conversation(MESSAGES)) == (
         "hi14False, hi24False, hi34False, hi44True|hi14False, hi24False, hi34False, hi44True|4|"
         "a-007|(a)2024|7%2024|"
         '   4|{}|i|{\n "a": [\n  1,\n  "x"\n ]\n}|40|abab|a\n  b|123|b|a+b|[1, 3]'
@@ -204,4 +204,4 @@ def test_a_long_conversation_is_no_attack(tmp_path):
     messages = [{"role": "user", "content": "word " * 100}] * 4000
     template = "{% for m in messages %}{{ '<' + m['role'] + '>' + m['content'] | trim + '\n' }}{% endfor %}"
     (tmp_path / "chat_template.jinja").write_text(template)
-    assert len(chat.prompt(tmp_path, messages)) == 4000 * (6 + 499 + 1)
+    assert len(chat.prompt(tmp_path, chat.Conversation(messages))) == 4000 * (6 + 499 + 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
-from txexport.runtime.preprocessing.chat import Messages, Tools
+from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
@@ -28,10 +28,10 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     return [encoding.ids for encoding in encodings], single
 
 
-def chat_input_ids(bundle: LoadedBundle, messages: Messages, tools: Tools | None) -> list[list[int]]:
+def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[list[int]]:
     """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
     check_task(bundle, "generate")
-    text = chat.prompt(bundle.files.folder, messages, tools)
+    text = chat.prompt(bundle.files.folder, conversation)
     with tokenizing():
         return [bundle.files.text.tokenizer.encode(text, add_special_tokens=False).ids]
 

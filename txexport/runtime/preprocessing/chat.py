@@ -1,26 +1,46 @@
 """Conversations as the prompt that a checkpoint's chat template makes of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from txexport.arguments import check_flag
 from txexport.bundle import read_json
-from txexport.errors import BundleError, InputError, first_line, needed_for, shown
+from txexport.errors import InputError, first_line, needed_for, shown
+from txexport.runtime.preprocessing.chat_templates import template_of
 from txexport.runtime.preprocessing.text import token_text
 
 LINE = 300  # characters of what a template says of an error
+TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # put behind what is to go on, to find its end in the prompt
+OWN = ("messages", "tools", "add_generation_prompt")  # of a template's values, those that others say
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
 
 
-def prompt(folder: Path, messages: Messages, tools: Tools | None = None) -> str:
-    """The prompt for what has been said, where the model may call `tools`.
+@dataclass(frozen=True)
+class Conversation:
+    """What has been said, and how it is put to the model.
 
-    Messages are {"role": ..., "content": ...}, tools JSON schemas of functions. Raises BundleError for a
-    bundle without a template, InputError for messages that the template refuses and for tools that it does
-    not read, MissingLibraryError without Jinja2.
+    Messages are {"role": ..., "content": ...}, `tools` JSON schemas of functions that the model may call.
+    `template` is the name of one of the checkpoint's, and `template_kwargs` are values for it. With
+    `continues` the prompt ends within the last message, which the answer goes on.
+    """
+
+    messages: Messages
+    tools: Tools | None = None
+    template: str | None = None
+    template_kwargs: Mapping[str, Any] | None = None
+    continues: bool = False
+
+
+def prompt(folder: Path, conversation: Conversation) -> str:
+    """The prompt for what has been said. Raises BundleError for a bundle without a template.
+
+    Raises InputError for messages that the template refuses, and for tools and values that it does not read,
+    MissingLibraryError without Jinja2.
     """
     with needed_for("a chat template"):
         from jinja2 import TemplateError
@@ -30,30 +50,41 @@ def prompt(folder: Path, messages: Messages, tools: Tools | None = None) -> str:
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    template, settings = _template(folder, "default" if tools is None else "tool_use")
+    check_flag("continue_final_message", conversation.continues)
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    tools = conversation.tools
+    template = template_of(
+        folder, settings, conversation.template, "default" if tools is None else "tool_use"
+    )
     if tools is not None:
         tools = _mappings("tools", tools, '{"type": "function", "function": {...}}')
-    given = {
-        "messages": _mappings("messages", messages, '{"role": ..., "content": ...}'),
+    messages = _mappings("messages", conversation.messages, '{"role": ..., "content": ...}')
+    values: dict[str, Any] = {
+        "messages": _tagged(messages) if conversation.continues else messages,
         "tools": tools,
         "documents": None,
-        "add_generation_prompt": True,
+        "add_generation_prompt": not conversation.continues,
     }
     tokens = {
         key: token_text(value)
         for key, value in settings.items()
         if key.endswith("_token") and value is not None
     }
+    more = _checked({} if conversation.template_kwargs is None else conversation.template_kwargs)
     try:
-        text = render(template, {"raise_exception": refuse, "strftime_now": _now}, tokens | given)
+        functions = {"raise_exception": refuse, "strftime_now": _now}
+        text = render(template, functions, {**tokens, **values, **more})
         if tools and not reads(template, "tools"):
             refuse("it reads no tools, so that the model would not know of them; leave them out")
-        return text
+        for name in more:
+            if not reads(template, name):
+                refuse(f"it reads no {shown(name)}, which chat_template_kwargs has; leave it out")
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
     except Exception as error:  # whatever the template's expressions raise
         message = f"{type(error).__name__}: {first_line(error)}"[:LINE]
         raise InputError(f"the checkpoint's chat template fails: {message}") from None
+    return _cut(text) if conversation.continues else text
 
 
 def _mappings(name: str, values: Sequence[Mapping[str, Any]], expected: str) -> list[Mapping[str, Any]]:
@@ -62,24 +93,38 @@ def _mappings(name: str, values: Sequence[Mapping[str, Any]], expected: str) -> 
     return list(values)
 
 
-def _template(folder: Path, use: str) -> tuple[str, dict]:
-    """The template, from a file of its own or the tokenizer's settings; and those settings.
+def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Values for a template by name. Raises InputError for what is not, or has an argument of its own."""
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise InputError(f"chat_template_kwargs are {shown(values)}, expected values by name")
+    for name in values:
+        if name in OWN:
+            raise InputError(
+                f"chat_template_kwargs has {shown(name)}, which other arguments say; leave it out"
+            )
+    return values
 
-    Of several by name it is the one for `use`, or else the default.
-    """
-    path, settings = folder / "chat_template.jinja", read_json(folder / "tokenizer_config.json", missing={})
-    if path.is_file():
-        try:
-            return path.read_text(encoding="utf-8"), settings
-        except (OSError, ValueError) as error:
-            raise BundleError(f"{path} cannot be read as text: {error}") from None
-    template = settings.get("chat_template")
-    if isinstance(template, list):
-        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-        template = named.get(use, named.get("default"))
-    if not isinstance(template, str):
-        raise BundleError(f"{folder} has no chat template; give a prompt as text")
-    return template, settings
+
+def _tagged(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages, of which the last one's text ends with TAG. Raises InputError where it has none."""
+    content = messages[-1].get("content") if messages else None
+    if isinstance(content, str):
+        return [*messages[:-1], {**messages[-1], "content": content + TAG}]
+    blocks = list(content) if isinstance(content, Sequence) else []
+    for place in reversed(range(len(blocks))):
+        block = blocks[place]
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+            blocks[place] = {**block, "text": block["text"] + TAG}
+            return [*messages[:-1], {**messages[-1], "content": blocks}]
+    raise InputError("the last message has no text that continue_final_message could go on")
+
+
+def _cut(text: str) -> str:
+    """The prompt up to where the last message ends, whose spaces at its end a template may have taken."""
+    place = text.rfind(TAG.strip())
+    if place < 0:
+        raise InputError("the checkpoint's chat template leaves out the last message, which was to go on")
+    return text[:place] if text.startswith(TAG, place) else text[:place].rstrip()
 
 
 def _now(form: str) -> str:

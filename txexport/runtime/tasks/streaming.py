@@ -9,7 +9,7 @@ from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, targe
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.chat import Messages, Tools
+from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.text import Pieces
 from txexport.runtime.tasks import speech_recognition
@@ -43,14 +43,13 @@ def stream_many(
 
 def stream_chat(
     bundle: LoadedBundle,
-    messages: Messages,
+    conversation: Conversation,
     *,
-    tools: Tools | None = None,
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> Iterator[str]:
     """The answer to a conversation in pieces."""
-    input_ids = chat_input_ids(bundle, messages, tools)
+    input_ids = chat_input_ids(bundle, conversation)
     for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):
         yield piece
 

@@ -14,7 +14,7 @@ from txexport.runtime.generation.requests import LogitsProcessor, check_place, r
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.chat import Messages, Tools
+from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.tasks import speech_recognition
 
@@ -67,7 +67,7 @@ def generate_with_scores(
     return scheduler.finished(request, batch_tokens, progress)
 
 
-def chat(bundle: LoadedBundle, messages: Messages, *, tools: Tools | None = None, **options: Any) -> str:
+def chat(bundle: LoadedBundle, conversation: Conversation, **options: Any) -> str:
     """The answer to a conversation; `options` are those of `generate_with_scores`."""
-    input_ids = chat_input_ids(bundle, messages, tools)
+    input_ids = chat_input_ids(bundle, conversation)
     return bundle.files.text.decode(generate_ids(bundle, input_ids, **options))[0]

@@ -1,0 +1,50 @@
+"""Where a checkpoint keeps its chat templates: one, or several by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from txexport.errors import BundleError, InputError, shown
+from txexport.paths import CHAT_TEMPLATES
+
+FILE, DEFAULT = "chat_template.jinja", "default"
+
+
+def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use: str) -> str:
+    """The template called `name`, or else the one for `use`, or else the default.
+
+    Raises InputError for a name that there is not, BundleError where there is none that was not asked for.
+    """
+    templates = _templates(folder, settings)
+    if name is not None and not (isinstance(name, str) and name in templates):
+        known = ", ".join(map(shown, templates)) or "there are none"
+        raise InputError(f"chat_template is {shown(name)}, expected the name of one of the bundle's: {known}")
+    template = templates.get(name or use, templates.get(DEFAULT))
+    if template is None and templates:
+        known = ", ".join(map(shown, templates))
+        raise BundleError(f"{folder} has no default chat template; say which with chat_template: {known}")
+    if template is None:
+        raise BundleError(f"{folder} has no chat template; give a prompt as text")
+    return template
+
+
+def _templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """All of them by name: of files, or else of the tokenizer's settings, as transformers takes them."""
+    paths = {path.stem: path for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja"))}
+    if (folder / FILE).is_file():
+        paths[DEFAULT] = folder / FILE
+    if paths:
+        return {name: _read(path) for name, path in paths.items()}
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+    else:
+        named = template if isinstance(template, dict) else {DEFAULT: template}
+    return {k: text for k, text in named.items() if isinstance(k, str) and isinstance(text, str)}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path} cannot be read as text: {error}") from None
