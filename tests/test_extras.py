@@ -51,10 +51,15 @@ def by(extra: str) -> str:
         ),
         (
             "onnxruntime",
-            "import txexport.runtime.session",
+            "import txexport.runtime; txexport.runtime.load('out')",
             "running a bundle needs onnxruntime, which is not installed; "
             + by("cpu")
             + ", or gpu in place of cpu",
+        ),
+        (
+            "openvino",
+            "txexport.load('out', engine='openvino')",
+            "running a bundle needs openvino, which is not installed; " + by("openvino"),
         ),
         (
             "onnx",
@@ -130,7 +135,7 @@ def test_verify_without_pytorch_says_which_extra_it_lacks(tmp_path):
 
 
 def test_missing_library_is_an_import_error():
-    code = "try:\n    import txexport.runtime\nexcept ImportError:\n    print('none')"
+    code = "import txexport\ntry:\n    txexport.load('out')\nexcept ImportError:\n    print('none')"
     assert answer({"onnxruntime"}, code).stdout == "none\n"
 
 

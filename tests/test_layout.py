@@ -61,14 +61,14 @@ IMPORTED = {
         "terminal"
     ),
     "txexport/runtime": (
-        "numpy onnxruntime tokenizers PIL arguments bundle contracts manifest paths progress tasks"
+        "numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths progress tasks"
     ),
     "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (
         "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
     ),
     "txexport/verification": (
-        "numpy onnx onnxruntime openvino torch transformers rich txmodels "
+        "numpy onnx onnxruntime torch transformers rich txmodels "
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
@@ -181,9 +181,10 @@ def test_import_takes_no_heavy_library_along():
     assert not loaded_after("import txexport") & heavy
 
 
-def test_runtime_takes_numpy_onnxruntime_and_tokenizers_along_and_no_more():
+def test_runtime_takes_numpy_and_tokenizers_along_and_no_more():
     loaded = loaded_after("import txexport.runtime")
-    assert {"onnxruntime", "tokenizers", "numpy"} <= loaded
+    assert {"tokenizers", "numpy"} <= loaded
+    assert not loaded & {"onnxruntime", "openvino"}  # an engine comes with the first bundle
     assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "click", "rich", "PIL"}
 
 

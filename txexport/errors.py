@@ -19,7 +19,7 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "huggingface_hub": "hub",
     "jinja2": "chat",
     "PIL": "image",
-    "openvino": "runtimes",
+    "openvino": "openvino",
     "sklearn": "train",
     "safetensors": "verify",
     "torch": "verify",

@@ -35,12 +35,21 @@ class Answers:
     device: str | None
     threads: int | None
     dtype: str | None
+    engine: str
+    precision: str
 
     def load(self) -> "Model":
         """The bundle's Model."""
         from txexport.runtime import load
 
-        return load(self.out, device=self.device, threads=self.threads, dtype=self.dtype)
+        return load(
+            self.out,
+            device=self.device,
+            threads=self.threads,
+            dtype=self.dtype,
+            engine=self.engine,
+            precision=self.precision,
+        )
 
     def ask(
         self, inputs: Inputs, method: str, *more: Any, apart: bool = False, **options: Any

@@ -36,6 +36,8 @@ def attention(
     device: str | None,
     threads: int | None,
     dtype: str | None,
+    engine: str,
+    precision: str,
     **chosen: Any,
 ) -> None:
     """What every token of TEXT attends to, in every layer and head.
@@ -45,7 +47,7 @@ def attention(
     """
     from txexport.runtime import load
 
-    model = load(out, device=device, threads=threads, dtype=dtype)
+    model = load(out, device=device, threads=threads, dtype=dtype, engine=engine, precision=precision)
     maps = model.attention(text if pair is None else (text, pair), target, **chosen)
     document = {
         "model": model.manifest.model_type,

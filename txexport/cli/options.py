@@ -45,7 +45,7 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 
 
 def device(command: Callable) -> Callable:
-    """--device and --threads."""
+    """--engine, --precision, --device and --threads."""
     command = click.option(
         "--threads",
         type=click.IntRange(1, 1024),
@@ -53,7 +53,18 @@ def device(command: Callable) -> Callable:
         help="Threads of one operator.",
     )(command)
     where = "cpu, cuda, or another provider of ONNX Runtime, as openvino."
-    return click.option("--device", show_default="CUDA where present", help=where)(command)
+    command = click.option("--device", show_default="CUDA where present", help=where)(command)
+    for name, values, tell in (
+        (
+            "--precision",
+            ["float32", "bfloat16"],
+            "What openvino computes in; bfloat16 is faster where a processor has it.",
+        ),
+        ("--engine", ["onnxruntime", "openvino"], "What computes."),
+    ):
+        choice = click.Choice(values)
+        command = click.option(name, type=choice, default=values[0], show_default=True, help=tell)(command)
+    return command
 
 
 def dtype(command: Callable) -> Callable:

@@ -1,6 +1,7 @@
 """Open every dtype of a bundle, ask each the same, and time them in turn."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from txexport import bundle
@@ -14,6 +15,7 @@ from txexport.formats import DEFAULT, DTYPES
 from txexport.manifest import Manifest
 from txexport.progress import Naming, naming
 from txexport.runtime import load
+from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.preprocessing.text_file import items_of
 
@@ -25,6 +27,8 @@ def compare_dtypes(
     texts: str | Path | Sequence[Item] | None = None,
     device: str | None = None,
     threads: int | None = None,
+    engine: str = ENGINES[0],
+    precision: str = FLOAT32,
     rounds: int = 5,
     max_new_tokens: int = 32,
     progress: Naming | bool | None = None,
@@ -34,7 +38,8 @@ def compare_dtypes(
     Each is held against float32, or against the bundle's first dtype where it has no float32. `texts` is a
     file, one text a line, or two with a tab between them (of an encoder-decoder, a source and its target); or
     the texts themselves; by default 64 sentences, the same at every run, which say little of a model that
-    writes code. Models of images see seeded noise. `device` and `threads` are as in `load`. The speed is that
+    writes code. Models of images see seeded noise. `device`, `threads`, `engine` and `precision` are as in
+    `load`. The speed is that
     of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily,
     or as many as the model allows. `progress` is told what is done next; True shows it. Raises BundleError,
     InputError for texts or a task that cannot be compared, OSError for a file that cannot be read.
@@ -47,7 +52,8 @@ def compare_dtypes(
     items = built_in() if texts is None else items_of(texts)
     names = sorted(manifest.formats, key=lambda dtype: dtype != DEFAULT)
     tell("loading")
-    models = {name: load(folder, dtype=name, device=device, threads=threads) for name in names}
+    opened = partial(load, folder, device=device, threads=threads, engine=engine, precision=precision)
+    models = {name: opened(dtype=name) for name in names}
     first = models[names[0]]
     tell("asking")
     accuracy = accuracy_of(models, items, max_new_tokens)

@@ -1,8 +1,5 @@
-"""Running a bundle: numpy, ONNX Runtime and tokenizers, and nothing else."""
+"""Running a bundle: numpy, tokenizers and an engine, which loading a bundle imports; nothing else."""
 
-from txexport.errors import needed_for
-
-with needed_for("running a bundle"):
-    from txexport.runtime.model import Model, load
+from txexport.runtime.model import Model, load
 
 __all__ = ["Model", "load"]

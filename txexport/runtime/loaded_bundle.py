@@ -9,7 +9,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
 from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.runtime.engines.onnxruntime import open_sessions
+from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
 from txexport.tasks import TASKS, served_by
 
@@ -85,15 +85,16 @@ def open_bundle(
     threads: int | None = None,
     check: bool = True,
     dtype: str | None = None,
+    engine: str = ENGINES[0],
+    precision: str = FLOAT32,
 ) -> LoadedBundle:
     """The bundle in `folder` with its graphs open. Arguments and errors as `load`."""
+    open_graphs = opener(engine, threads, precision)
     whole = bundle.read(folder)
     if check:
         bundle.check(folder, whole)
-    manifest = whole.of_dtype(dtype)
-    bundle.check_runs(folder, manifest)
-    files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
-    return LoadedBundle(folder, manifest, *open_sessions(files, device, threads, integers=manifest.quantized))
+    opened = open_graphs(folder, whole.of_dtype(dtype), device, threads, precision)
+    return LoadedBundle(folder, opened.manifest, opened.device, opened.sessions)
 
 
 def check_task(bundle: LoadedBundle, method: str) -> None:

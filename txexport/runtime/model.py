@@ -10,6 +10,7 @@ from txexport.arguments import checked
 from txexport.manifest import Manifest
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
+from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.prompts import Prompts
 from txexport.runtime.generation.requests import LogitsProcessor
@@ -51,6 +52,8 @@ def load(
     threads: int | None = None,
     check: bool = True,
     dtype: str | None = None,
+    engine: str = ENGINES[0],
+    precision: str = FLOAT32,
 ) -> "Model":
     """The Model of the bundle in `folder`.
 
@@ -59,14 +62,29 @@ def load(
     limits those of one operator, by default to the processors that the process or its container may use.
     `check` makes sure that all files but the weights are those that were exported, and that there are no
     others which a bundle would read. `dtype` is one of those in which the bundle was exported, None for the
-    first. Raises BundleError for a folder that is no whole bundle, InputError for a device or a dtype that is
-    not there.
+    first: how weights are stored.
+
+    `engine` is "onnxruntime" or "openvino", of which `device` is "cpu" or another that OpenVINO has here.
+    `precision` is what OpenVINO computes in: "float32", or "bfloat16", which keeps 8 bits of a float32's 24
+    and is the faster where a processor multiplies it. Raises BundleError for a folder that is no whole
+    bundle, or that the engine cannot run, InputError for a device, a dtype or a precision that is not there,
+    MissingLibraryError for an engine that is not installed.
     """
-    return Model(open_bundle(Path(folder), device=device, threads=threads, check=check, dtype=dtype))
+    return Model(
+        open_bundle(
+            Path(folder),
+            device=device,
+            threads=threads,
+            check=check,
+            dtype=dtype,
+            engine=engine,
+            precision=precision,
+        )
+    )
 
 
 class Model:
-    """A bundle's graphs in ONNX Runtime, with its tokenizer; made by `load`.
+    """A bundle's graphs in an engine, with its tokenizer; made by `load`.
 
     Of the methods below, each is for bundles of certain tasks, and raises InputError for others, with what to
     export. One input gives one answer, several give a list in the order given, like those of transformers'

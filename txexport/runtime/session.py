@@ -4,18 +4,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-import onnxruntime as ort
 
 from txexport.contracts import Port
 from txexport.errors import BundleError, InputError, first_line
 
 TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
 
-Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, ort.OrtValue]]
+
+class Value(Protocol):
+    """An array where an engine has it, from one run to the next."""
+
+    def numpy(self) -> np.ndarray:
+        """The array; of one in the CPU's memory no copy."""
+        ...
+
+
+Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, Value]]
 
 
 class Engine(Protocol):
-    """What computes a graph: ONNX Runtime in `engines`, what else verify tries in `verification.runtimes`."""
+    """What computes a graph: those of `engines`, and what else verify tries in `verification.runtimes`."""
 
     @property
     def inputs(self) -> Sequence[Port]:
@@ -31,14 +39,18 @@ class Engine(Protocol):
         """Every output by name."""
         ...
 
+    def value(self, array: np.ndarray, memory: str) -> Value:
+        """`array` in `memory`, the CPU's being shared with it."""
+        ...
+
     def bind(
         self,
-        inputs: Mapping[str, ort.OrtValue],
-        outputs: Mapping[str, ort.OrtValue],
+        inputs: Mapping[str, Value],
+        outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str,
     ) -> Bound:
-        """A run over values that stay: it reads `inputs` and writes `outputs`, which may be the same ones.
+        """A run over this engine's values that stay: it reads `inputs` and writes `outputs`, maybe the same.
 
         It takes the other inputs each time, and gives new values of the outputs `wanted`, left in `memory`.
         """
@@ -121,14 +133,14 @@ class Session:
         """What an input's numbers are for NumPy."""
         return TYPES[self.inputs[name].dtype]
 
-    def value(self, array: np.ndarray) -> ort.OrtValue:
+    def value(self, array: np.ndarray) -> Value:
         """`array` in the session's memory; the CPU's is shared with the array."""
-        return ort.OrtValue.ortvalue_from_numpy(array, self.memory, 0)
+        return self.engine.value(array, self.memory)
 
     def bind(
         self,
-        inputs: Mapping[str, ort.OrtValue],
-        outputs: Mapping[str, ort.OrtValue],
+        inputs: Mapping[str, Value],
+        outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str | None = None,
     ) -> Bound:
@@ -138,7 +150,7 @@ class Session:
         """
         bound = self.engine.bind(inputs, outputs, wanted, memory or self.memory)
 
-        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
+        def run(feeds: Mapping[str, np.ndarray]) -> Mapping[str, Value]:
             try:
                 return bound(feeds)
             except Exception as error:  # as above
@@ -146,9 +158,7 @@ class Session:
 
         return run
 
-    def run_values(
-        self, inputs: Mapping[str, ort.OrtValue], wanted: Sequence[str]
-    ) -> dict[str, ort.OrtValue]:
+    def run_values(self, inputs: Mapping[str, Value], wanted: Sequence[str]) -> Mapping[str, Value]:
         """The outputs `wanted`, left in the session's memory."""
         return self.bind(inputs, {}, wanted)({})
 

@@ -14,16 +14,18 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from txexport.contracts import Port
-from txexport.errors import BundleError, InputError, first_line, install, shown, warn
+from txexport import bundle
+from txexport.contracts import Port, roles
+from txexport.errors import BundleError, InputError, first_line, install, warn
+from txexport.manifest import Manifest
 from txexport.runtime import cpus
+from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
 WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's severities: what it raises is told in a line, the rest no news
 
-THREADS = 1024  # at most, of one operator
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 NAMED = 3  # of the products that are slow
 
@@ -39,6 +41,10 @@ class OnnxRuntime:
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """See Engine."""
         return dict(zip((port.name for port in self.outputs), self.session.run(None, feeds), strict=True))
+
+    def value(self, array: np.ndarray, memory: str) -> ort.OrtValue:
+        """See Engine."""
+        return ort.OrtValue.ortvalue_from_numpy(array, memory, 0)
 
     def bind(
         self,
@@ -71,6 +77,18 @@ def _port(argument: ort.NodeArg) -> Port:
     return Port(argument.name, kind, ["" if dim is None else dim for dim in argument.shape])
 
 
+def open_graphs(
+    folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
+) -> Opened:
+    """See engines.Open; our own graphs."""
+    if precision != FLOAT32:
+        raise InputError(f"ONNX Runtime computes in {FLOAT32}, not in {precision}; choose engine openvino")
+    bundle.check_runs(folder, manifest)
+    files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
+    where, sessions = open_sessions(files, device, threads, integers=manifest.quantized)
+    return Opened(manifest, where, sessions)
+
+
 def open_session(
     path: Path,
     device: str,
@@ -89,8 +107,6 @@ def open_session(
     """
     options = session_options(exact)
     if threads is not None:
-        if not 0 <= threads <= THREADS:
-            raise InputError(f"threads is {shown(threads)}, expected a whole number from 0 to {THREADS}")
         options.intra_op_num_threads = int(threads)
     elif (processors := cpus.available()) < (os.cpu_count() or 1):  # ONNX Runtime counts the machine's
         options.intra_op_num_threads = processors

@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import onnxruntime as ort
 
 from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
@@ -20,11 +19,11 @@ from txexport.contracts.names import (
     POSITION_IDS,
 )
 from txexport.runtime import memory
-from txexport.runtime.session import Session
+from txexport.runtime.session import Session, Value
 
 
 def open_cache(
-    session: Session, kind: str, cross: Mapping[str, ort.OrtValue], batch: int, capacity: int
+    session: Session, kind: str, cross: Mapping[str, Value], batch: int, capacity: int
 ) -> "StaticCache | DynamicCache":
     """An empty cache of `kind` for `batch` rows; `cross` are the inputs that no step changes.
 
@@ -59,7 +58,7 @@ class StaticCache:
     On the CPU the buffers are numpy's memory, which rows are moved in directly.
     """
 
-    def __init__(self, session: Session, cross: Mapping[str, ort.OrtValue], batch: int, capacity: int):
+    def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
         self.session, self.capacity = session, capacity
         self.cross = dict(cross)
         self.lengths = np.zeros(batch, np.int64)
@@ -138,7 +137,7 @@ class StaticCache:
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
 
 
-def _taken(session: Session, values: Mapping[str, ort.OrtValue], rows: np.ndarray) -> dict[str, ort.OrtValue]:
+def _taken(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
     """Rows of values, in that order."""
     return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}
 
@@ -146,7 +145,7 @@ def _taken(session: Session, values: Mapping[str, ort.OrtValue], rows: np.ndarra
 class DynamicCache:
     """Keys and values (B,K,P,H) that each step returns longer, padding included and masked."""
 
-    def __init__(self, session: Session, cross: Mapping[str, ort.OrtValue], batch: int):
+    def __init__(self, session: Session, cross: Mapping[str, Value], batch: int):
         self.session, self.cross = session, dict(cross)
         self.lengths = np.zeros(batch, np.int64)
         self.mask = np.zeros((batch, 0), np.int64)

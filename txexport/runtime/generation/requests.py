@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnxruntime as ort
 
 from txexport.arguments import is_whole
 from txexport.contracts import cache_names, roles
@@ -14,6 +13,7 @@ from txexport.errors import BundleError, InputError, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
+from txexport.runtime.session import Value
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
@@ -39,7 +39,7 @@ class GenerationRequest:
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
-    cross: dict[str, ort.OrtValue] = field(default_factory=dict)
+    cross: dict[str, Value] = field(default_factory=dict)
 
     @property
     def vocab_size(self) -> int:
@@ -130,7 +130,7 @@ def _decoder_start(request: GenerationRequest) -> int:
     return start
 
 
-def _encode(request: GenerationRequest) -> dict[str, ort.OrtValue]:
+def _encode(request: GenerationRequest) -> dict[str, Value]:
     """Run the encoder: what it leaves for the decoder's steps, by name."""
     encoder, rest, padding = request.bundle.sessions[roles.ENCODER], {}, request.config.pad
     port = next(iter(encoder.inputs.values()))

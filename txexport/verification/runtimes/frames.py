@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from txexport.verification.runtimes.runtime import Arrays, Compute
+from txexport.runtime.engines.computed import Arrays, Compute
 
 LENGTH = struct.Struct("<I")
 

@@ -11,14 +11,11 @@ import onnx
 from txexport.errors import install
 from txexport.manifest import Manifest
 from txexport.runtime.session import Session
-from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
-
-# Where a processor has bfloat16 or float16, OpenVINO computes in it unless told.
-EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
+from txexport.verification.runtimes.runtime import Files, Runtime, load
 
 
 def _missing() -> str | None:
-    return None if find_spec("openvino") else f"openvino is not installed; {install('runtimes')}"
+    return None if find_spec("openvino") else f"openvino is not installed; {install('openvino')}"
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
@@ -34,20 +31,9 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 @contextmanager
 def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
-    import openvino
+    from txexport.runtime.engines import openvino as engine
 
-    core = openvino.Core()
-
-    def build(path: Path) -> Compute:
-        request = core.compile_model(core.read_model(path), "CPU", EXACT).create_infer_request()
-
-        def compute(feeds: Arrays) -> Arrays:
-            result = request.infer(dict(feeds))
-            return {name: array for port, array in result.items() for name in port.get_names()}
-
-        return compute
-
-    yield "cpu", {role: load(path, "OpenVINO", build) for role, path in files.items()}
+    yield "cpu", {role: load(path, engine.NAME, engine.from_file) for role, path in files.items()}
 
 
 def _versions() -> dict[str, str]:

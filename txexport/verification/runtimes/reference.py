@@ -11,6 +11,7 @@ from onnx.inliner import inline_local_functions
 
 from txexport.inspection import flops
 from txexport.manifest import Manifest
+from txexport.runtime.engines.computed import Arrays, Compute
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 from txexport.verification.cases.seeded import (
@@ -20,7 +21,7 @@ from txexport.verification.cases.seeded import (
     GreedyCase,
     SignalCase,
 )
-from txexport.verification.runtimes.runtime import Arrays, Compute, Files, Runtime, load
+from txexport.verification.runtimes.runtime import Files, Runtime, load
 
 MOST = 3e11  # operations of a case: a minute or so, at what one core does here
 

@@ -1,25 +1,22 @@
 """What verify knows of a runtime, and a session over any that computes outputs from inputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-import onnxruntime as ort
 
 from txexport.errors import BundleError, first_line
 from txexport.inspection.graph_stats import ports
 from txexport.manifest import Manifest
-from txexport.runtime.session import Bound, Session
+from txexport.runtime.engines.computed import Compute, Computed
+from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 
 Files = Mapping[str, Path]  # graphs by role
-Arrays = Mapping[str, np.ndarray]
 Open = Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
-Compute = Callable[[Arrays], Arrays]
 
 
 def _nothing(*_: object) -> None:
@@ -57,45 +54,5 @@ def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:
         compute = build(path)
     except Exception as error:  # of the runtime's own, of any kind
         raise BundleError(f"{name} cannot load {path}: {first_line(error)}") from error
-    return Session(Computed(path, compute), "cpu", name)
-
-
-class Computed:
-    """An Engine over `compute`; values are ONNX Runtime's, and what stays is copied to."""
-
-    def __init__(self, path: Path, compute: Compute):
-        graph = onnx.load(path, load_external_data=False).graph
-        self.inputs, self.outputs = ports(graph.input), ports(graph.output)
-        self._compute = compute
-
-    def run(self, feeds: Arrays) -> dict[str, np.ndarray]:
-        """See Engine."""
-        result = self._compute({name: np.ascontiguousarray(array) for name, array in feeds.items()})
-        return {port.name: result[port.name] for port in self.outputs}
-
-    def bind(
-        self,
-        inputs: Mapping[str, ort.OrtValue],
-        outputs: Mapping[str, ort.OrtValue],
-        wanted: Sequence[str],
-        memory: str,
-    ) -> Bound:
-        """See Engine; everything is in the CPU's memory."""
-
-        def run(feeds: Arrays) -> dict[str, ort.OrtValue]:
-            result = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))
-            for name, value in outputs.items():
-                array = np.ascontiguousarray(result[name])
-                if value.shape() != list(array.shape):
-                    raise ValueError(f"output '{name}' is {array.shape}, expected {tuple(value.shape())}")
-                value.update_inplace(array)
-            return {name: _value(np.ascontiguousarray(result[name])) for name in wanted}
-
-        return run
-
-
-def _value(array: np.ndarray) -> ort.OrtValue:
-    """A value with memory of its own: a view of it must not outlive an array that it borrows."""
-    value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype)
-    value.update_inplace(array)
-    return value
+    graph = onnx.load(path, load_external_data=False).graph
+    return Session(Computed(ports(graph.input), ports(graph.output), compute), "cpu", name)

@@ -1,0 +1,157 @@
+"""OpenVINO as what computes graphs, in float32 unless bfloat16 is asked for.
+
+It knows no functions of a model, so that it runs the graphs for other clients, which are flat. Where those
+are cut elsewhere than our own, they are put together anew as it reads them: what a decoder's first step
+makes of an encoder's output belongs to the encoder, and what scores vectors of texts and images is a graph.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openvino
+
+from txexport.contracts import cache_names, roles
+from txexport.contracts.names import (
+    ENCODER_HIDDEN_STATES,
+    IMAGE_EMBEDS,
+    LAST_HIDDEN_STATE,
+    LOGITS_PER_IMAGE,
+    LOGITS_PER_TEXT,
+    TEXT_EMBEDS,
+)
+from txexport.errors import BundleError, InputError
+from txexport.manifest import Graphs, Manifest
+from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
+from txexport.runtime.engines.computed import Arrays, Compute, Computed
+from txexport.runtime.session import Session
+
+NAME = "OpenVINO"
+# By itself it computes in bfloat16 or float16 where a processor has them.
+HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
+VECTORS, SCORES = (TEXT_EMBEDS, IMAGE_EMBEDS), (LOGITS_PER_TEXT, LOGITS_PER_IMAGE)
+
+Read = Callable[[str], openvino.Model]  # the graph of a role
+
+
+def open_graphs(
+    folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
+) -> Opened:
+    """See engines.Open."""
+    core = openvino.Core()
+    where = _known(core, device or "cpu")
+    if precision == BFLOAT16 and "BF16" not in core.get_property(where.upper(), "OPTIMIZATION_CAPABILITIES"):
+        raise InputError(f"there is no {BFLOAT16} on this {where}; leave the precision out")
+    view = _view(folder, manifest)
+
+    def read(role: str) -> openvino.Model:
+        path = folder / manifest.hub[role].file
+        return _loaded(core.read_model, path, path)
+
+    sessions = {}
+    for role, graph in view.hub.items():
+        compute = compiled(core, _model(role, read), where, threads, precision)
+        sessions[role] = Session(Computed(graph.inputs, graph.outputs, compute), where, NAME)
+    return Opened(view, where, sessions)
+
+
+def from_file(path: Path) -> Compute:
+    """A graph on the CPU, in float32. Raises RuntimeError for one that OpenVINO does not know."""
+    core = openvino.Core()
+    return compiled(core, core.read_model(path), "cpu", None, FLOAT32)
+
+
+def compiled(
+    core: openvino.Core, model: openvino.Model, device: str, threads: int | None, precision: str
+) -> Compute:
+    """A function of a model's inputs by name, for threads at once. Raises BundleError as `_loaded`."""
+    settings: dict[str, object] = {"INFERENCE_PRECISION_HINT": HINTS[precision]}
+    if threads:
+        settings["INFERENCE_NUM_THREADS"] = threads
+    if device == "cpu":  # else every model, and every process, waits for the same cores
+        settings["ENABLE_CPU_PINNING"] = False
+    network = _loaded(
+        lambda one: core.compile_model(one, device.upper(), settings), model, model.get_friendly_name()
+    )
+
+    def compute(feeds: Arrays) -> Arrays:
+        request = network.create_infer_request()  # its own for each run, which then owns what it gives
+        result = request.infer(dict(feeds), share_inputs=True, share_outputs=True)
+        return {name: array for port, array in result.items() for name in port.get_names()}
+
+    return compute
+
+
+def _known(core: openvino.Core, device: str) -> str:
+    """A device as txexport spells it, in small letters. Raises InputError for one that is not there."""
+    there = [name.lower() for name in core.available_devices]
+    if device.lower() not in there:
+        raise InputError(f"device '{device}' is not there; {NAME} has {', '.join(there)} here")
+    return device.lower()
+
+
+def _loaded(load: Callable[[Any], Any], what: Any, name: object) -> Any:
+    """What `load` makes of a graph. Raises BundleError with OpenVINO's reason, the last line of many."""
+    try:
+        return load(what)
+    except RuntimeError as error:
+        reason = [line for line in str(error).splitlines() if line.strip()][-1].removeprefix("-- ")
+        raise BundleError(f"{NAME} cannot load {name}: {reason}") from None
+
+
+def _view(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest as of the graphs that run, which have the roles of our own."""
+    hub = manifest.hub
+    if {roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST} <= hub.keys():
+        cross = [port for port in hub[roles.DECODER].outputs if _is_cross(port.name)]
+        encoder = dataclasses.replace(hub[roles.ENCODER], outputs=[*hub[roles.ENCODER].outputs, *cross])
+        graphs = {roles.ENCODER: encoder, roles.DECODER: hub[roles.DECODER_WITH_PAST]}
+    elif roles.TEXT in hub:
+        outputs = {port.name: port for port in hub[roles.MODEL].outputs}
+        inputs, scores = ([outputs[name] for name in names] for names in (VECTORS, SCORES))
+        similarity = dataclasses.replace(hub[roles.MODEL], inputs=inputs, outputs=scores)
+        graphs = {role: hub[role] for role in (roles.TEXT, roles.VISION)} | {roles.SIMILARITY: similarity}
+    elif roles.MODEL in hub:
+        graphs = {roles.MODEL: hub[roles.MODEL]}
+    else:
+        raise BundleError(
+            f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
+            "and without --for web"
+        )
+    return dataclasses.replace(manifest.for_others, formats={manifest.dtype: Graphs({}, graphs)})
+
+
+def _model(role: str, read: Read) -> openvino.Model:
+    """The graph of a role of `_view`."""
+    if role == roles.ENCODER:
+        return _with_cross(read(roles.ENCODER), read(roles.DECODER))
+    if role == roles.SIMILARITY:
+        return _scores(read(roles.MODEL))
+    return read(roles.DECODER_WITH_PAST if role == roles.DECODER else role)
+
+
+def _with_cross(encoder: openvino.Model, first: openvino.Model) -> openvino.Model:
+    """An encoder that gives keys and values too, which the decoder's first step makes of its output."""
+    hidden = encoder.output(LAST_HIDDEN_STATE).get_node().input_value(0)
+    for target in first.input(ENCODER_HIDDEN_STATES).get_target_inputs():
+        target.replace_source_output(hidden)
+    cross = [port.get_node() for port in first.outputs if _is_cross(port.get_any_name())]
+    return openvino.Model([*encoder.get_results(), *cross], encoder.get_parameters(), roles.ENCODER)
+
+
+def _scores(towers: openvino.Model) -> openvino.Model:
+    """The part of a graph of two towers that comes after their vectors."""
+    vectors = []
+    for name in VECTORS:
+        made = towers.output(name).get_node().input_value(0)
+        vector = openvino.opset13.parameter(made.get_partial_shape(), made.get_element_type(), name)
+        vector.output(0).get_tensor().set_names({name})
+        made.replace(vector.output(0))
+        vectors.append(vector)
+    scores = [towers.output(name).get_node() for name in SCORES]
+    return openvino.Model(scores, vectors, roles.SIMILARITY)
+
+
+def _is_cross(name: str) -> bool:
+    return cache_names.is_present(name) and cache_names.is_cross(name)
