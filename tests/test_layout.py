@@ -28,7 +28,7 @@ LIBRARIES = {
 
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
-    "txexport/__init__.py": "dtype_comparison exporter inspection runtime verification",
+    "txexport/__init__.py": "dtype_comparison exporter inspection runtime serve verification",
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
@@ -72,9 +72,10 @@ IMPORTED = {
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
+    "txexport/serve": "arguments printable runtime tasks",
     "txexport/cli": (
         "click numpy rich attention_page bundle dtype_comparison exporter families inspection printable "
-        "runtime terminal verification"
+        "runtime serve terminal verification"
     ),
 }
 
@@ -204,6 +205,7 @@ def test_public_names():
         "inspect",
         "load",
         "quantize",
+        "serve",
         "verify",
     ]
     assert all(callable(getattr(txexport, name)) for name in txexport.__all__)

@@ -30,7 +30,17 @@ def test_a_row_names_what_there_is(task):
 def test_every_command_for_a_bundle_serves_a_task():
     """Else a bundle that it cannot answer would not be told from one that it can."""
     served = {method for task in ROWS for method in task.methods}
-    others = {"export", "quantize", "verify", "compare", "compare_dtypes", "inspect", "families", "score"}
+    others = {
+        "export",
+        "quantize",
+        "verify",
+        "compare",
+        "compare_dtypes",
+        "inspect",
+        "families",
+        "score",
+        "serve",
+    }
     others |= {"attention"}  # of what graphs give, whatever the task
     assert {name.replace("-", "_") for name in main.commands} - others <= served
 

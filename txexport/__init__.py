@@ -2,8 +2,9 @@
 
 `export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
 Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
-models against each other, `compare_dtypes` the number formats of one bundle. None of them is imported before
-it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+models against each other, `compare_dtypes` the number formats of one bundle, `serve` answers over HTTP. None
+of them is imported before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor
+ONNX Runtime.
 """
 
 from importlib import import_module
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
     from txexport.runtime import Model, load
+    from txexport.serve import serve
     from txexport.verification import compare, verify
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "inspect",
     "load",
     "quantize",
+    "serve",
     "verify",
 ]
 
@@ -39,6 +42,7 @@ _HOMES = {
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",
     "quantize": "txexport.exporter",
+    "serve": "txexport.serve",
     "verify": "txexport.verification",
 }
 

@@ -19,6 +19,7 @@ from txexport.cli.export import export, quantize
 from txexport.cli.generate import generate, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
+from txexport.cli.serve import serve
 from txexport.cli.tasks import COMMANDS
 from txexport.errors import TxexportError, crashes, reason
 from txexport.printable import line
@@ -281,5 +282,5 @@ def families(as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-for command in (export, quantize, compare, compare_dtypes, generate, transcribe, *COMMANDS):
+for command in (export, quantize, compare, compare_dtypes, generate, transcribe, serve, *COMMANDS):
     main.add_command(command)

@@ -50,7 +50,7 @@ def run(
     if config.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
-    plan = _plan(request, limits, owners.tolist())
+    plan = plan_of(request, limits, owners.tolist())
 
     def choose(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
         return draw(scores, [rngs[i] for i in places]) if config.do_sample else scores.argmax(axis=1)
@@ -73,13 +73,13 @@ def _beams(
     owners = list(range(len(request.decoder_input_ids)))
     if config.num_beam_groups > 1:
         chosen: Chosen = {}
-        plan = _plan(request, limits, owners, chosen)
-        return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, _padding(request))
-    plan = _plan(request, limits, owners)
+        plan = plan_of(request, limits, owners, chosen)
+        return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, padding(request))
+    plan = plan_of(request, limits, owners)
     return beam(cache, logits, plan, how, rngs if config.do_sample else None)
 
 
-def _plan(
+def plan_of(
     request: GenerationRequest, limits: list[int], owners: list[int], chosen: Chosen | None = None
 ) -> Plan:
     """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
@@ -148,7 +148,7 @@ def _stopper(
 def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
     prompts = request.decoder_input_ids
-    ids, _ = pad(prompts, _padding(request))
+    ids, _ = pad(prompts, padding(request))
     counts = np.array([len(prompt) for prompt in prompts])
     total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
     roomy = max(CAPACITY, 2 * ids.shape[1])
@@ -159,8 +159,13 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
         last = cache.step(ids[:, start : start + CHUNK], here)
         logits = np.where((here > 0)[:, None], last, logits)
     if not request.config.remove_invalid_values:
-        finite({LOGITS: logits})
+        check_finite(logits)
     return cache, logits
+
+
+def check_finite(logits: np.ndarray) -> None:
+    """Raise InputError where a token has no finite logit."""
+    finite({LOGITS: logits})
 
 
 def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
@@ -169,7 +174,7 @@ def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> Static
     return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
 
 
-def _padding(request: GenerationRequest) -> int:
+def padding(request: GenerationRequest) -> int:
     """What fills a batch: any token that the decoder knows, since it is masked."""
     return request.config.pad if request.config.pad < request.vocab_size else 0
 
@@ -210,7 +215,7 @@ class _Finite:
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See search.Decoder."""
         logits = self.cache.step(input_ids, counts)
-        finite({LOGITS: logits})
+        check_finite(logits)
         return logits
 
     def select(self, rows: np.ndarray) -> None:
@@ -251,7 +256,7 @@ def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict:
 
 def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """The log-probability of each token of each row but the first, given those before it."""
-    ids, _ = pad(rows, _padding(request))
+    ids, _ = pad(rows, padding(request))
     counts = np.array([len(row) for row in rows])
     cache = _open_cache(request, len(ids), ids.shape[1])
     log_probs = np.zeros((len(ids), ids.shape[1] - 1), np.float32)

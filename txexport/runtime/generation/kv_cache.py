@@ -6,6 +6,7 @@ row overwrites its padding.
 
 import math
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from txexport.contracts.names import (
 )
 from txexport.runtime import memory
 from txexport.runtime.session import Session, Value
+
+CacheValue: TypeAlias = ort.OrtValue  # keys or values, where the session leaves them
 
 
 def open_cache(
@@ -38,13 +41,13 @@ def open_cache(
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
     """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
     token = sum(
-        math.prod(_per_token(session, name)) * session.dtype(name)().nbytes
+        math.prod(per_token(session, name)) * session.dtype(name)().nbytes
         for name in own_past(session.inputs)
     )
     memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
 
 
-def _per_token(session: Session, name: str) -> tuple[int, int]:
+def per_token(session: Session, name: str) -> tuple[int, int]:
     """How many heads the cache `name` has, and the size of each."""
     _, heads, _, size = session.inputs[name].shape
     assert isinstance(heads, int)
@@ -69,7 +72,7 @@ class StaticCache:
         self._bind()
 
     def _shape(self, name: str, batch: int, capacity: int) -> tuple[int, ...]:
-        heads, size = _per_token(self.session, name)
+        heads, size = per_token(self.session, name)
         return batch, heads, capacity, size
 
     def _bind(self) -> None:
@@ -99,7 +102,7 @@ class StaticCache:
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
-        held = self._held()
+        held = self.held()
         for array in held.values():
             array[moved, :, :filled] = array[rows[moved], :, :filled]
         if self.session.memory != "cpu":  # those were copies
@@ -111,7 +114,7 @@ class StaticCache:
         """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
-        for name, array in self._held().items():
+        for name, array in self.held().items():
             self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), array.dtype)
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self.cross = _taken(self.session, self.cross, rows)
@@ -124,13 +127,13 @@ class StaticCache:
             return
         capacity = max(needed, 2 * self.capacity)
         check_room(self.session, len(self.lengths), capacity)
-        for name, array in self._held().items():
+        for name, array in self.held().items():
             self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), array.dtype)
             self.arrays[name][:, :, : self.capacity] = array
         self.capacity = capacity
         self._bind()
 
-    def _held(self) -> dict[str, np.ndarray]:
+    def held(self) -> dict[str, np.ndarray]:
         """The buffers as arrays: on the CPU those themselves, and else copies."""
         if self.session.memory == "cpu":
             return dict(self.arrays)
@@ -151,7 +154,7 @@ class DynamicCache:
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
         for name in own_past(session.inputs):
-            heads, size = _per_token(session, name)
+            heads, size = per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,8 @@ def run(
     """
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
-    return results, _steps(request, results, _batches(request, batch_tokens), counting(progress))
+    batches = list(together(_lengths(request), costs(request), batch_tokens))
+    return results, _steps(request, results, batches, counting(progress))
 
 
 def finished(
@@ -53,25 +55,32 @@ def _steps(
         if config.do_sample:
             drawing = batch if config.num_beams > 1 else places
             before = request.first_place * (1 if config.num_beams > 1 else copies)
-            seeds = [np.random.SeedSequence(entropy, spawn_key=(before + i,)) for i in drawing]
-            rngs = [np.random.default_rng(seed) for seed in seeds]
+            rngs = [generator(entropy, before + i) for i in drawing]
         for step in generation.run(mine, [results[place] for place in places], rngs):
             yield [(places[place], token) for place, token in step]
         done += len(batch)
         tell(done, len(request.inputs))
 
 
-def _batches(request: GenerationRequest, batch_tokens: int) -> list[list[int]]:
-    """Which rows run together: each costs the tokens that its caches may hold, with those of the encoder."""
+def generator(entropy: Any, place: int) -> np.random.Generator:
+    """What the result of that place draws from, whatever runs beside it."""
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(place,)))
+
+
+def costs(request: GenerationRequest) -> list[int]:
+    """The tokens that the caches of each row may hold, with those of the encoder, for all of its copies."""
     bundle, config = request.bundle, request.config
     copies = max(config.num_beams, config.num_return_sequences)
-    if bundle.is_speech:
-        lengths = [bundle.manifest.spec["encoder"]["embedding"]["length"]] * len(request.inputs)
-    else:
-        lengths = [len(row) for row in request.inputs]
-    costs = []
-    for length in lengths:
+    result = []
+    for length in _lengths(request):
         prompt = 1 if bundle.has_encoder else length
         new = generation.new_tokens(prompt, config, request.limit, request.strict)
-        costs.append((length + new) * copies)
-    return list(together(lengths, costs, batch_tokens))
+        result.append((length + new) * copies)
+    return result
+
+
+def _lengths(request: GenerationRequest) -> list[int]:
+    """How many tokens are read of each row."""
+    if request.bundle.is_speech:
+        return [request.bundle.manifest.spec["encoder"]["embedding"]["length"]] * len(request.inputs)
+    return [len(row) for row in request.inputs]

@@ -1,0 +1,277 @@
+"""Rows that are extended together, each with options of its own, and that come and go between steps.
+
+B rows, S tokens of a chunk, V words. A row's tokens are those that a batch of its own would give: nothing it
+is told, and no number that it draws, depends on who runs beside it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from txexport.errors import InputError, TxexportError
+from txexport.runtime.generation import generation
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
+from txexport.runtime.generation.running_cache import DynamicRows, StaticRows, running_cache
+from txexport.runtime.generation.sampling import log_softmax
+from txexport.runtime.generation.sampling import sample as draw
+from txexport.runtime.generation.scheduler import CACHE_TOKENS, costs, generator
+from txexport.runtime.generation.search import Generated, Plan
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.text import pad
+
+PROMPT_TOKENS = 512  # that are read between two steps of the rows that run
+
+
+@dataclass(eq=False)
+class RunningRow:
+    """A text on its way: `request` is of it alone, `cost` the tokens that its caches may come to hold.
+
+    With `alternatives`, `likeliest` has for each new token so many of the likeliest in its place, with their
+    log-probabilities. Set `cancelled`, and it leaves before the next step. In the end it is `done`; `closed`
+    says that it ended by itself and not by its limit, `error` why it failed.
+    """
+
+    request: GenerationRequest
+    cost: int
+    rng: np.random.Generator | None = None
+    alternatives: int = 0
+    result: Generated = field(default_factory=Generated)
+    likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
+    cancelled: bool = False
+    done: bool = False
+    closed: bool = False
+    error: TxexportError | None = None
+    plan: Plan | None = None
+
+    def fail(self, error: Exception) -> None:
+        """End it with an error."""
+        self.done = True
+        self.error = error if isinstance(error, TxexportError) else InputError(f"generation failed: {error}")
+
+
+def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRow]:
+    """The rows of a request, `num_return_sequences` for each of its inputs, in the order of its results.
+
+    Raises InputError as `scheduler.run`, for beams too, which cannot come and go.
+    """
+    config, copies = request.config, request.config.num_return_sequences
+    if config.num_beams > 1:
+        raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
+    request = checked(request)
+    entropy = np.random.SeedSequence(config.seed).entropy
+    rows = []
+    for place, (given, cost) in enumerate(zip(request.inputs, costs(request), strict=True)):
+        alone = replace(request, inputs=[given], config=replace(config, num_return_sequences=1))
+        for copy in range(copies):
+            drawn = (request.first_place + place) * copies + copy
+            rng = generator(entropy, drawn) if config.do_sample else None
+            rows.append(RunningRow(alone, cost // copies, rng, alternatives))
+    return rows
+
+
+class RunningBatch:
+    """The rows of one bundle that run, and those that wait for room.
+
+    All that run may come to hold `cache_tokens`, padding included; one that needs more runs alone. Rows begin
+    in the order in which they came.
+    """
+
+    def __init__(self, bundle: LoadedBundle, cache_tokens: int = CACHE_TOKENS):
+        self.bundle, self.cache_tokens = bundle, cache_tokens
+        self.waiting: deque[RunningRow] = deque()
+        self.reading: _Reading | None = None
+        self.groups: list[_Group] = []  # more than one only where rows of several lengths cannot run together
+
+    @property
+    def running(self) -> list[RunningRow]:
+        """The rows that are read or extended."""
+        rows = [] if self.reading is None else list(self.reading.rows)
+        return rows + [row for group in self.groups for row in group.rows]
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is left to do."""
+        return bool(self.waiting or self.reading or self.groups)
+
+    def add(self, rows: Sequence[RunningRow]) -> None:
+        """Let rows wait for room."""
+        self.waiting.extend(rows)
+
+    def step(self) -> list[RunningRow]:
+        """Read a chunk of prompts, and extend each row that runs by a token; the rows that this changed."""
+        changed = [row for group in self.groups for row in self._advance(group)]
+        self.groups = [group for group in self.groups if group.rows]
+        return changed + self._read()
+
+    def _advance(self, group: "_Group") -> list[RunningRow]:
+        try:
+            return group.step()
+        except Exception as error:  # of the runtime or of memory: the step was everybody's
+            rows, group.rows = group.rows, []
+            for row in rows:
+                row.fail(error)
+            return rows
+
+    def _read(self) -> list[RunningRow]:
+        """Read on, or begin to, and let who has been read run."""
+        changed = [row for row in self.waiting if row.cancelled]
+        if changed:
+            self.waiting = deque(row for row in self.waiting if not row.cancelled)
+        for row in changed:
+            row.done = True
+        rows = self._admitted() if self.reading is None else self.reading.rows
+        if not rows:
+            return changed
+        try:
+            if self.reading is None:
+                self.reading = _Reading(rows)
+            if not self.reading.advance():
+                return changed
+            reading, self.reading = self.reading, None
+            group = next((one for one in self.groups if one.cache.takes(reading.cache)), None)
+            if group is None:
+                group = _Group(running_cache(self.bundle.decoder, _kind(self.bundle)))
+                self.groups.append(group)
+            return changed + group.join(reading)
+        except Exception as error:
+            self.reading = None
+            for row in rows:
+                row.fail(error)
+            return changed + list(rows)
+
+    def _admitted(self) -> list[RunningRow]:
+        """Who may begin: the first that wait, as many as there is room for and as are read at once."""
+        running = self.running
+        dearest = max((row.cost for row in running), default=0)
+        rows: list[RunningRow] = []
+        while self.waiting:
+            row = self.waiting[0]
+            dearest = max(dearest, row.cost)
+            count = len(running) + len(rows) + 1
+            if count > 1 and count * dearest > self.cache_tokens:
+                break
+            if rows and not _alike(rows, row):
+                break
+            rows.append(self.waiting.popleft())
+        return rows
+
+
+def _kind(bundle: LoadedBundle) -> str:
+    assert bundle.manifest.cache is not None
+    return bundle.manifest.cache
+
+
+def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
+    """Whether a row may be read with others: the same start behind an encoder, and few tokens in all."""
+    first, request = rows[0].request, row.request
+    if request.begin is not None or first.config.decoder_start != request.config.decoder_start:
+        return False
+    longest = max(len(one.request.inputs[0]) for one in (*rows, row))
+    return (len(rows) + 1) * longest <= PROMPT_TOKENS
+
+
+class _Reading:
+    """Prompts of rows on their way into a cache of their own."""
+
+    def __init__(self, rows: Sequence[RunningRow]):
+        self.rows = list(rows)
+        first = rows[0].request
+        together = encoded(replace(first, inputs=[row.request.inputs[0] for row in rows]))
+        prompts = together.decoder_input_ids
+        for row, prompt in zip(rows, prompts, strict=True):
+            own = replace(row.request, decoder_input_ids=[prompt])
+            limit = generation.new_tokens(len(prompt), own.config, own.limit, own.strict)
+            row.request, row.plan = own, generation.plan_of(own, [limit], [0])
+        self.ids, _ = pad(prompts, generation.padding(first))  # (B, S)
+        self.counts = np.array([len(prompt) for prompt in prompts])
+        self.logits = np.zeros((len(rows), first.vocab_size), np.float32)
+        self.cache: StaticCache | DynamicCache = open_cache(
+            first.bundle.decoder, _kind(first.bundle), together.cross, *self.ids.shape
+        )
+        self.start = 0
+
+    def advance(self) -> bool:
+        """Read the next chunk; whether it was the last."""
+        chunk = max(1, PROMPT_TOKENS // len(self.rows))
+        here = np.clip(self.counts - self.start, 0, chunk)
+        last = self.cache.step(self.ids[:, self.start : self.start + chunk], here)
+        self.logits = np.where((here > 0)[:, None], last, self.logits)
+        self.start += chunk
+        return self.start >= self.ids.shape[1] or all(row.cancelled for row in self.rows)
+
+
+class _Group:
+    """Rows that take their steps together."""
+
+    def __init__(self, cache: StaticRows | DynamicRows):
+        self.cache = cache
+        self.rows: list[RunningRow] = []
+
+    def join(self, reading: _Reading) -> list[RunningRow]:
+        """Take in rows that have been read, with their first tokens; all that were read."""
+        on = _extend(reading.rows, reading.logits)
+        if on.any():
+            if not on.all():
+                reading.cache.select(np.flatnonzero(on))
+            self.cache.join(reading.cache)
+            self.rows += [row for row, stays in zip(reading.rows, on.tolist(), strict=True) if stays]
+        return reading.rows
+
+    def step(self) -> list[RunningRow]:
+        """Extend each row by a token; those that got one, or were cancelled."""
+        before = self.rows
+        if not self._leave(np.array([not row.cancelled for row in before])):
+            return before
+        logits = self.cache.step(np.array([row.result.tokens[-1] for row in self.rows]))
+        self._leave(_extend(self.rows, logits))
+        return before
+
+    def _leave(self, on: np.ndarray) -> bool:
+        """Let the rows go where `on` (B) is false; whether any is left."""
+        if not on.all():
+            for row, stays in zip(self.rows, on.tolist(), strict=True):
+                row.done = row.done or not stays
+            self.rows = [self.rows[place] for place in self.cache.keep(on).tolist()]
+        return bool(self.rows)
+
+
+def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
+    """Put a token to each row by logits (B,V); which rows (B) go on."""
+    likeliest = logits.argmax(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(logits.sum(axis=1))  # too large a sum is looked at again
+    on = np.zeros(len(rows), bool)
+    for place, row in enumerate(rows):
+        if row.cancelled:
+            row.done = True
+            continue
+        try:
+            if not finite[place] and not row.request.config.remove_invalid_values:
+                generation.check_finite(logits[place])
+            _choose(row, logits[place : place + 1], int(likeliest[place]))
+        except Exception as error:
+            row.fail(error)
+        on[place] = not row.done
+    return on
+
+
+def _choose(row: RunningRow, logits: np.ndarray, likeliest: int) -> None:
+    """Put the next token to one row by its logits (1,V), of which the likeliest token is known."""
+    plan, tokens, scores = row.plan, row.result.tokens, logits
+    assert plan is not None
+    if plan.shape is not None:
+        scores = plan.shape([0], [tokens], logits)
+        likeliest = int(scores[0].argmax())
+    token = likeliest if row.rng is None else int(draw(scores, [row.rng])[0])
+    if row.request.log_probs:
+        log_probs = log_softmax(scores)[0]
+        row.result.log_probs.append(float(log_probs[token]))
+        if row.alternatives:
+            order = np.argsort(-log_probs, kind="stable")[: row.alternatives]
+            row.likeliest.append([(int(i), float(log_probs[i])) for i in order])
+    tokens.append(token)
+    row.closed = plan.closed(0, tokens)
+    row.done = row.closed or len(tokens) >= plan.limits[0]

@@ -1,0 +1,212 @@
+"""Caches whose rows come and go between steps. Shape letters are those of txmodels; T tokens of a source.
+
+Rows come out of a cache that has read their prompts, and leave in any order.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from txexport.contracts.cache_names import own_past, to_present
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    CACHE_LENGTHS,
+    ENCODER_ATTENTION_MASK,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+)
+from txexport.runtime.generation.kv_cache import CacheValue, DynamicCache, StaticCache, check_room, per_token
+from txexport.runtime.session import Session
+
+CAPACITY = 64  # tokens of the smallest buffer
+Arrays = Mapping[str, np.ndarray]
+
+
+def running_cache(session: Session, kind: str) -> "StaticRows | DynamicRows":
+    """A cache of `kind` without rows."""
+    return StaticRows(session) if kind == "static" else DynamicRows(session)
+
+
+class StaticRows:
+    """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as those of StaticCache.
+
+    The first slots are a buffer of their own, so that a row which comes or goes moves no other but the last.
+    """
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.lengths = np.zeros(0, np.int64)
+        self.slots = self.capacity = 0
+        self.buffers: dict[str, np.ndarray] = {}
+        self.values: dict[str, CacheValue] = {}
+        self.cross: dict[str, np.ndarray] = {}
+
+    def takes(self, cache: StaticCache | DynamicCache) -> bool:
+        """Whether the rows of `cache` can run beside those here."""
+        return True
+
+    def join(self, cache: StaticCache | DynamicCache) -> None:
+        """Put the rows of `cache` behind those here. Raises InputError where memory does not hold them."""
+        assert isinstance(cache, StaticCache)
+        self._fetch()
+        before, filled = len(self.lengths), int(cache.lengths.max())
+        lengths = np.concatenate([self.lengths, cache.lengths])
+        self._fit(len(lengths), int(lengths.max()) + 1)
+        for name, array in cache.held().items():
+            self.buffers[name][before : len(lengths), :, :filled] = array[:, :, :filled]
+        self.cross = _joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
+        self.lengths = lengths
+        self._bind()
+
+    def keep(self, on: np.ndarray) -> np.ndarray:
+        """Let the rows go where `on` (B) is false; which row (B) stands in each place now."""
+        self._fetch()
+        count, filled = int(on.sum()), int(self.lengths.max())
+        order = np.arange(count)
+        order[~on[:count]] = np.flatnonzero(on[count:]) + count  # the last rows fill the gaps
+        for to, row in enumerate(order.tolist()):
+            if to != row:
+                for array in self.buffers.values():
+                    array[to, :, :filled] = array[row, :, :filled]
+        self.lengths, self.cross = self.lengths[order], _kept(self.cross, order)
+        self._fit(count, int(self.lengths.max(initial=0)) + 1)
+        self._bind()
+        return order
+
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """The newest token of each row (B) -> logits (B,V)."""
+        if int(self.lengths.max()) + 1 > self.capacity:
+            self._fetch()
+            self._fit(len(self.lengths), int(self.lengths.max()) + 1)
+            self._bind()
+        feeds = {
+            INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
+            CACHE_LENGTHS: self.lengths,
+            LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
+        }
+        logits = self.bound(feeds)[LOGITS].numpy()  # (B, 1, V)
+        self.lengths = self.lengths + 1
+        return logits[:, 0]
+
+    def _fit(self, rows: int, tokens: int) -> None:
+        """Have room for so many rows and tokens, and not many times as much."""
+        slots, capacity = _size(self.slots, rows), max(CAPACITY, _size(self.capacity, tokens))
+        if (slots, capacity) == (self.slots, self.capacity):
+            return
+        check_room(self.session, slots, capacity)
+        held = min(rows, len(self.lengths))
+        filled = int(self.lengths[:held].max(initial=0))
+        for name in own_past(self.session.inputs):
+            heads, size = per_token(self.session, name)
+            buffer = np.zeros((slots, heads, capacity, size), self.session.dtype(name))
+            if held:
+                buffer[:held, :, :filled] = self.buffers[name][:held, :, :filled]
+            self.buffers[name] = buffer
+        self.slots, self.capacity = slots, capacity
+
+    def _bind(self) -> None:
+        """Bind the rows' slots, and what an encoder gave."""
+        rows = len(self.lengths)
+        self.values = {name: self.session.value(array[:rows]) for name, array in self.buffers.items()}
+        cross = {name: self.session.value(array) for name, array in self.cross.items()}
+        presents = {to_present(name): value for name, value in self.values.items()}
+        self.bound = self.session.bind({**cross, **self.values}, presents, [LOGITS], "cpu")
+
+    def _fetch(self) -> None:
+        """Have in `buffers` what steps wrote; on the CPU it is there."""
+        if self.session.memory != "cpu":
+            for name, value in self.values.items():
+                self.buffers[name][: len(self.lengths)] = value.numpy()
+
+
+class DynamicRows:
+    """A DynamicCache that is packed anew, each row to the left, whenever rows come or go."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.cache: DynamicCache | None = None
+
+    def takes(self, cache: StaticCache | DynamicCache) -> bool:
+        """Whether the rows of `cache` can run beside those here; without a mask, those of one length can."""
+        if self.cache is None or ATTENTION_MASK in self.session.inputs:
+            return True
+        return len({*self.cache.lengths.tolist(), *cache.lengths.tolist()}) == 1
+
+    def join(self, cache: StaticCache | DynamicCache) -> None:
+        """See StaticRows."""
+        assert isinstance(cache, DynamicCache)
+        rows = [(one, row) for one in (self.cache, cache) if one for row in range(len(one.lengths))]
+        cross: dict[str, np.ndarray] = {}
+        for one in (self.cache, cache):
+            if one:
+                cross = _joined(cross, {name: value.numpy() for name, value in one.cross.items()})
+        self._pack(rows, cross)
+
+    def keep(self, on: np.ndarray) -> np.ndarray:
+        """See StaticRows."""
+        assert self.cache is not None
+        order = np.flatnonzero(on)
+        if not len(order):
+            self.cache = None
+            return order
+        cross = {name: value.numpy() for name, value in self.cache.cross.items()}
+        self._pack([(self.cache, row) for row in order.tolist()], _kept(cross, order))
+        return order
+
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """See StaticRows."""
+        assert self.cache is not None
+        return self.cache.step(tokens[:, None], np.ones(len(tokens), np.int64))
+
+    def _pack(self, rows: Sequence[tuple[DynamicCache, int]], cross: Arrays) -> None:
+        """Hold the rows of caches, padded to the longest of them."""
+        lengths = np.array([cache.lengths[row] for cache, row in rows])
+        longest = int(lengths.max())
+        check_room(self.session, len(rows), longest)
+        values = {name: self.session.value(array) for name, array in cross.items()}
+        packed = DynamicCache(self.session, values, len(rows))
+        packed.lengths = lengths
+        packed.mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
+        held = {id(cache): {name: value.numpy() for name, value in cache.past.items()} for cache, _ in rows}
+        for name in packed.past:
+            heads, size = per_token(self.session, name)
+            array = np.zeros((len(rows), heads, longest, size), self.session.dtype(name))
+            for place, (cache, row) in enumerate(rows):
+                array[place, :, : lengths[place]] = held[id(cache)][name][row][:, cache.mask[row] > 0]
+            packed.past[name] = self.session.value(array)
+        self.cache = packed
+
+
+def _size(now: int, needed: int) -> int:
+    """Twice the size where it is too small, and half where even a quarter is too much."""
+    if needed > now:
+        return max(needed, 2 * now)
+    return now if now <= 4 * needed else 2 * needed
+
+
+def _joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
+    """What an encoder gave two groups of rows, (B,T) and (B,K,T,H), as of one; the mask hides padding."""
+    if not first:  # copied: the memory of a value goes with it, whoever reads it through NumPy
+        return {name: array.copy() for name, array in second.items()}
+    result = {}
+    for name in second:
+        axis = second[name].ndim // 2  # T's
+        longest = max(first[name].shape[axis], second[name].shape[axis])
+        result[name] = np.concatenate([_padded(one[name], axis, longest) for one in (first, second)])
+    return result
+
+
+def _padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
+    widths = [(0, length - array.shape[axis] if at == axis else 0) for at in range(array.ndim)]
+    return np.pad(array, widths) if any(more for _, more in widths) else array
+
+
+def _kept(cross: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """What an encoder gave some of the rows, no longer than the longest of their sources."""
+    kept = {name: array[rows] for name, array in cross.items()}
+    if ENCODER_ATTENTION_MASK in kept and len(rows):
+        longest = int(kept[ENCODER_ATTENTION_MASK].sum(axis=1).max())
+        for name, array in kept.items():
+            kept[name] = np.ascontiguousarray(array[(slice(None),) * (array.ndim // 2) + (slice(longest),)])
+    return kept

@@ -1,0 +1,160 @@
+"""The application: which path is answered by what, who may ask, and a line a request."""
+
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from txexport.errors import TxexportError
+from txexport.printable import line
+from txexport.serve.chat import chat_completions
+from txexport.serve.completions import completions
+from txexport.serve.embeddings import embeddings, rerank
+from txexport.serve.refusals import RefusedError, refusal_of
+from txexport.serve.served import Limits, Served, find
+
+LOG = logging.getLogger("txexport.serve")
+OPEN = ("/health", "/docs", "/openapi.json")  # to everybody: they tell nothing of anyone's
+
+
+def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] = ()) -> Starlette:
+    """The application over bundles by name, for who has one of `keys`, or without any for everybody."""
+    routes = [
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", model),
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/embeddings", embeddings, methods=["POST"]),
+        Route("/v1/rerank", rerank, methods=["POST"]),
+        Route("/health", health),
+    ]
+    handlers = {
+        Exception: refuse,
+        RefusedError: refuse,
+        TxexportError: refuse,
+        HTTPException: no_such,
+        ClientDisconnect: gone,
+    }
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.state.served, app.state.limits = served, limits
+    app.add_middleware(Keys, keys=keys)
+    app.add_middleware(Log)
+    return app
+
+
+async def models(request: Request) -> Response:
+    """GET /v1/models."""
+    listed = [card(one) for one in request.app.state.served.values()]
+    return JSONResponse({"object": "list", "data": listed})
+
+
+async def model(request: Request) -> Response:
+    """GET /v1/models/NAME."""
+    return JSONResponse(card(find(request.app.state.served, request.path_params["model"])))
+
+
+def card(served: Served) -> dict:
+    """A bundle as OpenAI's client reads models, with what it is for."""
+    return {
+        "id": served.name,
+        "object": "model",
+        "created": served.created,
+        "owned_by": "txexport",
+        "task": served.model.manifest.task,
+        "methods": list(served.methods),
+    }
+
+
+async def health(request: Request) -> Response:
+    """GET /health."""
+    return JSONResponse({"status": "ok"})
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """An error as its answer."""
+    refusal = refusal_of(error)
+    if refusal.status == 500:
+        LOG.error("%s %s", request.url.path, line(repr(error)), exc_info=error)
+    return refusal.response()
+
+
+async def no_such(request: Request, error: Exception) -> Response:
+    """An error of the framework, as of an unknown path."""
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path} is not served; see GET /docs"
+    return RefusedError(message, error.status_code).response()
+
+
+async def gone(request: Request, error: Exception) -> Response:
+    """Nobody reads it; logs have its status."""
+    return Response(status_code=499)
+
+
+class Keys:
+    """Lets those pass who have a key, compared in constant time."""
+
+    def __init__(self, app: ASGIApp, keys: Sequence[str]):
+        self.app, self.keys = app, [_digest(key) for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] == "http" and self.keys and scope["path"] not in OPEN and not self._has_key(scope):
+            refusal = RefusedError("the key is missing or wrong; send it as Authorization: Bearer KEY", 401)
+            refusal.headers["WWW-Authenticate"] = "Bearer"
+            await refusal.response()(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _has_key(self, scope: Scope) -> bool:
+        header = dict(scope["headers"]).get(b"authorization", b"")
+        kind, _, key = header.partition(b" ")
+        given = _digest(key.strip())
+        same = [hmac.compare_digest(given, one) for one in self.keys]  # all of them, whichever it is
+        return kind.lower() == b"bearer" and any(same)
+
+
+def _digest(key: str | bytes) -> bytes:
+    """Of one length, so that not even a key's can be measured."""
+    return hashlib.sha256(key.encode() if isinstance(key, str) else key).digest()
+
+
+class Log:
+    """Writes a line for each request when it is over."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and tell."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 499
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, told)
+        finally:
+            _tell(scope, status, time.perf_counter() - began)
+
+
+def _tell(scope: Mapping, status: int, seconds: float) -> None:
+    usage = scope.get("state", {}).get("usage", {})
+    tokens = "".join(
+        f" {name}={usage[name]}" for name in ("prompt_tokens", "completion_tokens") if name in usage
+    )
+    client = (scope.get("client") or ("-",))[0]
+    LOG.info(line(f"{client} {scope['method']} {scope['path']} {status} {seconds * 1000:.0f} ms{tokens}"))

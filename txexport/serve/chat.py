@@ -1,0 +1,150 @@
+"""POST /v1/chat/completions: the answer to a conversation, by the checkpoint's chat template."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from txexport.runtime.generation.prompts import chat_input_ids
+from txexport.runtime.generation.running_batch import RunningRow
+from txexport.serve.bodies import Schema, read_json
+from txexport.serve.fields import FLAG, GENERATION, MODEL, include_usage
+from txexport.serve.generating import Answer, Asked, asked_of, begin, searched, usage
+from txexport.serve.refusals import RefusedError, too_late
+from txexport.serve.served import Limits, Served, find
+from txexport.serve.streams import Events, while_there
+
+OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
+FIELDS: dict[str, Schema] = {
+    **MODEL,
+    "messages": OBJECTS | {"required": True, "description": 'As [{"role": "user", "content": "Hello"}].'},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": "As many as there is room, unless given."},
+    "max_completion_tokens": {"type": "integer", "minimum": 1},
+    "logprobs": FLAG,
+    "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+    "tools": OBJECTS | {"description": "Functions that the template puts to the model; a call is text."},
+    "tool_choice": {"enum": ["auto", "none"]},
+    "parallel_tool_calls": FLAG,
+    "response_format": {"type": "object"},
+    **GENERATION,
+}
+
+
+async def chat_completions(request: Request) -> Response:
+    """Answer a request."""
+    limits: Limits = request.app.state.limits
+    asked = await read_json(request, FIELDS, limits.max_body)
+    served = find(request.app.state.served, asked["model"])
+    wants_usage = include_usage(asked)
+    if served.generation is None or served.model.bundle.has_encoder:
+        raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
+    what = await run_in_threadpool(_asked, served, asked, limits)
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
+    if what.request.config.num_beams > 1:
+        return await _beams(request, served, what, head)
+    answer = await begin(served, what, bool(asked.get("stream")))
+    if asked.get("stream"):
+        return Events(_events(answer, served, head, wants_usage), answer.generation.cancel)
+    try:
+        async with asyncio.timeout(limits.timeout):
+            texts = await while_there(request, answer.whole())
+    except TimeoutError:
+        raise too_late(limits.timeout) from None
+    finally:
+        answer.generation.cancel()
+    choices = []
+    for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
+        logs = log_probs(served, grown.row, 0) if what.alternatives is not None else None
+        choices.append(_choice(number, text, grown.finish_reason, logs))
+    request.state.usage = answer.usage
+    return JSONResponse(head | {"object": "chat.completion", "choices": choices, "usage": answer.usage})
+
+
+def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
+    """What to run. Raises RefusedError, and InputError for messages that the template refuses."""
+    tools = asked.get("tools") if asked.get("tool_choice") != "none" else None
+    inputs = chat_input_ids(served.model.bundle, [_plain(one) for one in asked["messages"]], tools)
+    if asked.get("top_logprobs") and not asked.get("logprobs"):
+        raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
+    kind = asked.get("response_format", {}).get("type", "text")
+    if kind != "text":
+        raise RefusedError(f"response_format {kind!r:.40} is not served", param="response_format")
+    alternatives = asked.get("top_logprobs", 0) if asked.get("logprobs") else None
+    new_tokens = asked.get("max_completion_tokens", asked.get("max_tokens"))
+    return asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives)
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose content is text. Raises RefusedError for parts that are none."""
+    parts = message.get("content")
+    if not isinstance(parts, list):
+        return dict(message)
+    for part in parts:
+        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            kind = part.get("type") if isinstance(part, dict) else part
+            raise RefusedError(f"a message's part is {kind!r:.40}, expected text alone", param="messages")
+    return dict(message) | {"content": "".join(part["text"] for part in parts)}
+
+
+async def _beams(request: Request, served: Served, what: Asked, head: dict[str, Any]) -> Response:
+    if what.alternatives is not None:
+        raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
+    texts, made = await while_there(request, searched(served, what))
+    choices = [_choice(number, text, "stop", None) for number, text in enumerate(texts)]
+    counted = usage(what.prompt_tokens, made)
+    return JSONResponse(head | {"object": "chat.completion", "choices": choices, "usage": counted})
+
+
+def _choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | None) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "refusal": None}
+    return {"index": number, "message": message, "logprobs": logs, "finish_reason": reason}
+
+
+async def _events(
+    answer: Answer, served: Served, head: dict[str, Any], wants_usage: bool
+) -> AsyncIterator[dict[str, Any]]:
+    """The answers as they grow: who speaks, pieces, and why they end."""
+    head = head | {"object": "chat.completion.chunk"}
+    told = [0] * len(answer.texts)
+    for number in range(len(answer.texts)):
+        yield head | {"choices": [_delta(number, {"role": "assistant", "content": ""})]}
+    async for step in answer.steps():
+        for number, piece in step:
+            grown = answer.texts[number]
+            logs = None
+            if answer.asked.alternatives is not None and grown.read > told[number]:
+                logs = log_probs(served, grown.row, told[number], grown.read)
+                told[number] = grown.read
+            if piece or logs:
+                yield head | {"choices": [_delta(number, {"content": piece}, logs=logs)]}
+            if grown.finish_reason:
+                yield head | {"choices": [_delta(number, {}, grown.finish_reason)]}
+    if wants_usage:
+        yield head | {"choices": [], "usage": answer.usage}
+
+
+def _delta(
+    number: int, delta: dict[str, Any], reason: str | None = None, logs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"index": number, "delta": delta, "logprobs": logs, "finish_reason": reason}
+
+
+def log_probs(served: Served, row: RunningRow, start: int, end: int | None = None) -> dict[str, Any]:
+    """The tokens of a row from `start` on with their log-probabilities, as chats have them."""
+    text = served.model.bundle.files.text
+
+    def token(number: int, value: float) -> dict[str, Any]:
+        written = text.decode([[number]], special=True)[0]
+        return {"token": written, "logprob": value, "bytes": list(written.encode())}
+
+    content = []
+    for place in range(start, len(row.result.tokens) if end is None else end):
+        likeliest: Sequence = row.likeliest[place] if row.likeliest else ()
+        top = [token(number, value) for number, value in likeliest if value > -1e9]
+        content.append(token(row.result.tokens[place], row.result.log_probs[place]) | {"top_logprobs": top})
+    return {"content": content, "refusal": None}

@@ -1,0 +1,99 @@
+"""The fields of generation that requests may have, and the options of Model.generate that they become."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from txexport.serve.bodies import Schema
+from txexport.serve.refusals import RefusedError
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+MODEL: dict[str, Schema] = {
+    "model": {"type": "string", "required": True, "description": "One of GET /v1/models."}
+}
+SEVERAL = 16  # answers to one prompt
+STOPS = 16
+
+# Names and meaning are OpenAI's.
+SAMPLING: dict[str, Schema] = {
+    "temperature": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 100,
+        "description": "0 takes the likeliest token; anything else draws. By default as the checkpoint says.",
+    },
+    "top_p": {"type": "number", "minimum": 0.0001, "maximum": 1},
+    "n": {"type": "integer", "minimum": 1, "maximum": SEVERAL, "description": "Answers to each prompt."},
+    "seed": {"type": "integer", "minimum": 0, "description": "Draw the same tokens each time."},
+    "stop": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": STOPS, "minItems": 0},
+        ],
+        "description": "Texts before which an answer ends.",
+    },
+    "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "logit_bias": {"type": "object", "description": "What is added to the logits of tokens, by their ids."},
+    "stream": FLAG,
+    "stream_options": {"type": "object", "description": 'As {"include_usage": true}.'},
+}
+# Names and meaning are those of Model.generate's options; OpenAI's client sends them by `extra_body`.
+OWN: dict[str, Schema] = {
+    "top_k": {"type": "integer", "minimum": 0, "maximum": 1000},
+    "min_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "typical_p": {"type": "number", "minimum": 0.0001, "maximum": 1},
+    "repetition_penalty": {"type": "number", "minimum": 0.1, "maximum": 10},
+    "no_repeat_ngram_size": {"type": "integer", "minimum": 0, "maximum": 100},
+    "min_new_tokens": {"type": "integer", "minimum": 0},
+    "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL, "description": "Search; no stream."},
+    "length_penalty": {"type": "number", "minimum": -10, "maximum": 10},
+    "early_stopping": FLAG,
+}
+# What other servers do with these changes no answer here.
+NO_EFFECT: dict[str, Schema] = {
+    "user": TEXT,
+    "metadata": {"type": "object"},
+    "safety_identifier": TEXT,
+    "prompt_cache_key": TEXT,
+    "store": {"enum": [False]},
+    "service_tier": TEXT,
+}
+GENERATION = SAMPLING | OWN | NO_EFFECT
+DRAWN = ("temperature", "top_p", "top_k", "min_p", "typical_p", "seed")
+SAME = (*OWN, "presence_penalty", "frequency_penalty", "logit_bias")
+
+
+def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
+    """Options of Model.generate; `draws` is whether the checkpoint does where nobody says.
+
+    `temperature` above 0 draws, and so does `top_p` below 1 without one.
+    """
+    options = {name: asked[name] for name in SAME if name in asked}
+    temperature, top_p = asked.get("temperature"), asked.get("top_p", 1)
+    if temperature is not None:
+        draws = temperature > 0
+    elif top_p < 1:
+        draws = True
+    if draws:
+        options |= {name: asked[name] for name in DRAWN if name in asked}
+    else:
+        options = {name: value for name, value in options.items() if name not in DRAWN}
+    options["do_sample"] = draws
+    stop = asked.get("stop", [])
+    if stop:
+        options["stop_strings"] = [stop] if isinstance(stop, str) else stop
+    return options
+
+
+def include_usage(asked: Mapping[str, Any]) -> bool:
+    """Whether a stream tells in the end how many tokens it took. Raises RefusedError."""
+    chosen = asked.get("stream_options", {})
+    if chosen and not asked.get("stream"):
+        raise RefusedError("stream_options is for stream=true", param="stream_options")
+    for name, value in chosen.items():
+        if name not in ("include_usage", "include_obfuscation") or not isinstance(value, bool):
+            raise RefusedError(
+                f"stream_options has {name}={value!r:.40}, expected include_usage", param="stream_options"
+            )
+    return chosen.get("include_usage", False)

@@ -1,0 +1,54 @@
+"""Answers to what is not served, in the shape that OpenAI's client reads."""
+
+from starlette.responses import JSONResponse
+
+from txexport.errors import MissingLibraryError, TxexportError, shown
+
+TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+RETRY = 2  # seconds, for who finds the queue full
+
+
+class RefusedError(Exception):
+    """One line of why a request is not answered; `param` is the field at fault."""
+
+    def __init__(self, message: str, status: int = 400, *, param: str | None = None, **headers: str):
+        super().__init__(str(TxexportError(message)))  # one line of what can be shown
+        self.status, self.param = status, param
+        self.headers = {name.replace("_", "-").title(): value for name, value in headers.items()}
+
+    @property
+    def body(self) -> dict:
+        """What is sent."""
+        default = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = TYPES.get(self.status, default)
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": None}}
+
+    def response(self) -> JSONResponse:
+        """The whole answer."""
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def refusal_of(error: BaseException) -> RefusedError:
+    """An error of a model as the answer to who asked."""
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, MissingLibraryError):
+        return RefusedError(str(error), 501)
+    if isinstance(error, TxexportError):
+        return RefusedError(str(error), 400)
+    return RefusedError(f"the server failed at this request: {type(error).__name__}", 500)
+
+
+def full() -> RefusedError:
+    """For who comes when too many wait."""
+    return RefusedError("too many requests are waiting; try again later", 429, retry_after=str(RETRY))
+
+
+def too_late(seconds: float) -> RefusedError:
+    """For whose answer took too long."""
+    return RefusedError(f"the answer took more than {seconds:g} seconds; ask for less, or later", 504)
+
+
+def unknown_model(name: object, known: list[str]) -> RefusedError:
+    """For who asks for a model that is not here."""
+    return RefusedError(f"no model {shown(name)}; expected one of {', '.join(known)}", 404, param="model")

@@ -1,0 +1,80 @@
+"""The bundles that are served, each with its threads."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from txexport.errors import InputError, shown
+from txexport.runtime import Model, load
+from txexport.serve.refusals import unknown_model
+from txexport.serve.workers import CallThread, GenerationThread
+from txexport.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request and all of them may take."""
+
+    cache_tokens: int
+    max_new_tokens: int
+    max_waiting: int
+    max_body: int
+    timeout: float
+
+
+class Served:
+    """A bundle by the name that requests have for it."""
+
+    def __init__(self, name: str, model: Model, limits: Limits):
+        self.name, self.model, self.created = name, model, int(time.time())
+        self.calls = CallThread(f"call {name}", limits.max_waiting)
+        self.generation = None
+        if self.task is not None and self.task.caches:
+            self.generation = GenerationThread(model.bundle, limits.cache_tokens, limits.max_waiting)
+
+    @property
+    def task(self):
+        """What the bundle is for."""
+        return TASKS.get(self.model.manifest.task)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of Model that serve it."""
+        return self.task.methods if self.task is not None else ()
+
+    def stop(self) -> None:
+        """End its threads when what they have begun is done."""
+        self.calls.stop()
+        if self.generation is not None:
+            self.generation.stop()
+        self.model.close()
+
+
+def named(bundle: str | Path) -> tuple[str, Path]:
+    """The name and the folder of NAME=FOLDER, or of a folder alone."""
+    name, equals, folder = str(bundle).partition("=")
+    if equals and name and "/" not in name:
+        return name, Path(folder)
+    return Path(bundle).resolve().name, Path(bundle)
+
+
+def open_all(
+    bundles: list[str | Path], limits: Limits, *, device: str | None, threads: int | None, dtype: str | None
+) -> dict[str, Served]:
+    """The bundles by name, loaded. Raises InputError for two of one name, and as `load`."""
+    folders: dict[str, Path] = {}
+    for name, folder in map(named, bundles):
+        if name in folders:
+            raise InputError(f"two bundles are called {shown(name)}; name one of them, as other={folder}")
+        folders[name] = folder
+    models = {
+        name: load(folder, device=device, threads=threads, dtype=dtype) for name, folder in folders.items()
+    }
+    return {name: Served(name, model, limits) for name, model in models.items()}
+
+
+def find(served: dict[str, Served], name: object) -> Served:
+    """The bundle of that name. Raises RefusedError."""
+    if not isinstance(name, str) or name not in served:
+        raise unknown_model(name, list(served))
+    return served[name]

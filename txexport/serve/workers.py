@@ -1,0 +1,191 @@
+"""The threads that run a bundle: one extends texts together, one gathers what encoders are asked."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from txexport.runtime.generation.running_batch import RunningBatch, RunningRow
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.serve.refusals import full
+
+GATHER = 0.003  # seconds in which calls are gathered
+TOGETHER = 256  # inputs of one gathered call
+
+
+class Generation:
+    """The rows of one request, and a sign when they are done, or each time that they have grown."""
+
+    def __init__(self, rows: Sequence[RunningRow], streams: bool):
+        self.rows, self.streams = rows, streams
+        self.loop, self.grown = asyncio.get_running_loop(), asyncio.Event()
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows are."""
+        return all(row.done for row in self.rows)
+
+    def cancel(self) -> None:
+        """Let the rows leave."""
+        for row in self.rows:
+            row.cancelled = True
+
+
+class GenerationThread:
+    """Extends the rows of all requests to one bundle, step by step, as long as there are any."""
+
+    def __init__(self, bundle: LoadedBundle, cache_tokens: int, most_waiting: int):
+        self.batch, self.most_waiting = RunningBatch(bundle, cache_tokens), most_waiting
+        self.owners: dict[RunningRow, Generation] = {}
+        self.news: list[Generation] = []
+        self.changed, self.stopped = threading.Condition(), False
+        self.thread = threading.Thread(target=self._run, name=f"generate {bundle.folder}", daemon=True)
+        self.thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait for room."""
+        return len(self.batch.waiting) + sum(len(one.rows) for one in self.news)
+
+    @property
+    def running(self) -> int:
+        """How many rows are read or extended."""
+        return len(self.owners) - len(self.batch.waiting)
+
+    def start(self, rows: Sequence[RunningRow], streams: bool) -> Generation:
+        """Begin to extend rows; each token is told of a stream. Raises RefusedError where too many wait."""
+        with self.changed:
+            if self.waiting >= self.most_waiting:
+                raise full()
+            generation = Generation(rows, streams)
+            self.news.append(generation)
+            self.changed.notify()
+        return generation
+
+    def stop(self) -> None:
+        """End the thread when its rows are done."""
+        with self.changed:
+            self.stopped = True
+            self.changed.notify()
+        self.thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                while not self.news and not self.batch.busy and not self.stopped:
+                    self.changed.wait()
+                if self.stopped and not self.news and not self.batch.busy:
+                    return
+                news, self.news = self.news, []
+                for generation in news:
+                    self.owners.update(dict.fromkeys(generation.rows, generation))
+                    self.batch.add(generation.rows)
+            self._tell(self.batch.step())
+
+    def _tell(self, rows: Sequence[RunningRow]) -> None:
+        """Wake those whose rows have grown: each loop once."""
+        grown = {owner for row in rows if (owner := self.owners.get(row)) is not None}
+        grown = {one for one in grown if one.streams or one.done}
+        for row in rows:
+            if row.done:
+                self.owners.pop(row, None)
+        for loop in {generation.loop for generation in grown}:
+            events = [one.grown for one in grown if one.loop is loop]
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_wake, events)
+
+
+def _wake(events: Sequence[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
+
+
+@dataclass
+class _Call:
+    """What is asked: with the same `key`, calls of several may be one, whose answers are in their order."""
+
+    function: Callable[[list], Sequence]
+    inputs: list
+    key: Hashable | None
+    future: Future = field(default_factory=Future)
+
+
+class CallThread:
+    """Runs calls of one bundle, one after another; those of one key that come together, as one."""
+
+    def __init__(self, name: str, most_waiting: int):
+        self.calls: queue.Queue[_Call | None] = queue.Queue()
+        self.most_waiting = most_waiting
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return self.calls.qsize()
+
+    async def call(
+        self, function: Callable[[list], Sequence], inputs: Sequence, key: Hashable | None = None
+    ) -> Sequence:
+        """What `function` gives for `inputs`, an answer each. Raises RefusedError where too many wait."""
+        if self.waiting >= self.most_waiting:
+            raise full()
+        call = _Call(function, list(inputs), key)
+        self.calls.put(call)
+        return await asyncio.wrap_future(call.future)
+
+    def stop(self) -> None:
+        """End the thread when what waits is done."""
+        self.calls.put(None)
+        self.thread.join()
+
+    def _run(self) -> None:
+        left: list[_Call] = []
+        while True:
+            first = left.pop(0) if left else self.calls.get()
+            if first is None:
+                return
+            calls, others, stop = self._gathered(first, left)
+            left = others
+            if stop:
+                self.calls.put(None)
+            _answer([call for call in calls if call.future.set_running_or_notify_cancel()])
+
+    def _gathered(self, first: _Call, left: list[_Call]) -> tuple[list[_Call], list[_Call], bool]:
+        """Calls of the first one's key, the others that came meanwhile, and whether to stop after them."""
+        calls, until = [first], time.monotonic() + GATHER
+        others: list[_Call] = []
+        sources = iter(left)
+        while first.key is not None and sum(len(call.inputs) for call in calls) < TOGETHER:
+            call = next(sources, None)
+            if call is None:
+                try:
+                    call = self.calls.get(timeout=max(0, until - time.monotonic()))
+                except queue.Empty:
+                    break
+                if call is None:
+                    return calls, others, True
+            (calls if call.key == first.key else others).append(call)
+        return calls, [*others, *sources], False
+
+
+def _answer(calls: Sequence[_Call]) -> None:
+    """Answer calls together, or where that fails each alone, so that one's error is no other's."""
+    if not calls:
+        return
+    try:
+        answers = iter(calls[0].function([one for call in calls for one in call.inputs]))
+        results: list[Any] = [[next(answers) for _ in call.inputs] for call in calls]
+    except Exception as error:
+        if len(calls) > 1:
+            for call in calls:
+                _answer([call])
+        else:
+            calls[0].future.set_exception(error)
+        return
+    for call, result in zip(calls, results, strict=True):
+        call.future.set_result(result)
