@@ -73,9 +73,10 @@ IMPORTED = {
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/serve": "arguments printable runtime tasks",
+    "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich attention_page bundle dtype_comparison exporter families inspection printable "
-        "runtime serve terminal verification"
+        "click numpy rich attention_page batch bundle dtype_comparison exporter families inspection "
+        "printable runtime serve tasks terminal verification"
     ),
 }
 

@@ -50,6 +50,52 @@ class Task:
         return self.auto_classes.get(model_type, self.auto_class)
 
 
+@dataclass(frozen=True)
+class Method:
+    """How a method of Model is asked for many inputs at once, and what it answers each with.
+
+    `inputs` are the arguments of which every input has its own: where there are several, each is a list.
+    `pairs` of texts may stand for texts. `answer` is what an answer is called, and `kind` its type, as SQL
+    spells it. `placed` methods draw for an input by its place, and are told that of the first.
+    """
+
+    inputs: tuple[str, ...]
+    answer: str
+    kind: str
+    pairs: bool = False
+    placed: bool = False
+
+
+VECTOR, LABELS = "array<float>", "array<struct<label:string,score:double>>"
+METHODS = {
+    "embed": Method(("text",), "embedding", VECTOR),
+    "fill_mask": Method(  # a list of words for each mask
+        ("text",),
+        "words",
+        "array<array<struct<score:double,token:bigint,token_str:string,sequence:string>>>",
+    ),
+    "classify": Method(("text",), "labels", LABELS, pairs=True),
+    "zero_shot": Method(("text",), "labels", LABELS),
+    "rerank": Method(("query",), "ranking", "array<struct<corpus_id:bigint,score:double,text:string>>"),
+    "tag": Method(
+        ("text",),
+        "entities",
+        "array<struct<label:string,score:double,word:string,start:bigint,end:bigint>>",
+    ),
+    "answer": Method(
+        ("question", "context"),
+        "answers",
+        "array<struct<score:double,start:bigint,end:bigint,answer:string>>",
+    ),
+    "choose": Method(("question", "choices"), "probabilities", "array<double>"),
+    "next_sentence": Method(("first", "second"), "probability", "double"),
+    "generate": Method(("text",), "generated", "string", placed=True),
+    "transcribe": Method(("sound",), "transcript", "string", placed=True),
+    "embed_image": Method(("image",), "embedding", VECTOR),
+    "classify_image": Method(("image",), "labels", LABELS),
+    "match": Method(("image",), "labels", LABELS),
+}
+
 CACHED = (STATIC, DYNAMIC)
 # Of encoder-decoders, AutoModel would load the whole.
 ENCODERS = dict.fromkeys(("t5", "mt5", "umt5"), "AutoModelForTextEncoding")

@@ -34,4 +34,10 @@ def test_settings_are_those_of_the_graphs(row, exported, process, record, tmp_pa
     for graph, answer in zip(manifest.hub.values(), answers, strict=True):
         assert answer["inputs"] == listed(graph.inputs)
         assert answer["outputs"] == listed(graph.outputs)
+        # Of two towers in one graph, texts and images are counted apart.
+        together = row.model_type != "clip"
+        assert answer["batch"] == (64 if together else 0)
+        assert answer["preferred"] == ([8, 16, 32, 64] if together else [])
+        assert answer["delay"] == (1000 if together else 0)
+        assert answer["instances"] == [[0, 1]]  # KIND_AUTO, and one of it
     assert bundle.read(out).hub == manifest.hub

@@ -2,7 +2,8 @@
 
     python tools/bench/workers.py RUNTIME CHECKPOINT FOLDER THREADS
 
-Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"}.
+Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"};
+txexport also takes the kind "embed", of `batch` texts of 1 to `source` words.
 Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
 the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a
 number format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where the result may
@@ -41,6 +42,33 @@ def ids(case: Case) -> np.ndarray:
     return np.random.default_rng(0).integers(5, 1000, (case["batch"], case["source"]))
 
 
+def texts(case: Case) -> list[str]:
+    """The texts of a case, of unlike lengths."""
+    rng = np.random.default_rng(0)
+    words = [
+        "a",
+        "search",
+        "finds",
+        "passages",
+        "by",
+        "what",
+        "they",
+        "mean",
+        "and",
+        "not",
+        "by",
+        "the",
+        "letters",
+        "that",
+        "they",
+        "are",
+        "made",
+        "of",
+    ]
+    lengths = rng.integers(1, case["source"] + 1, case["batch"])
+    return [" ".join(rng.choice(words, length)) for length in lengths]
+
+
 def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
     """A bundle, on ONNX Runtime."""
     import txexport
@@ -50,6 +78,9 @@ def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32)
     model = txexport.load(folder, device="cpu", threads=threads, dtype=dtype)
 
     def run(case: Case) -> list[int]:
+        if case["kind"] == "embed":
+            model.embed(texts(case))
+            return []
         array = ids(case)
         if case["kind"] == "encode":
             zeros = np.zeros_like(array)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txexport.batch.answering import answered
 from txexport.cli.inputs import Input, Inputs
-from txexport.errors import InputError, LibraryError
+from txexport.errors import InputError
+from txexport.tasks import METHODS
 
 if TYPE_CHECKING:
     from txexport.runtime import Model
 
-REFUSALS = (InputError, LibraryError)  # what one input can be the cause of
 SKIPPED = "txexport.skipped"  # of a context, where inputs were left out as was asked
 
 Answered = tuple[Input, Any]  # an input, and its answer or why there is none
@@ -51,20 +52,20 @@ class Answers:
             precision=self.precision,
         )
 
-    def ask(
-        self, inputs: Inputs, method: str, *more: Any, apart: bool = False, **options: Any
-    ) -> Iterator[list[Answered]]:
+    def ask(self, inputs: Inputs, method: str, *more: Any, **options: Any) -> Iterator[list[Answered]]:
         """What the Model's `method` gives for each input, window by window.
 
-        `apart` inputs are rows, of which the method takes a list each part. Options that are None are not
-        chosen.
+        Where it reads several arguments of each, inputs are rows, of which it takes a list each part. Options
+        that are None are not chosen.
         """
-        call = getattr(self.load(), method)
+        call, own = getattr(self.load(), method), METHODS[method]
         chosen = {name: value for name, value in options.items() if value is not None}
 
         def ask(values: Sequence, first: int = 0, **progress: Any) -> Sequence:
             lists = zip(*values, strict=True) if values else ([], [])
-            return call(*(map(list, lists) if apart else [values]), *more, **chosen, **progress)
+            placed = {"first_place": first} if own.placed else {}
+            parts = map(list, lists) if len(own.inputs) > 1 else [values]
+            return call(*parts, *more, **placed, **chosen, **progress)
 
         return self.windows(inputs, iter(inputs), ask)
 
@@ -78,17 +79,17 @@ class Answers:
         bad = done = 0
         with _bar(inputs) as tell:
             while window := list(islice(entries, self.window)):
-                answered: list[Answered] = []
+                result: list[Answered] = []
                 for one, answer in _each(ask, window, tell):
                     if isinstance(answer, Exception):
                         if self.on_error == "stop":
-                            yield answered
+                            yield result
                             raise InputError(_stopped(inputs.noun, one.number, answer))
                         bad += 1
                         if not self.as_json:
                             click.echo(f"error: {inputs.noun or 'input'} {one.number}: {answer}", err=True)
-                    answered.append((one, answer))
-                yield answered
+                    result.append((one, answer))
+                yield result
                 done += len(window)
                 tell(done)
         if bad:
@@ -133,29 +134,20 @@ def _each(ask: Ask, entries: Sequence[Input], tell: Callable[[int], None]) -> It
         if not isinstance(one.value, Exception):
             together.append(one)
             continue
-        yield from _halved(ask, together, tell)
+        yield from _together(ask, together, tell)
         yield one, one.value
         together = []
-    yield from _halved(ask, together, tell)
+    yield from _together(ask, together, tell)
 
 
-def _halved(ask: Ask, entries: Sequence[Input], tell: Callable[[int], None]) -> Iterator[Answered]:
-    """Each input with its answer, or with the error that it causes, which asking for halves finds."""
-    if not entries:
-        return
-    before = entries[0].number - 1
-    try:
-        answers: Sequence | None = ask(
-            [one.value for one in entries], before, progress=lambda at, _: tell(before + at)
-        )
-    except REFUSALS as error:
-        answers = [error] if len(entries) == 1 else None
-    if answers is not None:
-        yield from zip(entries, answers, strict=True)
-        return
-    half = len(entries) // 2
-    yield from _halved(ask, entries[:half], tell)
-    yield from _halved(ask, entries[half:], tell)
+def _together(ask: Ask, entries: Sequence[Input], tell: Callable[[int], None]) -> Iterator[Answered]:
+    """Each input with its answer, or with the error that it causes."""
+
+    def ask_from(values: Sequence, first: int) -> Sequence:
+        return ask(values, first, progress=lambda at, _: tell(first + at))
+
+    values = [one.value for one in entries]
+    yield from zip(entries, answered(ask_from, values, entries[0].number - 1 if entries else 0), strict=True)
 
 
 def _stopped(noun: str, number: int, why: Exception) -> str:

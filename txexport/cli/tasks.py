@@ -152,10 +152,10 @@ def answer(
     if context_file is not None:
         context = inputs.text_of(context_file)
     if context is None:
-        asked = answers.ask(inputs.pairs(texts, file), "answer", apart=True, **chosen)
+        asked = answers.ask(inputs.pairs(texts, file), "answer", **chosen)
     else:
         questions = inputs.lines(texts, file, beside=context)
-        asked = answers.ask(questions, "answer", apart=True, **chosen)
+        asked = answers.ask(questions, "answer", **chosen)
     answers.show(
         asked,
         lambda given, found: {"question": given[0], "answers": found},
@@ -191,7 +191,7 @@ def next_sentence(answers: Answers, texts: tuple[str, ...], file: Path | None, *
 
     Give them two by two, or in lines with a tab between them.
     """
-    asked = answers.ask(inputs.pairs(texts, file), "next_sentence", apart=True, **chosen)
+    asked = answers.ask(inputs.pairs(texts, file), "next_sentence", **chosen)
     names = ["first", "second", "probability"]
     answers.show(asked, lambda given, share: dict(zip(names, [*given, share], strict=True)), names, [])
 
@@ -212,7 +212,7 @@ def choose(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen
         each = [{"choice": a, "probability": p} for a, p in zip(given[1], shares, strict=True)]
         return {"question": given[0], "choices": each}
 
-    windows = answers.ask(asked, "choose", apart=True, **chosen)
+    windows = answers.ask(asked, "choose", **chosen)
     answers.show(windows, record, ["question"], ["choice", "probability"])
 
 

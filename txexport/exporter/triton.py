@@ -3,21 +3,38 @@
 from collections.abc import Iterable
 
 from txexport.contracts import Port, Signature
+from txexport.contracts.names import BATCH_SIZE
 
 TYPES = {"int64": "TYPE_INT64", "float": "TYPE_FP32", "bool": "TYPE_BOOL"}
+SIZES = (
+    8,
+    16,
+    32,
+    64,
+)  # of batches, in rows: Triton takes these where requests wait, and no more than the last
+DELAY = 1000  # microseconds that a request waits for others
 
 
 def config(name: str, signature: Signature) -> str:
     """config.pbtxt of a graph for the onnxruntime backend.
 
-    Requests are not put together by Triton: rows of one batch must be of one length there, and ours are not.
+    Triton puts requests together whose rows are of one length, where all that a graph takes and gives has a
+    row of the batch first: it then names the other dimensions alone.
     """
-    lines = [f'name: "{name}"', 'backend: "onnxruntime"', "max_batch_size: 0"]
-    lines += [*_ports("input", signature.inputs), *_ports("output", signature.outputs)]
+    ports = (*signature.inputs, *signature.outputs)
+    batched = all(len(port.shape) > 1 and port.shape[0] == BATCH_SIZE for port in ports)
+    lines = [f'name: "{name}"', 'backend: "onnxruntime"', f"max_batch_size: {SIZES[-1] if batched else 0}"]
+    if batched:
+        sizes = ", ".join(map(str, SIZES))
+        waiting = f"preferred_batch_size: [ {sizes} ] max_queue_delay_microseconds: {DELAY}"
+        lines.append(f"dynamic_batching {{ {waiting} }}")
+    lines.append("instance_group [ { kind: KIND_AUTO count: 1 } ]")  # one a GPU, or one on the CPU
+    for kind, listed in (("input", signature.inputs), ("output", signature.outputs)):
+        lines += _ports(kind, listed, first=int(batched))
     return "\n".join(lines) + "\n"
 
 
-def _ports(kind: str, ports: Iterable[Port]) -> Iterable[str]:
+def _ports(kind: str, ports: Iterable[Port], first: int) -> Iterable[str]:
     for port in ports:
-        dims = ", ".join(str(dim if isinstance(dim, int) else -1) for dim in port.shape)
+        dims = ", ".join(str(dim if isinstance(dim, int) else -1) for dim in port.shape[first:])
         yield f'{kind} {{ name: "{port.name}" data_type: {TYPES[port.dtype]} dims: [ {dims} ] }}'

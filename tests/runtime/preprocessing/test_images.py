@@ -231,7 +231,7 @@ def damaged(folder):
         (np.zeros((4, 4), np.uint8), r"an image is uint8 \(4, 4\), expected"),
         (np.zeros((3, 4, 4), np.uint8), r"an image is uint8 \(3, 4, 4\), expected"),
         (np.zeros((0, 4, 3), np.uint8), r"an image is uint8 \(0, 4, 3\), expected"),
-        (b"bytes", "an image is bytes, expected a path, a PIL image or an array"),
+        (b"bytes", "image of 5 bytes cannot be read"),
         ([], "no image was given"),
     ],
 )

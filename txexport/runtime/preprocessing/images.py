@@ -1,5 +1,6 @@
 """Images to pixel values, as transformers' image processors make them; H is a height, W a width."""
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from txexport.runtime.preprocessing.preprocessor import read_settings
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Source: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
+Source: TypeAlias = "str | os.PathLike[str] | bytes | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 RESIZED = 2**24  # pixels of what an image is resized or cut to
@@ -101,18 +102,18 @@ class Images:
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
 
-        An image is a path, a PIL image, or an array (H,W,3) uint8 of red, green and blue. A file is turned
-        upright as its EXIF data say. As in transformers, a PIL image with transparency is laid on white where
-        the settings have do_convert_rgb, and the alpha channel of a file is dropped.
+        An image is a path, a file's bytes, a PIL image, or an array (H,W,3) uint8 of red, green and blue. A
+        file is turned upright as its EXIF data say. As in transformers, a PIL image with transparency is laid
+        on white where the settings have do_convert_rgb, and the alpha channel of a file is dropped.
         Raises InputError for what is no image, and for images that come out at different sizes.
         """
-        if isinstance(images, str | bytes) or not isinstance(images, Sequence):
-            images = [images]
-        if not images:
+        single = isinstance(images, str | bytes) or not isinstance(images, Sequence)
+        sources: Sequence[Any] = [images] if single else images  # type: ignore[assignment]
+        if not sources:
             raise InputError("no image was given; expected a path, a PIL image, an array, or a list of these")
-        first = self._row(_open(images[0], self.on_white))
-        memory.check(f"{len(images):,} images of this size", len(images) * first.nbytes)
-        rows = [first, *(self._row(_open(source, self.on_white)) for source in images[1:])]
+        first = self._row(_open(sources[0], self.on_white))
+        memory.check(f"{len(sources):,} images of this size", len(sources) * first.nbytes)
+        rows = [first, *(self._row(_open(source, self.on_white)) for source in sources[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
             message = f"images come out {shapes[0]} and {shapes[1]} high and wide"
@@ -204,20 +205,23 @@ def _levels(asked: dict[str, Any]) -> np.ndarray:
 
 
 def _open(source: "Source", on_white: bool) -> "Image":
-    """The RGB image of a path, a PIL image or an array."""
+    """The RGB image of a path, of a file's bytes, a PIL image or an array."""
     with needed_for("reading images"):
         from PIL import Image, ImageOps
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
             raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")
         return Image.fromarray(source)
-    image = source
-    if not isinstance(image, str | os.PathLike | Image.Image):
-        raise InputError(f"an image is {type(source).__name__}, expected a path, a PIL image or an array")
+    image = io.BytesIO(source) if isinstance(source, bytes) else source
+    name = f"of {len(source):,} bytes" if isinstance(source, bytes) else source
+    if not isinstance(image, str | os.PathLike | io.BytesIO | Image.Image):
+        raise InputError(
+            f"an image is {type(source).__name__}, expected a path, bytes, a PIL image or an array"
+        )
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
-                _check_pixels(source, *file.size)
+                _check_pixels(name, *file.size)
                 image = ImageOps.exif_transpose(file).convert("RGB")
         # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
         if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
@@ -227,13 +231,13 @@ def _open(source: "Source", on_white: bool) -> "Image":
     except InputError:
         raise
     except Exception as error:  # Pillow's decoders raise whatever the damage makes them meet
-        raise InputError(f"image {source} cannot be read: {first_line(error)}") from None
+        raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
 
 
-def _check_pixels(source: "Source", width: int, height: int) -> None:
+def _check_pixels(name: object, width: int, height: int) -> None:
     if width * height > PIXELS:
         raise InputError(
-            f"image {source} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
+            f"image {name} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
         )
 
 

@@ -207,6 +207,7 @@ CLIENTS = {
         Client("openvino", ("optimum.intel", "openvino")),
         Client("fastembed", ("fastembed",)),
         Client("triton", ("tritonclient.grpc",)),
+        Client("kserve", ("kserve",)),
         Client("tract", ("tract",)),
         Client("tools", ("onnxslim", "onnxconverter_common", "onnxruntime", "onnx")),
     )

@@ -12,14 +12,26 @@ TYPES = {protobuf.TYPE_INT64: "int64", protobuf.TYPE_FP32: "float", protobuf.TYP
 
 
 def ports(bundle: Path, task: str, arrays: dict[str, np.ndarray], model: str) -> dict[str, Any]:
-    """`inputs` and `outputs` of a model of the repository, each a name, a type and dimensions, -1 for any."""
+    """`inputs` and `outputs` of a model of the repository, each a name, a type and dimensions, -1 for any.
+
+    `batch` is how many rows Triton puts together, whose number is then the first of the dimensions; 0 for
+    none. `preferred` are the sizes it likes best, `delay` the microseconds that a request waits.
+    """
     text = (bundle / model / "config.pbtxt").read_text(encoding="utf-8")
     config = text_format.Parse(text, protobuf.ModelConfig())
-    if (config.name, config.backend, config.max_batch_size) != (model, "onnxruntime", 0):
-        raise ValueError(f"{model} is {config.name} for {config.backend}, batches {config.max_batch_size}")
+    if (config.name, config.backend) != (model, "onnxruntime"):
+        raise ValueError(f"{model} is {config.name} for {config.backend}")
     if not list((bundle / model / "1").glob("*.onnx")):
         raise ValueError(f"{model} has no version 1")
-    return {
-        kind: [[port.name, TYPES[port.data_type], list(port.dims)] for port in listed]
+    rows = [-1] if config.max_batch_size else []
+    dynamic = config.dynamic_batching
+    batching = {
+        "batch": config.max_batch_size,
+        "preferred": list(dynamic.preferred_batch_size),
+        "delay": dynamic.max_queue_delay_microseconds,
+        "instances": [[one.kind, one.count] for one in config.instance_group],
+    }
+    return batching | {
+        kind: [[port.name, TYPES[port.data_type], [*rows, *port.dims]] for port in listed]
         for kind, listed in (("inputs", config.input), ("outputs", config.output))
     }

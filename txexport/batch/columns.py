@@ -1,0 +1,88 @@
+"""Columns of a batch as inputs of a model, and its answers as columns: of NumPy, or of Arrow.
+
+Types are those of `txexport.tasks.METHODS`, as SQL spells them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from txexport.errors import InputError, needed_for, shown
+
+SCALARS = {"float": "float32", "double": "float64", "bigint": "int64", "string": "string"}
+VECTOR = "array<float>"
+
+
+def values(column: Any) -> list:
+    """What a column holds, as a model takes it; the column is an array of NumPy or of Arrow."""
+    entries = column if isinstance(column, np.ndarray) else column.to_pylist()
+    return [entry.tolist() if _is_scalar(entry) or _is_list(entry) else entry for entry in entries]
+
+
+def _is_scalar(entry: object) -> bool:
+    return isinstance(entry, np.generic)
+
+
+def _is_list(entry: object) -> bool:
+    """Whether it is a list of texts; an array of numbers may be an image."""
+    return isinstance(entry, np.ndarray) and entry.dtype.kind in "OU"
+
+
+def fitted(answers: Sequence, kind: str, method: str) -> list:
+    """Answers of as many lists within each other as their type has, and None for each error.
+
+    A mask's words are such a list more where a text has several masks. Raises InputError for answers of more.
+    """
+    depth = kind.count("array<")
+    result: list = []
+    for answer in answers:
+        one = None if isinstance(answer, Exception) else answer
+        levels = depth if one is None or (isinstance(one, list) and not one) else _depth(one)
+        if levels > depth:
+            raise InputError(f"{method} gives a row {shown(one)} with these options, expected one {kind}")
+        for _ in range(depth - levels):
+            one = [one]
+        result.append(one)
+    return result
+
+
+def _depth(answer: Any) -> int:
+    """How many lists stand within each other."""
+    if isinstance(answer, np.ndarray):
+        return answer.ndim
+    levels = 0
+    while isinstance(answer, list) and answer:
+        answer, levels = answer[0], levels + 1
+    return levels
+
+
+def to_numpy(answers: Sequence, kind: str) -> np.ndarray:
+    """A column of NumPy: vectors of all rows are (B,W), missing numbers NaN, all else objects."""
+    if kind in ("double", VECTOR) and len(answers) and not any(answer is None for answer in answers):
+        return np.array(answers)
+    if kind == "double":
+        return np.array(answers, np.float64)
+    column = np.empty(len(answers), object)
+    column[:] = [answer.tolist() if isinstance(answer, np.ndarray) else answer for answer in answers]
+    return column
+
+
+def to_arrow(answers: Sequence, kind: str) -> Any:
+    """An array of Arrow, of that type whatever is in it: an empty list has it too."""
+    with needed_for("a column of Arrow"):
+        import pyarrow
+    return pyarrow.array(answers, arrow_type(kind))
+
+
+def arrow_type(kind: str) -> Any:
+    """A type of SQL as Arrow's."""
+    import pyarrow
+
+    name, _, inner = kind.removesuffix(">").partition("<")
+    if name == "array":
+        return pyarrow.list_(arrow_type(inner))
+    if name == "struct":
+        fields = (field.split(":") for field in inner.split(","))
+        return pyarrow.struct([(field, arrow_type(scalar)) for field, scalar in fields])
+    return pyarrow.type_for_alias(SCALARS[name])
