@@ -38,6 +38,7 @@ def test_every_family_is_named():
     other |= {"clip_text_model": "clip", "clip_vision_model": "clip", "blenderbot-small": "blenderbot"}
     other |= {"modernbert-decoder": "modernbert", "roberta-prelayernorm": "roberta"}
     other |= {"xlm-roberta-xl": "xlmroberta", "siglip_text_model": "siglip", "siglip_vision_model": "siglip"}
+    other["dinov3_vit"] = "dinov3"
     for row in ROWS:
         assert re.sub(r"[\W_]", "", other.get(row.model_type, row.model_type)) in plain
 

@@ -270,6 +270,7 @@ FAMILIES = {
     "deit": ("DeiTModel", VIT),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
+    "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),
     "clip": ("CLIPModel", CLIP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),

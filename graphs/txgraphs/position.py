@@ -1,5 +1,6 @@
 """Where tokens stand in their sequence."""
 
+import math
 from collections.abc import Sequence
 from functools import cache
 
@@ -8,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec
 from txgraphs import domain, op
 from txgraphs._nodes import Nodes
 
@@ -66,6 +67,42 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
         return cos, sin
 
     return rotation
+
+
+@cache
+def patch_rotation(patches: PatchSpec, spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
+    """pixel_values (B,channels,height,width) -> cosines and sines (B,S,R) (Siméoni et al. 2025, 3.2).
+
+    Half of the R frequencies turn by a patch's row, half by its column, from -2 pi to 2 pi over an image of
+    any size; what stands before the patches is not turned. As angles of tokens, these need float32.
+    """
+    numbers, side, before = _float32(spec.frequencies), patches.patch_size, patches.tokens + patches.registers
+    around, kind, narrow = _float32(2 * math.pi), int(dtype), dtype != ir.DataType.FLOAT
+
+    @script(domain, default_opset=op)
+    def patch_rotation(pixel_values):
+        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_float=0.5)
+        sides = op.Shape(pixel_values, start=2) / op.Constant(value_ints=[side])  # (2)
+        rows, columns = op.Gather(sides, zero), op.Gather(sides, one)
+        down = (op.Cast(op.Range(zero, rows, one), to=1) + half) / op.Cast(rows, to=1) * 2.0 - 1.0
+        across = (op.Cast(op.Range(zero, columns, one), to=1) + half) / op.Cast(columns, to=1) * 2.0 - 1.0
+        column = op.Constant(value_ints=[-1, 1])
+        y = op.Reshape(op.Expand(op.Unsqueeze(down, op.Constant(value_ints=[1])), sides), column)
+        x = op.Reshape(op.Expand(across, sides), column)
+        places = op.Concat(y, x, axis=1) * op.Constant(value=around)  # (rows * columns, 2)
+        frequencies = op.Reshape(op.Constant(value=numbers), op.Constant(value_ints=[2, -1]))
+        turned = op.Unsqueeze(places, op.Constant(value_ints=[2])) * frequencies  # (rows * columns, 2, R / 2)
+        flat = op.Flatten(turned)  # (rows * columns, R)
+        angles = op.Pad(flat, op.Constant(value_ints=[before, 0, 0, 0]))  # (S, R)
+        whole = op.Concat(op.Shape(pixel_values, end=1), op.Shape(angles), axis=0)
+        cos = op.Expand(op.Cos(angles), whole)  # (B, S, R)
+        sin = op.Expand(op.Sin(angles), whole)
+        if narrow:
+            cos = op.Cast(cos, to=kind)
+            sin = op.Cast(sin, to=kind)
+        return cos, sin
+
+    return patch_rotation
 
 
 @cache

@@ -28,11 +28,12 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     tokens = [
         op.Expand(g.weight(f"tokens.{token}.weight"), shape) for token in range(spec.tokens)
     ]  # (B, 1, W) each
-    position = g.weight("position.weight")  # (S, W)
-    if spec.any_size:
+    position = g.weight("position.weight") if spec.positioned else None  # (S - registers, W)
+    if position is not None and spec.any_size:
         position = g.call(resized(spec.tokens, spec.grid, spec.antialias), position, grid, name="position")
     words = op.Concat(*tokens, patches, axis=1, name="words") if tokens else patches
-    words = op.Add(words, position, name="words")  # (B, S - registers, W)
+    if position is not None:
+        words = op.Add(words, position, name="words")  # (B, S - registers, W)
     if spec.registers:
         start, first = op.Constant(value_ints=[0]), op.Constant(value_ints=[spec.tokens])
         end, axis = op.Shape(words, start=1, end=2), op.Constant(value_ints=[1])

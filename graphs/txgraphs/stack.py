@@ -36,7 +36,7 @@ from txgraphs.mask import (
     padding_mask,
 )
 from txgraphs.norm import norm
-from txgraphs.position import alibi, positions, relative_bias, rotation, token_positions
+from txgraphs.position import alibi, patch_rotation, positions, relative_bias, rotation, token_positions
 from txgraphs.signal import patch_embedding, sound_embedding
 
 Values = dict[str, ir.Value | None]
@@ -83,14 +83,17 @@ def signal_encoder(
     spec: SignalStackSpec, graph: Graph, signal: ir.Value, given: Given, stack: str = "encoder"
 ) -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
+    context: Values = {"mask": None, "cos": None, "sin": None}
     match spec.embedding:
         case PatchSpec() as patches:
+            if spec.rotary is not None:
+                turning = patch_rotation(patches, spec.rotary, graph.dtype)
+                context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
             x = patch_embedding(patches, graph / f"{stack}.embedding", signal)
         case LogMelSpec() as sound:
             x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
         case kind:
             assert_never(kind)
-    context: Values = {"mask": None, "cos": None, "sin": None}
     for layer, block in enumerate(spec.layers):
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)

@@ -1,9 +1,11 @@
 """Where tokens stand in their sequence."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import AlibiSpec, RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
@@ -26,6 +28,23 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     angles = positions[:, :, None].float() * frequencies  # (B, S, R)
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
+    return cos, sin
+
+
+def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -> tuple[Tensor, Tensor]:
+    """pixel_values (B,channels,height,width) -> cosines and sines (B,S,R) (Siméoni et al. 2025, 3.2).
+
+    Half of the R frequencies turn by a patch's row, half by its column, from -2 pi to 2 pi over an image of
+    any size; what stands before the patches is not turned.
+    """
+    rows, columns = (length // patches.patch_size for length in pixel_values.shape[2:])
+    down, across = ((torch.arange(n, device=pixel_values.device) + 0.5) / n * 2 - 1 for n in (rows, columns))
+    places = torch.stack(torch.meshgrid(down, across, indexing="ij"), dim=2).flatten(0, 1)
+    frequencies = torch.tensor(spec.frequencies, device=pixel_values.device).unflatten(0, (2, -1))
+    turned = (places * (2 * math.pi))[:, :, None] * frequencies  # (rows * columns, 2, R / 2)
+    angles = nn.functional.pad(turned.flatten(1), (0, 0, patches.tokens + patches.registers, 0))  # (S, R)
+    cos = angles.cos().expand(len(pixel_values), -1, -1)  # (B, S, R)
+    sin = angles.sin().expand(len(pixel_values), -1, -1)
     return cos, sin
 
 

@@ -18,7 +18,7 @@ class PatchEmbedding(nn.Module):
         width, size = spec.hidden_size, spec.patch_size
         self.tokens = nn.ModuleList(nn.Embedding(1, width) for _ in range(spec.tokens))
         self.registers = nn.Embedding(spec.registers, width) if spec.registers else None
-        self.position = nn.Embedding(spec.positions, width)
+        self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
         self.project = nn.Conv2d(spec.channels, width, size, size, bias=spec.bias)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
 
@@ -29,10 +29,12 @@ class PatchEmbedding(nn.Module):
         tokens = [
             token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        position = self.position.weight  # (S, W)
-        if self.spec.any_size:
-            position = resized(position, grid, self.spec.tokens, self.spec.grid, self.spec.antialias)
-        words = torch.cat([*tokens, patches], dim=1) + position  # (B, S - registers, W)
+        words = torch.cat([*tokens, patches], dim=1)  # (B, S - registers, W)
+        if self.position is not None:
+            position = self.position.weight  # (S - registers, W)
+            if self.spec.any_size:
+                position = resized(position, grid, self.spec.tokens, self.spec.grid, self.spec.antialias)
+            words = words + position
         if self.registers is not None:
             places = torch.arange(self.spec.registers, device=words.device).expand(len(words), -1)
             before, behind = words[:, : self.spec.tokens], words[:, self.spec.tokens :]

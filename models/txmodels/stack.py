@@ -26,7 +26,7 @@ from txmodels.disentangled_attention import RelativeVectors
 from txmodels.embedding import Embedding
 from txmodels.mask import biased_mask, cache_mask, causal_mask, mutual_mask, near_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import RelativeBias, alibi, positions, rotation, token_positions
+from txmodels.position import RelativeBias, alibi, patch_rotation, positions, rotation, token_positions
 from txmodels.signal import PatchEmbedding, SoundEmbedding
 
 Values = dict[str, Tensor | None]
@@ -171,11 +171,13 @@ class SignalEncoder(nn.Module):
 
         `given` is filled with what layers give.
         """
-        given = given or Given()
+        given, cos, sin = given or Given(), None, None
+        if self.spec.rotary is not None and isinstance(self.spec.embedding, PatchSpec):
+            cos, sin = patch_rotation(self.spec.embedding, self.spec.rotary, signal)  # (B, S, R)
         x = self.embedding(signal)  # (B, S, W)
         for layer in self.layers:
             given.hidden(x)
-            x, *weights = layer(x, mask=None, cos=None, sin=None)
+            x, *weights = layer(x, mask=None, cos=cos, sin=sin)
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)

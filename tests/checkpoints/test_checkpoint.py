@@ -260,6 +260,13 @@ def test_config_value_that_changes_the_mathematics_is_named(model_type, config, 
     assert named in error(UnsupportedError, copy_of(model_type, **config))
 
 
+@pytest.mark.parametrize(("flag", "value", "tensors"), [("query", False, 2), ("key", True, 0)])
+def test_dinov3_says_which_projections_have_biases(flag, value, tensors, copy_of):
+    """Those that are not there are computed, so that a lost one would not be missed."""
+    message = error(CheckpointError, copy_of("dinov3_vit", **{f"{flag}_bias": value}))
+    assert f"{flag}_bias={value} over 2 layers, but there are {tensors} tensors" in message
+
+
 def test_nomic_bert_as_published(copy_of):
     """Its release named values as GPT-2 does, and its code, which the library has since."""
     folder = copy_of("nomic_bert")

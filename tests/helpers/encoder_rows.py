@@ -107,6 +107,9 @@ BERTS = [
 FIRST_MARK = {"eos_token_id": 2, "hidden_act": "gelu"}
 PROJECTED = {"projection_dim": 36}
 
+BIASLESS = {f"{name}_bias": False for name in ("query", "value", "proj", "mlp")}
+BIASLESS |= {"use_gated_mlp": True, "hidden_act": "silu", "num_register_tokens": 0}
+
 TOWERS = [
     Row("chinese_clip", "ChineseCLIPModel", MATCH),
     Row("clip_text_model", "CLIPTextModel", FEATURES),
@@ -116,6 +119,8 @@ TOWERS = [
     Row("clip_vision_model", "CLIPVisionModelWithProjection", SEE, "projected", PROJECTED),
     Row("dinov2_with_registers", "Dinov2WithRegistersModel", SEE),
     Row("dinov2_with_registers", "Dinov2WithRegistersForImageClassification", LABEL, "5 labels", LABELS),
+    Row("dinov3_vit", "DINOv3ViTModel", SEE),
+    Row("dinov3_vit", "DINOv3ViTModel", SEE, "gated, no registers, no biases", BIASLESS),
     Row("siglip", "SiglipModel", MATCH),
     Row("siglip", "SiglipForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip_text_model", "SiglipTextModel", FEATURES),

@@ -65,6 +65,7 @@ DECODER = TextStackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
+TURNING = dataclasses.replace(SELF, unmasked=True, rotary=RotarySpec((1.0, 1.0)))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
     dataclasses.replace(SELF, hidden_size=10, unmasked=True),
@@ -120,6 +121,22 @@ CONTRADICTIONS = {
     ),
     "reads no mask, but a text may be padded": lambda: EncoderSpec(
         ENCODER, dataclasses.replace(LABELS, pick=Pick.MEAN_BEHIND)
+    ),
+    "half of them turn by a patch's row": lambda: dataclasses.replace(
+        VISION,
+        embedding=dataclasses.replace(VISION.embedding, positioned=False),
+        blocks=(
+            dataclasses.replace(WHOLE, attention=dataclasses.replace(TURNING, rotary=RotarySpec((1.0,)))),
+        ),
+    ),
+    "positioned=True; expected one": lambda: dataclasses.replace(
+        VISION, blocks=(dataclasses.replace(WHOLE, attention=TURNING),)
+    ),
+    "positioned=False; expected one": lambda: dataclasses.replace(
+        VISION, embedding=dataclasses.replace(VISION.embedding, positioned=False)
+    ),
+    "2 ways to rotate": lambda: dataclasses.replace(
+        VISION, blocks=(WHOLE, dataclasses.replace(WHOLE, attention=TURNING))
     ),
     "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
     "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),

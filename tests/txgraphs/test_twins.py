@@ -540,6 +540,7 @@ PATCHES = [
         for tokens, bias in ((0, True), (1, False), (2, True))
     ),
     PatchSpec(W, (12, 19), 4, registers=3),
+    PatchSpec(W, (12, 19), 4, registers=3, positioned=False),
 ]
 
 
@@ -558,6 +559,21 @@ def test_patch_embedding_of_any_size(size, antialias):
     module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
     found = check(module, function, random(B, spec.channels, *size))
     assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
+
+
+@pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
+def test_patch_rotation(size):
+    patches, rotary = PatchSpec(W, (12, 19), 4, registers=3, positioned=False), RotarySpec((1.0, 0.3) * 2)
+    twin = partial(txmodels.position.patch_rotation, patches, rotary)
+    function = txgraphs.position.patch_rotation(patches, rotary, ir.DataType.FLOAT)
+    cos, sin = check(twin, function, random(B, 3, *size))
+    rows, columns = size[0] // 4, size[1] // 4
+    assert cos.shape == (B, 4 + rows * columns, 4)
+    assert (cos[:, :4] == 1).all()
+    assert (sin[:, :4] == 0).all()
+    down, across = 1 - 1 / rows, 1 - 1 / columns
+    last = 2 * np.pi * np.array([down, 0.3 * down, across, 0.3 * across])
+    assert np.abs(cos[0, -1] - np.cos(last)).max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])

@@ -96,6 +96,8 @@ def inputs(spec: StackSpec) -> list[str]:
             size = f"{height} x {width} pixels in squares of {patches.patch_size}"
             fitted = ", interpolated for other sizes" * patches.any_size
             registers = [f"{patches.registers} registers"] if patches.registers else []
+            if not patches.positioned:
+                return [size, *registers, "positions by rotation, of any size"]
             return [size, *registers, f"{patches.positions:,} learned positions{fitted}"]
         case SignalStackSpec(embedding=LogMelSpec() as sound):
             size = f"{2 * sound.length:,} frames of {sound.num_mel_bins} bands"

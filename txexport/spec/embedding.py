@@ -212,7 +212,8 @@ class PatchSpec:
     there is one. `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`,
     images may have other sizes: positions of as many patches are interpolated from the table's, and where
     they are `antialias`ed, of fewer ones as means over more. `registers` are learned vectors behind the
-    tokens, without positions (Darcet et al. 2023, 2.2).
+    tokens, without positions (Darcet et al. 2023, 2.2). Not `positioned`, nothing is added: layers rotate by
+    where a patch stands.
     """
 
     hidden_size: int
@@ -225,11 +226,14 @@ class PatchSpec:
     any_size: bool = False
     antialias: bool = False
     registers: int = 0
+    positioned: bool = True
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
-        if self.antialias and not self.any_size:
-            raise SpecError("PatchSpec: antialias is True, but positions of one size are not interpolated")
+        if self.antialias and not (self.any_size and self.positioned):
+            raise SpecError(
+                "PatchSpec: antialias is True, but positions of one size, or none, are not interpolated"
+            )
         if self.registers < 0:
             raise SpecError(f"PatchSpec: registers is {self.registers}, expected 0 or more")
         if self.tokens not in (0, 1, 2):

@@ -106,7 +106,8 @@ def patches(spec: PatchSpec) -> Shapes:
     shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(spec.tokens)}
     if spec.registers:
         shapes["registers.weight"] = (spec.registers, width)
-    shapes["position.weight"] = (spec.positions, width)
+    if spec.positioned:
+        shapes["position.weight"] = (spec.positions, width)
     shapes["project.weight"] = (width, spec.channels, size, size)
     if spec.bias:
         shapes["project.bias"] = (width,)

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import DisentangledAttentionSpec, LinformerAttentionSpec
+from txexport.spec.attention import (
+    AttentionSpec,
+    DisentangledAttentionSpec,
+    LinformerAttentionSpec,
+    RotarySpec,
+)
 from txexport.spec.embedding import (
     AlibiSpec,
     EmbeddingSpec,
@@ -124,6 +129,23 @@ class SignalStackSpec:
         kinds = [block.attention for block in self.blocks]
         if any(kind.causal or kind.has_position_bias or kind.token_masks or kind.window for kind in kinds):
             raise SpecError("SignalStackSpec: images and sounds are seen as a whole")
+        if self.rotary is not None and (len(self.rotary.frequencies) % 2 or self.rotary.scale != 1):
+            raise SpecError(
+                f"SignalStackSpec: {len(self.rotary.frequencies)} frequencies and scale {self.rotary.scale}; "
+                "half of them turn by a patch's row, half by its column: expected an even number, and 1"
+            )
+        bare = isinstance(self.embedding, PatchSpec) and not self.embedding.positioned
+        rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
+        if len(rotations) > 1 or bare != (self.rotary is not None):
+            raise SpecError(
+                f"SignalStackSpec: {len(rotations)} ways to rotate over {type(self.embedding).__name__} with "
+                f"positioned={not bare}; expected one in all layers exactly where no positions are added"
+            )
+
+    @property
+    def rotary(self) -> RotarySpec | None:
+        """How layers rotate by rows and columns of patches; None where positions are added."""
+        return self.blocks[0].dense.rotary
 
     @property
     def hidden_size(self) -> int:

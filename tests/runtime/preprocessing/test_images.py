@@ -5,13 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 import transformers
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
-from txexport.runtime.preprocessing.images import DEFAULTS, Images
+from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-KINDS = list(DEFAULTS)
+KINDS = [kind for kind in DEFAULTS if kind not in RESIZED_AS_VALUES]  # that have a Pillow processor
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
 FILE = "preprocessor_config.json"
 
@@ -79,6 +80,30 @@ def test_settings(kind, name, tmp_path):
     processor = judge(kind, tmp_path, **SETTINGS[name])
     for size in SIZES[:5]:
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+@pytest.mark.parametrize("resample", [2, 3])
+@pytest.mark.parametrize("size", [(48, 60), (30, 100), (90, 41)], ids=str)
+def test_values_are_resized_as_pytorch_resizes_them(size, resample, tmp_path):
+    """DINOv3 has no Pillow processor: bytes are scaled, resized with antialias, and then normalised."""
+    image, mean, std = seeded(77, 50), [0.1, 0.4, 0.8], [0.2, 0.3, 0.9]
+    sides = {"height": size[0], "width": size[1]}
+    settings = {"size": sides, "resample": resample, "image_mean": mean, "image_std": std}
+    write(tmp_path, image_processor_type="DINOv3ViTImageProcessorFast", **settings)
+    scaled = torch.from_numpy(image).permute(2, 0, 1)[None] * (1 / 255)
+    mode = {2: "bilinear", 3: "bicubic"}[resample]
+    fitting = torch.nn.functional.interpolate(scaled, size, mode=mode, antialias=True)
+    wanted = (fitting - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
+    found = Images(tmp_path).pixels(image)
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted.numpy()).max() < 1e-5  # a byte's step is 0.004 and more
+
+
+def test_dinov3_without_settings_is_normalised_as_imagenet(tmp_path):
+    write(tmp_path, image_processor_type="DINOv3ViTImageProcessor", do_resize=False)
+    image, own = seeded(20, 30), transformers.image_utils
+    wanted = (image / 255 - own.IMAGENET_DEFAULT_MEAN) / own.IMAGENET_DEFAULT_STD
+    assert np.abs(Images(tmp_path).pixels(image)[0].transpose(1, 2, 0) - wanted).max() < 1e-6
 
 
 def test_sizes_as_older_files_write_them(tmp_path):
@@ -278,6 +303,11 @@ def test_a_pil_image_whose_file_is_cut_short(tmp_path):
         ({"image_std": {"red": 1}}, BundleError, "image_std {'red': 1}"),
         ({"rescale_factor": [1]}, BundleError, r"rescale_factor \[1\]"),
         ({"image_processor_type": None}, BundleError, "image_processor_type is missing"),
+        (
+            {"image_processor_type": "DINOv3ViTImageProcessor", "do_center_crop": True, "crop_size": 9},
+            UnsupportedError,
+            "do_center_crop is not supported in DINOv3ViTImageProcessor",
+        ),
     ],
 )
 def test_settings_that_are_refused(settings, error, said, tmp_path):

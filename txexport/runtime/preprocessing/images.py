@@ -50,6 +50,12 @@ SIGLIP = {
     "resample": BICUBIC,
     "default_to_square": False,
 }
+DINOV3 = {
+    "size": {"height": 224, "width": 224},
+    "resample": BILINEAR,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
 
 # What a processor does where its file is silent.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -59,20 +65,24 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "CLIPImageProcessor": PLAIN | CLIP,
     "ChineseCLIPImageProcessor": PLAIN | CLIP,
     "SiglipImageProcessor": PLAIN | SIGLIP,
+    "DINOv3ViTImageProcessor": PLAIN | DINOV3,
 }
+RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # whose images are no bytes any more when they are resized
 
 
 class Images:
     """The image processor of a checkpoint, with Pillow and NumPy.
 
-    Its values are bit for bit those of transformers' Pillow processors. Raises BundleError for settings
-    that are missing or damaged, UnsupportedError for those that ask for another processor or another step.
+    Its values are bit for bit those of transformers' Pillow processors; where it has none, as for DINOv3,
+    those of PyTorch's but for rounding. Raises BundleError for settings that are missing or damaged,
+    UnsupportedError for those that ask for another processor or another step.
     """
 
     def __init__(self, folder: Path):
         settings = read_settings(folder, "image_processor")
         given = {name: value for name, value in settings.items() if value is not None}
-        asked = _defaults(settings, folder) | given
+        kind = _kind(settings, folder)
+        asked = DEFAULTS[kind] | given
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
                 raise BundleError(f"image processor: {name} is {shown(asked[name])}, expected true or false")
@@ -91,6 +101,9 @@ class Images:
                 "expected height and width"
             )
         self.crop = crop
+        self.resizes_values = kind in RESIZED_AS_VALUES
+        if self.resizes_values and crop is not None:
+            raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop)):
             sides = (size, size) if isinstance(size, int) else size or (1, 1)
             if sides[0] * sides[1] > RESIZED:
@@ -130,6 +143,9 @@ class Images:
                     f"an image of {width} x {height} would be resized to {wide} x {high}, expected at most "
                     f"{RESIZED:,} pixels; cut it"
                 )
+            if self.resizes_values:
+                values = self.levels[np.asarray(image), np.arange(3)]  # (H, W, 3)
+                return _resized_values(values, (wide, high), self.resample)
             image = image.resize((wide, high), self.resample)
         pixels = np.asarray(image)  # (H, W, 3)
         if self.crop is not None:
@@ -144,6 +160,7 @@ BY_MODEL = {
     "deit": "DeiTImageProcessor",
     "dinov2": "BitImageProcessor",
     "dinov2_with_registers": "BitImageProcessor",
+    "dinov3_vit": "DINOv3ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
@@ -152,8 +169,8 @@ BY_MODEL = {
 }
 
 
-def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
-    """The defaults of the processor that `settings` name, in its present form or that of older files."""
+def _kind(settings: dict, folder: Path) -> str:
+    """The processor that `settings` name, in its present form or that of older files."""
     name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
     name = name or BY_MODEL.get(str(read_json(folder / "config.json", missing={}).get("model_type")))
     if name is None:
@@ -164,7 +181,7 @@ def _defaults(settings: dict, folder: Path) -> dict[str, Any]:
     kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
     if kind not in DEFAULTS:
         raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
-    return DEFAULTS[kind]
+    return kind
 
 
 def _size(name: str, value: Any, square: bool) -> tuple[int, int] | int:
@@ -247,6 +264,15 @@ def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int,
         return size
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
+
+
+def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:
+    """Values (H,W,3) float32 at another width and height, (3,height,width), which no byte rounds."""
+    from PIL import Image
+
+    return np.stack(
+        [np.asarray(Image.fromarray(band).resize(size, resample)) for band in values.transpose(2, 0, 1)]
+    )
 
 
 def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
