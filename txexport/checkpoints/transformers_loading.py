@@ -29,11 +29,13 @@ def model_from_pretrained(kind: str, folder: str | Path | None, **options: Any) 
     return from_pretrained(kind, folder, **options | {"use_safetensors": True})
 
 
-def model_of_config(auto: str, config: Any) -> Any:
-    """The model that `auto`, one of the library's automatic classes, makes of a config, untrained."""
+def model_of_config(kind: str, config: Any) -> Any:
+    """The model that `kind`, a class of the library or an automatic one, makes of a config, untrained."""
     import transformers
 
-    return getattr(transformers, auto).from_config(config, trust_remote_code=False)
+    named = getattr(transformers, kind)
+    automatic = hasattr(named, "from_config")
+    return named.from_config(config, trust_remote_code=False) if automatic else named(config)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:

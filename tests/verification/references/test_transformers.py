@@ -28,3 +28,9 @@ def test_manners_of_the_original_change_no_verdict(model_type, asked, checkpoint
     txexport.export(source, tmp_path / "out", only="native")
     report = verify(tmp_path / "out", reference="transformers", cases="quick")
     assert report.ok
+
+
+def test_a_class_that_no_automatic_one_finds_takes_what_integers_stand_for(checkpoint_of, tmp_path):
+    txexport.export(checkpoint_of("siglip_text_model"), tmp_path / "out", only="native", dtype="int8")
+    report = verify(tmp_path / "out", reference="transformers", cases=["one row of odd length"])
+    assert report.ok
