@@ -151,6 +151,7 @@ def test_shape_that_disagrees_names_the_config_value(copy_of):
 
 UNSUPPORTED = [
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+    ("bert", {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT'"),
     ("bert", {"is_decoder": True}, "is_decoder=True"),
     ("bert", {"hidden_act": "mish"}, "hidden_act 'mish'"),
     ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),

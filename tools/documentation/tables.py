@@ -7,6 +7,7 @@ from documentation.sources import ROOT, DocumentError
 REFERENCE = ROOT / "docs/reference"
 PAGES = {
     "rows": REFERENCE / "families.md",
+    "checkpoints": REFERENCE / "checkpoints.md",
     "clients": REFERENCE / "clients.md",
     "runtimes": REFERENCE / "runtimes.md",
 }

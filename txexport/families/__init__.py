@@ -3,6 +3,7 @@
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
 ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
+REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 """
@@ -190,12 +191,14 @@ LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # of more heads than one in 
 
 def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None) -> list[str]:
     """The task that was asked for, or those that the architecture may mean: the first that fits is it."""
-    known = ", ".join(family.TASKS)
+    known, architectures = ", ".join(family.TASKS), config.strings("architectures")
+    for name, why in getattr(family, "REFUSED", {}).items():
+        if name in architectures:
+            raise UnsupportedError(f"{config.path}: architecture '{name}' is not supported: {why}")
     if task is not None:
         if task not in family.TASKS:
             raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")
         return [task]
-    architectures = config.strings("architectures")
     implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)][:1]
     if any(name.endswith(LANGUAGE_MODEL) for name in architectures):
         heads = [t for t in family.TASKS if TASKS[t].head in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)]

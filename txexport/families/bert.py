@@ -34,6 +34,7 @@ TASKS = {
     "multiple-choice": ("BertForMultipleChoice",),
 }
 
+REFUSED = {"HF_ColBERT": "it projects every token to a vector of its own, which no task gives"}
 NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
 
 LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"

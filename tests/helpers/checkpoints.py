@@ -1,0 +1,98 @@
+"""Popular checkpoints by name: small ones with what config.json says, and the table of what becomes of each.
+
+tests/data/checkpoints.json has of each the values that choose its mathematics; sizes are those of the tests.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import tiny_checkpoint
+import transformers
+from safetensors.numpy import save_file
+
+from helpers.project import ROOT
+from txexport import families
+
+MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+]
+FILE = ROOT / "tests/data/checkpoints.json"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One checkpoint: its config.json but for sizes; `reason` is why it is not exported, None where it is.
+
+    `vectors` says that sentence-transformers' files lie beside it.
+    """
+
+    name: str
+    model_type: str
+    architecture: str
+    config: dict = field(default_factory=dict)
+    reason: str | None = None
+    vectors: bool = False
+
+    @property
+    def like(self) -> str:
+        """The same for checkpoints that differ in sizes alone."""
+        return json.dumps([self.model_type, self.architecture, self.config, self.vectors])
+
+    @property
+    def task(self) -> str:
+        """What it is exported for if nothing else is asked: what its architecture implies, or the first."""
+        if self.vectors:
+            return "feature-extraction"
+        tasks = families.module(self.model_type).TASKS
+        return next((task for task in tasks if self.architecture in tasks[task]), next(iter(tasks)))
+
+
+def published() -> list[Published]:
+    """Every checkpoint of the file; those of a `model_type` that is no family's share its reason."""
+    values = json.loads(FILE.read_text(encoding="utf-8"))
+    reasons = values["not_taken"]
+    return [
+        Published(**{"reason": reasons.get(one["model_type"])} | one)
+        for one in sorted(values["checkpoints"], key=lambda one: one["name"].lower())
+    ]
+
+
+def save(one: Published, folder: Path) -> None:
+    """Write a small checkpoint with the config.json of `one`; without a family, one of a single tensor."""
+    folder.mkdir()
+    file, written = folder / "config.json", {}
+    if one.model_type in tiny_checkpoint.FAMILIES:
+        architecture = one.architecture if one.architecture in dir(transformers) else None
+        values = {key: value for key, value in one.config.items() if key != "auto_map"}
+        tiny_checkpoint.save(folder, one.model_type, architecture, **values)
+        written = json.loads(file.read_text(encoding="utf-8"))
+    else:
+        save_file({"weight": np.ones(1, np.float32)}, folder / "model.safetensors")
+    if {"rope_theta", "rope_scaling"} & set(one.config):  # as published, before the library renamed them
+        written.pop("rope_parameters")
+    own = {key: value for key, value in one.config.items() if not isinstance(written.get(key), dict)}
+    named = {"model_type": one.model_type, "architectures": [one.architecture]}
+    file.write_text(json.dumps(written | own | named), encoding="utf-8")
+    if one.vectors:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}', encoding="utf-8")
+        (folder / "modules.json").write_text(json.dumps(MODULES), encoding="utf-8")
+
+
+def checkpoints_table() -> str:
+    """The table in docs/: a line a checkpoint, with what it is exported for, or why it is not."""
+    every = published()
+    taken = sum(one.reason is None for one in every)
+    lines = [
+        f"Of {len(every)} checkpoints, {taken} are exported.",
+        "",
+        "| checkpoint | family | exported for |",
+        "|---|---|---|",
+    ]
+    for one in every:
+        made = one.task if one.reason is None else f"not exported: {one.reason}"
+        lines.append(f"| {one.name} | `{one.model_type}` | {made} |")
+    return "\n".join(lines) + "\n"
