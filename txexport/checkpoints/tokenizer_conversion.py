@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.message import DecodeError, Message
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from txexport.checkpoints import transformers_loading
+from txexport.checkpoints import python_tokenizers, transformers_loading
 from txexport.checkpoints.checkpoint import read_json
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError, first_line, is_failure
 
@@ -37,11 +37,14 @@ DEFAULTS = {"type": "1", "model_type": "1", "add_dummy_prefix": "true", "remove_
 def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     """What tokenizer.json would hold, made of a checkpoint's other files; None where that cannot be.
 
-    Marian's SentencePiece model and vocabulary are read here; what other checkpoints have, by transformers
-    where it is installed, which takes `model_type` where config.json has none. Raises CheckpointError for
-    files that cannot be read.
+    Marian's SentencePiece model and vocabulary, ESM's words and ByT5's bytes are read here; what other
+    checkpoints have, by transformers where it is installed, which takes `model_type` where config.json has
+    none. Raises CheckpointError for files that cannot be read.
     """
     try:
+        plain = python_tokenizers.converted(folder, model_type)
+        if plain is not None:
+            return plain.to_str()
         if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
             return marian(folder).to_str()
     except UnsupportedError as error:
@@ -52,9 +55,7 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     except BaseException as error:  # of tokenizers or protobuf, which share no base class
         if not is_failure(error):
             raise
-        raise CheckpointError(
-            f"{folder}: no tokenizer can be made of source.spm and vocab.json: {error}"
-        ) from None
+        raise CheckpointError(f"{folder}: no tokenizer can be made of its vocabulary: {error}") from None
     words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
     return _by_transformers(folder, model_type) if words else None
 
@@ -201,6 +202,8 @@ def _by_transformers(folder: Path, model_type: str | None) -> str | None:
         warnings.warn(f"transformers made no tokenizer of {folder}: {message}", stacklevel=3)
         return None
     if not tokenizer.is_fast:
+        kind = type(tokenizer).__name__
+        warnings.warn(f"{kind} is Python alone, so no tokenizer.json can be made of {folder}", stacklevel=3)
         return None
     if len(tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)) <= 1:
         warnings.warn(f"{folder} has no vocabulary that its tokenizer reads", stacklevel=3)

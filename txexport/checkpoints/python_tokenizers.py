@@ -1,0 +1,103 @@
+"""Tokenizers that transformers has in Python alone, as those of `tokenizers` that give the same ids."""
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+
+from txexport.checkpoints.checkpoint import read_json
+from txexport.errors import CheckpointError, UnsupportedError, shown
+
+SETTINGS, WORDS = "tokenizer_config.json", "vocab.txt"
+BYTES = 256
+BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")  # before the bytes; the others are behind them
+EXTRA = 125
+ESM_SPECIAL = {"unk_token": "<unk>", "cls_token": "<cls>", "eos_token": "<eos>"}
+SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # of str.split
+
+
+def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
+    """The tokenizer of a folder, where it is one of these; else None.
+
+    Raises CheckpointError, UnsupportedError.
+    """
+    try:
+        settings = read_json(folder / SETTINGS)
+    except CheckpointError:  # none, or a damaged one, of which whoever reads it next says so
+        settings = {}
+    kind = settings.get("tokenizer_class")
+    if kind == "ByT5Tokenizer":
+        return byt5(settings)
+    if (kind == "EsmTokenizer" or (kind is None and model_type == "esm")) and (folder / WORDS).is_file():
+        return esm(folder, settings)
+    return None
+
+
+def byt5(settings: dict[str, Any]) -> Tokenizer:
+    """The bytes of UTF-8, each a token (Xue et al. 2022, 3.1).
+
+    It differs from the original in a text that ends with "</s>", which gets another, in the separators of
+    ASCII (1C to 1F) beside such a token, which stay, and in bytes that are no UTF-8, as a model may write
+    them: here they are U+FFFD, there nothing. Raises UnsupportedError.
+    """
+    for place, name in enumerate(("pad_token", "eos_token", "unk_token")):
+        if _text(settings.get(name, BYTE_SPECIAL[place])) != BYTE_SPECIAL[place]:
+            raise UnsupportedError(f"{SETTINGS}: {name} is {shown(settings[name])}, expected ByT5's own")
+    extra = [f"<extra_id_{number}>" for number in range(EXTRA)]
+    more = settings.get("additional_special_tokens", settings.get("extra_special_tokens", extra))
+    if [_text(one) for one in more] != extra or settings.get("extra_ids", EXTRA) not in (0, EXTRA):
+        raise UnsupportedError(f"{SETTINGS}: expected ByT5's own <extra_id_0> to <extra_id_{EXTRA - 1}>")
+    vocabulary = {word: place for place, word in enumerate(BYTE_SPECIAL)}
+    letters = _letters()
+    vocabulary |= {letters[byte]: len(BYTE_SPECIAL) + byte for byte in range(BYTES)}
+    vocabulary |= {word: len(BYTE_SPECIAL) + BYTES + place for place, word in enumerate(extra)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    end = ("</s>", vocabulary["</s>"])
+    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [end])
+    tokenizer.add_special_tokens(
+        [AddedToken(word, lstrip=True, rstrip=True, normalized=False) for word in BYTE_SPECIAL]
+    )
+    tokenizer.add_special_tokens([AddedToken(word, normalized=False) for word in extra])
+    return tokenizer
+
+
+def _letters() -> list[str]:
+    """The letter by which ByteLevel writes each byte, as GPT-2 has it (Radford et al. 2019)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, BYTES)]
+    others = [byte for byte in range(BYTES) if byte not in plain]
+    return [chr(byte if byte in plain else BYTES + others.index(byte)) for byte in range(BYTES)]
+
+
+def esm(folder: Path, settings: dict[str, Any]) -> Tokenizer:
+    """The words of vocab.txt, of which each is found wherever it stands; what is between them is unknown.
+
+    Raises CheckpointError, and UnsupportedError for a vocabulary that has a word twice.
+    """
+    try:
+        words = [line.strip() for line in (folder / WORDS).read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder / WORDS} cannot be read as text: {error}") from None
+    if len(set(words)) < len(words) or "" in words:
+        raise UnsupportedError(f"{folder / WORDS} has a word twice, or an empty one, so none was made of it")
+    unknown, first, end = (_text(settings.get(name, word)) for name, word in ESM_SPECIAL.items())
+    vocabulary = {word: place for place, word in enumerate(words)}
+    for word in (unknown, first, end):
+        if word not in vocabulary:
+            raise UnsupportedError(f"{folder / WORDS} lacks {shown(word)}, so no tokenizer.json was made")
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(SPACES, "removed")
+    ends = [(word, vocabulary[word]) for word in (first, end)]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        f"{first} $A {end}", f"{first} $A {end} $B {end}", ends
+    )
+    marks = [word for word in words if word.startswith("<")]
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words if word not in marks])
+    tokenizer.add_special_tokens([AddedToken(word, normalized=False) for word in marks])
+    return tokenizer
+
+
+def _text(token: Any) -> Any:
+    """A token of the settings, which have it as text or with its properties."""
+    return token.get("content") if isinstance(token, dict) else token
