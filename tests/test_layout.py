@@ -28,7 +28,7 @@ LIBRARIES = {
 
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
-    "txexport/__init__.py": "dtype_comparison exporter inspection runtime serve verification",
+    "txexport/__init__.py": "benchmark dtype_comparison exporter inspection runtime serve verification",
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
@@ -67,6 +67,7 @@ IMPORTED = {
     "txexport/dtype_comparison": (
         "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
     ),
+    "txexport/benchmark": "rich arguments bundle dtype_comparison formats progress runtime terminal",
     "txexport/verification": (
         "numpy onnx onnxruntime torch transformers rich txmodels "
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
@@ -75,7 +76,7 @@ IMPORTED = {
     "txexport/serve": "arguments printable runtime tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich attention_page batch bundle dtype_comparison exporter families inspection "
+        "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families inspection "
         "printable runtime serve tasks terminal verification"
     ),
 }
@@ -200,6 +201,7 @@ def test_public_names():
     assert txexport.__all__ == [
         "Model",
         "TxexportError",
+        "bench",
         "compare",
         "compare_dtypes",
         "export",

@@ -2,9 +2,9 @@
 
 `export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
 Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
-models against each other, `compare_dtypes` the number formats of one bundle, `serve` answers over HTTP. None
-of them is imported before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor
-ONNX Runtime.
+models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how to run one
+fastest, `serve` answers over HTTP. None of them is imported before it is used, so that `import txexport`
+brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from txexport.errors import TxexportError
 
 if TYPE_CHECKING:
+    from txexport.benchmark import bench
     from txexport.dtype_comparison import compare_dtypes
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Model",
     "TxexportError",
+    "bench",
     "compare",
     "compare_dtypes",
     "export",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Model": "txexport.runtime",
+    "bench": "txexport.benchmark",
     "compare": "txexport.verification",
     "compare_dtypes": "txexport.dtype_comparison",
     "export": "txexport.exporter",

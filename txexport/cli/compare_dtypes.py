@@ -6,18 +6,13 @@ from typing import Any
 
 import click
 
-from txexport.cli.options import bundle, device
+from txexport.cli.options import bundle, device, texts_file
 from txexport.printable import line
 
 
 @click.command()
 @bundle
-@click.option(
-    "--texts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
-    show_default="64 sentences",
-)
+@texts_file
 @click.option(
     "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed, of each dtype."
 )

@@ -13,6 +13,7 @@ import click
 
 from txexport.cli import options
 from txexport.cli.answers import SKIPPED
+from txexport.cli.bench import bench
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
@@ -282,5 +283,5 @@ def families(as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-for command in (export, quantize, compare, compare_dtypes, generate, transcribe, serve, *COMMANDS):
+for command in (export, quantize, compare, compare_dtypes, bench, generate, transcribe, serve, *COMMANDS):
     main.add_command(command)

@@ -44,6 +44,16 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
     return add
 
 
+def texts_file(command: Callable) -> Callable:
+    """--texts, what models are compared on."""
+    return click.option(
+        "--texts",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+        show_default="64 sentences",
+    )(command)
+
+
 def device(command: Callable) -> Callable:
     """--engine, --precision, --device and --threads."""
     command = click.option(

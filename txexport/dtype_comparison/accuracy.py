@@ -36,7 +36,7 @@ FRACTION = {COSINE, WORST}  # which are printed as numbers; other shares in per 
 def check_task(task: str, items: list[Item]) -> str:
     """The method whose answers are compared. Raises InputError where none can be, or not of so few texts."""
     method = TASKS[task].methods[0]
-    if method not in (*ANSWERS, "generate", "embed", "tag", "embed_image", "classify_image", "match"):
+    if method not in (*ANSWERS, "generate"):
         raise InputError(f"dtypes are compared on texts or images, and the bundle is for {method}")
     if method == "choose" and len(items) < CHOICES:
         raise InputError(f"of {len(items)} texts none can be chosen, expected {CHOICES} or more")
@@ -48,20 +48,8 @@ def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) ->
     method = check_task(next(iter(models.values())).manifest.task, items)
     if method == "generate":
         return _generating(models, items, new_tokens)
-    if method == "embed":
-        return _by(models, lambda model: _embedded(model, items), vectors)
-    if method == "tag":
-        return _by(models, lambda model: model.tag(singles(items), truncate=True), _entities)
-    if method in ("embed_image", "classify_image"):
-        return _by(models, _pixels, vectors if method == "embed_image" else _classes)
-    if method == "match":
-        return _by(models, lambda model: model.embed(singles(items), truncate=True), vectors)
-    return _by(models, lambda model: ANSWERS[method](model, items), _same)
-
-
-def _by(models: dict[str, Model], ask: Callable, measure: Callable) -> dict[str, dict[str, float]]:
-    """The measures of what each model gives, against what the first does."""
-    answers = {dtype: ask(model) for dtype, model in models.items()}
+    ask, measure = ANSWERS[method]
+    answers = {dtype: ask(model, items) for dtype, model in models.items()}
     truth = next(iter(answers.values()))
     return {dtype: measure(truth, answer) for dtype, answer in answers.items()}
 
@@ -107,7 +95,15 @@ def _entities(truth: list, other: list) -> dict[str, float]:
     return {ENTITIES: 2 * len(one & two) / (len(one) + len(two)) if one or two else 1.0}
 
 
-def _pixels(model: Model) -> np.ndarray:
+def _matched(model: Model, items: list[Item]) -> np.ndarray:
+    return model.embed(singles(items), truncate=True)
+
+
+def _tagged(model: Model, items: list[Item]) -> list[Any]:
+    return model.tag(singles(items), truncate=True)
+
+
+def _pixels(model: Model, _: list[Item]) -> np.ndarray:
     """The first output of seeded images, (I,...) with all but the last dimension's numbers in the middle."""
     session: Session = next(iter(model.sessions.values()))
     [(name, port)] = session.inputs.items()
@@ -148,12 +144,18 @@ def _classified(model: Model, items: list[Item]) -> list[Any]:
     return [row[0]["label"] for row in found]
 
 
-ANSWERS: dict[str, Callable[[Model, list[Item]], list[Any]]] = {
-    "fill_mask": _masked,
-    "classify": _classified,
-    "answer": _answered,
-    "next_sentence": _next,
-    "choose": _chosen,
+# What each method's models are asked, and how answers are measured, the truth's first.
+ANSWERS: dict[str, tuple[Callable[[Model, list[Item]], Any], Callable[[Any, Any], dict[str, float]]]] = {
+    "embed": (_embedded, vectors),
+    "match": (_matched, vectors),
+    "tag": (_tagged, _entities),
+    "embed_image": (_pixels, vectors),
+    "classify_image": (_pixels, _classes),
+    "fill_mask": (_masked, _same),
+    "classify": (_classified, _same),
+    "answer": (_answered, _same),
+    "next_sentence": (_next, _same),
+    "choose": (_chosen, _same),
 }
 
 
@@ -161,13 +163,8 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
     """Perplexity and greedy answers, as long as they may be; of a decoder alone, after half of each text."""
     reference = next(iter(models.values()))
     texts = singles(items)
-    rows = [encoding.ids for encoding in reference.text.encode(texts)]
+    rows, new_tokens = prompts(reference, items, new_tokens)
     targets = [item[1] for item in items if not isinstance(item, str)]
-    if not reference.bundle.has_encoder:
-        rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
-    if (limit := reference.manifest.limits["decoder"]) is not None:
-        room = limit - (1 if reference.bundle.has_encoder else max(map(len, rows)))
-        new_tokens = max(1, min(new_tokens, room))
     greedy = {
         dtype: model.generate_ids(rows, max_new_tokens=new_tokens, **SEARCH)
         for dtype, model in models.items()
@@ -185,6 +182,17 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
         result[dtype] |= _same(truth, greedy[dtype])
     own = next(iter(result.values()))[PERPLEXITY]
     return {dtype: {**found, CHANGE: found[PERPLEXITY] / own - 1} for dtype, found in result.items()}
+
+
+def prompts(model: Model, items: list[Item], new_tokens: int) -> tuple[list[list[int]], int]:
+    """What a generator goes on from, and how many tokens it may: of a decoder alone half of each text."""
+    rows = [encoding.ids for encoding in model.text.encode(singles(items))]
+    if not model.bundle.has_encoder:
+        rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
+    if (limit := model.manifest.limits["decoder"]) is not None:
+        room = limit - (1 if model.bundle.has_encoder else max(map(len, rows)))
+        new_tokens = max(1, min(new_tokens, room))
+    return rows, new_tokens
 
 
 def _common(one: list[int], two: list[int]) -> int:

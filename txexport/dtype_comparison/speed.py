@@ -1,4 +1,4 @@
-"""How fast each dtype is: rounds in which every one does the same work in turn."""
+"""How fast each model is: rounds in which every one does the same work in turn."""
 
 import statistics
 import time
@@ -14,6 +14,7 @@ from txexport.runtime.preprocessing.text import Item
 
 LENGTH, NEW_TOKENS = 128, 16
 ROWS = 8
+REST = 0.05  # seconds: threads of the model before keep a processor busy so long, waiting for more
 SIDE = 224  # pixels of images of any size
 
 Work = Callable[[Model], float]
@@ -29,7 +30,10 @@ def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
         sizes = " x ".join(map(str, next(iter(inputs.values())).shape))
         read = "tokens" if INPUT_IDS in inputs else "numbers"
         return {
-            "batch": (f"one pass over {sizes} {read}", lambda one: _seconds(lambda: one.run(role, **inputs)))
+            "batch": (
+                f"one pass over {sizes} {read}",
+                lambda one: seconds_of(lambda: one.run(role, **inputs)),
+            )
         }
     ids = [[i for row in model.text.encode(singles(items)) for i in row.ids]]
     limits = [limit for limit in model.manifest.limits.values() if limit is not None]
@@ -37,11 +41,11 @@ def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
     prompt = np.resize(ids[0], max(1, length)).tolist()
 
     def first(one: Model) -> float:
-        return _seconds(lambda: _generate(one, prompt, 1))
+        return seconds_of(lambda: _generate(one, prompt, 1))
 
     def each(one: Model) -> float:
         start = first(one)
-        return max(1e-9, _seconds(lambda: _generate(one, prompt, NEW_TOKENS + 1)) - start) / NEW_TOKENS
+        return max(1e-9, seconds_of(lambda: _generate(one, prompt, NEW_TOKENS + 1)) - start) / NEW_TOKENS
 
     return {
         "prompt": (f"a prompt of {len(prompt)} tokens and the first one after it", first),
@@ -52,19 +56,24 @@ def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
 def timed(
     models: dict[str, Model], works: dict[str, tuple[str, Work]], rounds: int
 ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-    """Median seconds by dtype and work, and how many times as fast as the first dtype each is."""
-    seconds: dict[str, dict[str, float]] = {dtype: {} for dtype in models}
-    speedup: dict[str, dict[str, float]] = {dtype: {} for dtype in models}
+    """Median seconds by name of a model and work, and how many times as fast as the first each is."""
+    seconds: dict[str, dict[str, float]] = {one: {} for one in models}
+    speedup: dict[str, dict[str, float]] = {one: {} for one in models}
     first = next(iter(models))
     for name, (_, work) in works.items():
-        taken = [{dtype: work(model) for dtype, model in models.items()} for _ in range(rounds + 1)][1:]
-        for dtype in models:
-            seconds[dtype][name] = statistics.median(one[dtype] for one in taken)
-            speedup[dtype][name] = statistics.median(one[first] / one[dtype] for one in taken)
+        taken = [{one: _rested(work, model) for one, model in models.items()} for _ in range(rounds + 1)][1:]
+        for one in models:
+            seconds[one][name] = statistics.median(turn[one] for turn in taken)
+            speedup[one][name] = statistics.median(turn[first] / turn[one] for turn in taken)
     return seconds, speedup
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def _rested(work: Work, model: Model) -> float:
+    time.sleep(REST)
+    return work(model)
+
+
+def seconds_of(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

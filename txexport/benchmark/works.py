@@ -1,0 +1,32 @@
+"""What is timed of a benchmark: a person's own texts, one alone and all of them, and works of any length."""
+
+from txexport import bundle
+from txexport.dtype_comparison.accuracy import ANSWERS, CHOICES, SEARCH, check_task, prompts
+from txexport.dtype_comparison.speed import Work, seconds_of, works_of
+from txexport.runtime import Model
+from txexport.runtime.preprocessing.text import Item
+
+
+def works_of_texts(model: Model, items: list[Item], new_tokens: int) -> dict[str, tuple[str, Work]]:
+    """As `works_of`, after the answers to the first text alone and to all texts, where texts are read."""
+    method = check_task(model.manifest.task, items)
+    own: dict[str, tuple[str, Work]] = {}
+    if bundle.reads_tokens(model.manifest.graphs):
+        least = CHOICES if method == "choose" else 1
+        alone = "one text" if least == 1 else f"{least} texts"
+        own[alone] = (f"{method}: the first alone", _work(method, items[:least], new_tokens))
+        own["all texts"] = (f"{method}: all {len(items)}", _work(method, items, new_tokens))
+    return own | works_of(model, items)
+
+
+def _work(method: str, items: list[Item], new_tokens: int) -> Work:
+    """Seconds in which a model answers the items; of a generator every answer is as long as it may be."""
+    if method != "generate":
+        ask, _ = ANSWERS[method]
+        return lambda model: seconds_of(lambda: ask(model, items))
+
+    def generate(model: Model) -> float:
+        rows, most = prompts(model, items, new_tokens)
+        return seconds_of(lambda: model.generate_ids(rows, max_new_tokens=most, eos_token_id=None, **SEARCH))
+
+    return generate
