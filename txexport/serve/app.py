@@ -18,8 +18,12 @@ from txexport.printable import line
 from txexport.serve.chat import chat_completions
 from txexport.serve.completions import completions
 from txexport.serve.embeddings import embeddings, rerank
+from txexport.serve.methods import task
+from txexport.serve.metrics import Metrics, metrics
+from txexport.serve.pages import docs, openapi
 from txexport.serve.refusals import RefusedError, refusal_of
 from txexport.serve.served import Limits, Served, find
+from txexport.serve.transcriptions import transcriptions
 
 LOG = logging.getLogger("txexport.serve")
 OPEN = ("/health", "/docs", "/openapi.json")  # to everybody: they tell nothing of anyone's
@@ -34,6 +38,11 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/rerank", rerank, methods=["POST"]),
+        Route("/v1/audio/transcriptions", transcriptions, methods=["POST"]),
+        Route("/v1/tasks/{method}", task, methods=["POST"]),
+        Route("/metrics", metrics),
+        Route("/openapi.json", openapi),
+        Route("/docs", docs),
         Route("/health", health),
     ]
     handlers = {
@@ -44,9 +53,9 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
         ClientDisconnect: gone,
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
-    app.state.served, app.state.limits = served, limits
+    app.state.served, app.state.limits, app.state.metrics = served, limits, Metrics(served)
     app.add_middleware(Keys, keys=keys)
-    app.add_middleware(Log)
+    app.add_middleware(Log, metrics=app.state.metrics)
     return app
 
 
@@ -127,10 +136,10 @@ def _digest(key: str | bytes) -> bytes:
 
 
 class Log:
-    """Writes a line for each request when it is over."""
+    """Counts each request when it is over, and writes a line."""
 
-    def __init__(self, app: ASGIApp):
-        self.app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics):
+        self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and tell."""
@@ -148,11 +157,13 @@ class Log:
         try:
             await self.app(scope, receive, told)
         finally:
-            _tell(scope, status, time.perf_counter() - began)
+            seconds, usage = time.perf_counter() - began, scope.get("state", {}).get("usage", {})
+            endpoint = getattr(scope.get("endpoint"), "__name__", "none")
+            self.metrics.count(endpoint, status, seconds, usage)
+            _tell(scope, status, seconds, usage)
 
 
-def _tell(scope: Mapping, status: int, seconds: float) -> None:
-    usage = scope.get("state", {}).get("usage", {})
+def _tell(scope: Mapping, status: int, seconds: float, usage: Mapping[str, int]) -> None:
     tokens = "".join(
         f" {name}={usage[name]}" for name in ("prompt_tokens", "completion_tokens") if name in usage
     )

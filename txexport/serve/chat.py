@@ -14,7 +14,7 @@ from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.serve.bodies import Schema, read_json
 from txexport.serve.fields import FLAG, GENERATION, MODEL, include_usage
-from txexport.serve.generating import Answer, Asked, asked_of, begin, searched, usage
+from txexport.serve.generating import Answer, Asked, asked_of, begin, ended, searched, usage
 from txexport.serve.refusals import RefusedError, too_late
 from txexport.serve.served import Limits, Served, find
 from txexport.serve.streams import Events, while_there
@@ -49,19 +49,18 @@ async def chat_completions(request: Request) -> Response:
         return await _beams(request, served, what, head)
     answer = await begin(served, what, bool(asked.get("stream")))
     if asked.get("stream"):
-        return Events(_events(answer, served, head, wants_usage), answer.generation.cancel)
+        return Events(_events(answer, served, head, wants_usage), lambda: ended(request, answer))
     try:
         async with asyncio.timeout(limits.timeout):
             texts = await while_there(request, answer.whole())
     except TimeoutError:
         raise too_late(limits.timeout) from None
     finally:
-        answer.generation.cancel()
+        ended(request, answer)
     choices = []
     for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
         logs = log_probs(served, grown.row, 0) if what.alternatives is not None else None
         choices.append(_choice(number, text, grown.finish_reason, logs))
-    request.state.usage = answer.usage
     return JSONResponse(head | {"object": "chat.completion", "choices": choices, "usage": answer.usage})
 
 

@@ -14,7 +14,7 @@ from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.serve.bodies import Schema, read_json
 from txexport.serve.fields import GENERATION, MODEL, TEXT, include_usage
-from txexport.serve.generating import NEW_TOKENS, Answer, Asked, asked_of, begin, searched, usage
+from txexport.serve.generating import NEW_TOKENS, Answer, Asked, asked_of, begin, ended, searched, usage
 from txexport.serve.refusals import RefusedError, too_late
 from txexport.serve.served import Limits, Served, find
 from txexport.serve.streams import Events, while_there
@@ -64,14 +64,14 @@ async def completions(request: Request) -> Response:
         return await _beams(request, served, what, head, before)
     answer = await begin(served, what, bool(asked.get("stream")))
     if asked.get("stream"):
-        return Events(_events(answer, head, before, wants_usage), answer.generation.cancel)
+        return Events(_events(answer, head, before, wants_usage), lambda: ended(request, answer))
     try:
         async with asyncio.timeout(limits.timeout):
             texts = await while_there(request, answer.whole())
     except TimeoutError:
         raise too_late(limits.timeout) from None
     finally:
-        answer.generation.cancel()
+        ended(request, answer)
     choices = [
         choice(number, (before[number] if before else "") + text, answer.texts[number].finish_reason)
         for number, text in enumerate(texts)
@@ -79,7 +79,6 @@ async def completions(request: Request) -> Response:
     if what.alternatives is not None:
         for one, row in zip(choices, answer.generation.rows, strict=True):
             one["logprobs"] = log_probs(served, row, what)
-    request.state.usage = answer.usage
     return JSONResponse(head | {"choices": choices, "usage": answer.usage})
 
 

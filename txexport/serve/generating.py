@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest, request_of
@@ -118,6 +119,12 @@ async def begin(served: Served, asked: Asked, streams: bool) -> Answer:
     rows = await run_in_threadpool(start, served, asked)
     assert served.generation is not None
     return Answer(served, asked, served.generation.start(rows, streams))
+
+
+def ended(request: Request, answer: Answer) -> None:
+    """Let the rows leave that still run, and note what was read and made."""
+    answer.generation.cancel()
+    request.state.usage = answer.usage
 
 
 async def searched(served: Served, asked: Asked) -> tuple[list[str], int]:

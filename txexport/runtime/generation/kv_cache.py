@@ -6,7 +6,6 @@ row overwrites its padding.
 
 import math
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import numpy as np
 
@@ -21,8 +20,6 @@ from txexport.contracts.names import (
 )
 from txexport.runtime import memory
 from txexport.runtime.session import Session, Value
-
-CacheValue: TypeAlias = ort.OrtValue  # keys or values, where the session leaves them
 
 
 def open_cache(

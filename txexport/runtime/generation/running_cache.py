@@ -4,6 +4,7 @@ Rows come out of a cache that has read their prompts, and leave in any order.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from txexport.contracts.names import (
     LOGITS,
     LOGITS_INDICES,
 )
-from txexport.runtime.generation.kv_cache import CacheValue, DynamicCache, StaticCache, check_room, per_token
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, per_token
 from txexport.runtime.session import Session
 
 CAPACITY = 64  # tokens of the smallest buffer
@@ -39,7 +40,7 @@ class StaticRows:
         self.lengths = np.zeros(0, np.int64)
         self.slots = self.capacity = 0
         self.buffers: dict[str, np.ndarray] = {}
-        self.values: dict[str, CacheValue] = {}
+        self.values: dict[str, Any] = {}  # the slots of the rows, where the session leaves them
         self.cross: dict[str, np.ndarray] = {}
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:

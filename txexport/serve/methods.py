@@ -1,0 +1,133 @@
+"""POST /v1/tasks/METHOD: every method of Model that a task has, with the arguments that it has in Python."""
+
+import base64
+import functools
+import inspect
+import json
+import tempfile
+import types
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from txexport.errors import shown
+from txexport.runtime import Model
+from txexport.serve.bodies import Schema, read_json
+from txexport.serve.embeddings import answered, needs
+from txexport.serve.fields import MODEL
+from txexport.serve.refusals import RefusedError
+from txexport.serve.served import Limits, Served, find
+from txexport.tasks import ROWS
+
+ELSEWHERE = {"generate": "/v1/completions", "transcribe": "/v1/audio/transcriptions"}
+OURS = {"self", "progress", "batch_tokens", "batch_size"}  # arguments that are no client's to choose
+METHODS = sorted({method for task in ROWS for method in task.methods} - ELSEWHERE.keys())
+PLAIN: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+}
+FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
+_BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
+FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
+
+
+async def task(request: Request) -> Response:
+    """Answer a request for one method."""
+    limits: Limits = request.app.state.limits
+    method = request.path_params["method"]
+    if method not in METHODS:
+        other = (
+            f"; see POST {ELSEWHERE[method]}" if method in ELSEWHERE else f"; expected {', '.join(METHODS)}"
+        )
+        raise RefusedError(f"no task {shown(method)}{other}", 404)
+    asked = await read_json(request, fields_of(method), limits.max_body)
+    served = find(request.app.state.served, asked.pop("model"))
+    needs(served, method)
+    first, *others = required(method)
+    if others:
+        call = served.calls.call(lambda given: [run(served, method, given[0])], [asked])
+        [answer] = await answered(request, call)
+        return _json(answer)
+    inputs = asked.pop(first)
+    several = isinstance(inputs, list)
+
+    def together(given: list) -> Sequence:
+        return list(run(served, method, {first: given, **asked}))
+
+    key = (method, json.dumps(asked, sort_keys=True))
+    answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
+    return _json(answers if several else answers[0])
+
+
+def run(served: Served, method: str, arguments: dict[str, Any]) -> Any:
+    """What a method gives; files are there while it runs."""
+    with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
+        for name in arguments.keys() & FILES:
+            given = arguments[name]
+            listed = given if isinstance(given, list) else [given]
+            paths = [_file(Path(folder) / str(number), one) for number, one in enumerate(listed)]
+            arguments = arguments | {name: paths if isinstance(given, list) else paths[0]}
+        return getattr(served.model, method)(**arguments)
+
+
+def _file(path: Path, value: str) -> Path:
+    """A file of what is sent in base64: what a client names is never a path. Raises RefusedError."""
+    head, comma, rest = value.partition(",")
+    try:
+        path.write_bytes(base64.b64decode(rest if comma else head, validate=True))
+    except ValueError:  # binascii's too
+        raise RefusedError("a file is no base64; send its bytes in it") from None
+    return path
+
+
+@functools.cache
+def required(method: str) -> list[str]:
+    """The arguments without a default."""
+    return [
+        name
+        for name, one in inspect.signature(getattr(Model, method)).parameters.items()
+        if one.default is one.empty and name not in OURS
+    ]
+
+
+@functools.cache
+def fields_of(method: str) -> dict[str, Schema]:
+    """A method's arguments as fields."""
+    fields = dict(MODEL)
+    for name, one in inspect.signature(getattr(Model, method)).parameters.items():
+        if name not in OURS:
+            schema = FILE if name in FILES else schema_of(one.annotation)
+            fields[name] = schema | ({"required": True} if one.default is one.empty else {})
+    return fields
+
+
+def schema_of(hint: Any) -> Schema:
+    """An annotation as a schema."""
+    if hint in PLAIN:
+        return PLAIN[hint]
+    inner = [one for one in get_args(hint) if one is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType):
+        options = list(map(schema_of, inner))
+        return options[0] if len(options) == 1 else {"anyOf": options}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": schema_of(inner[0]), "minItems": len(inner), "maxItems": len(inner)}
+    if isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Collection):
+        return {"type": "array", "items": schema_of(inner[0]), "minItems": 0}
+    raise TypeError(f"{hint} is no type of JSON; give it a schema in FILES or PLAIN")
+
+
+def _json(answer: Any) -> Response:
+    return Response(json.dumps(answer, default=_plain), media_type="application/json")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's values as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON")

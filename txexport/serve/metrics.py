@@ -1,0 +1,66 @@
+"""GET /metrics: what the server has done and what it holds, in Prometheus' text."""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+
+from txexport.serve.served import Served
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self, served: Mapping[str, Served]):
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "txexport_requests", "Requests answered.", ["endpoint", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "txexport_request_seconds",
+            "Their duration.",
+            ["endpoint"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.tokens = Counter("txexport_tokens", "Tokens read and made.", ["kind"], registry=self.registry)
+        self.registry.register(_Queues(served))
+
+    def count(self, endpoint: str, status: int, seconds: float, usage: Mapping[str, int]) -> None:
+        """Count a request that is over."""
+        self.requests.labels(endpoint, str(status)).inc()
+        self.seconds.labels(endpoint).observe(seconds)
+        for name, kind in (("prompt_tokens", "prompt"), ("completion_tokens", "completion")):
+            if name in usage:
+                self.tokens.labels(kind).inc(usage[name])
+
+
+class _Queues(Collector):
+    """Who runs and who waits, when it is asked."""
+
+    def __init__(self, served: Mapping[str, Served]):
+        self.served = served
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges."""
+        running = GaugeMetricFamily("txexport_running_texts", "Texts that are extended.", labels=["model"])
+        waiting = GaugeMetricFamily("txexport_waiting", "Texts and calls that wait.", labels=["model"])
+        for name, one in self.served.items():
+            calls = one.calls.waiting
+            if one.generation is not None:
+                running.add_metric([name], one.generation.running)
+                calls += one.generation.waiting
+            waiting.add_metric([name], calls)
+        yield running
+        yield waiting
+
+
+async def metrics(request: Request) -> Response:
+    """Answer a request."""
+    text = generate_latest(request.app.state.metrics.registry)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,96 @@
+"""GET /openapi.json and /docs: what is served, as programs and as people read it."""
+
+import html
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from txexport.serve import chat, completions, embeddings, transcriptions
+from txexport.serve.bodies import Schema, expected
+from txexport.serve.methods import METHODS, fields_of
+
+WIDE = (
+    "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}td{padding:.2em 1em .2em 0;"
+)
+STYLE = f"{WIDE}vertical-align:top}}code{{background:#8882;padding:.1em .3em}}"
+READ = {
+    "/v1/models": "The bundles that are served.",
+    "/v1/models/{model}": "One of them.",
+    "/health": "Whether the server runs.",
+    "/metrics": "Counters in Prometheus' text.",
+}
+
+
+def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
+    """By path, what is said of an endpoint and the fields that it takes."""
+    own = {
+        "/v1/completions": (completions, completions.FIELDS),
+        "/v1/chat/completions": (chat, chat.FIELDS),
+    }
+    result = {path: (_told(module.__doc__), fields) for path, (module, fields) in own.items()}
+    result["/v1/embeddings"] = ("Vectors of texts.", embeddings.EMBEDDINGS)
+    result["/v1/rerank"] = ("How well documents answer a query, the best first.", embeddings.RERANK)
+    result["/v1/audio/transcriptions"] = (_told(transcriptions.__doc__), transcriptions.FIELDS)
+    for method in METHODS:
+        result[f"/v1/tasks/{method}"] = (f"Model.{method}, as in Python.", fields_of(method))
+    return result
+
+
+def _told(docstring: str | None) -> str:
+    """The text of a module's first line behind its path."""
+    text = (docstring or "").splitlines()[0].partition(": ")[2]
+    return text[:1].upper() + text[1:]
+
+
+async def openapi(request: Request) -> Response:
+    """Answer a request."""
+    paths: dict[str, Any] = {
+        path: {"get": {"summary": told, "responses": {"200": {"description": "Done."}}}}
+        for path, told in READ.items()
+    }
+    for path, (told, fields) in posts().items():
+        kind = "multipart/form-data" if path.endswith("transcriptions") else "application/json"
+        paths[path] = {
+            "post": {
+                "summary": told,
+                "requestBody": {"required": True, "content": {kind: {"schema": _object(path, fields)}}},
+                "responses": {"200": {"description": "Done."}, "4XX": {"description": "Refused, in a line."}},
+            }
+        }
+    info = {"title": "txexport", "version": version("txexport")}
+    return JSONResponse({"openapi": "3.1.0", "info": info, "paths": paths})
+
+
+def _object(path: str, fields: Mapping[str, Schema]) -> dict[str, Any]:
+    properties = {name: _standard(schema) for name, schema in fields.items()}
+    wanted = [name for name, schema in fields.items() if schema.get("required")]
+    if path.endswith("transcriptions"):
+        properties["file"] = {"type": "string", "format": "binary"}
+        wanted.append("file")
+    return {"type": "object", "properties": properties, "required": wanted, "additionalProperties": False}
+
+
+def _standard(schema: Schema) -> Schema:
+    """A schema without what only this server reads."""
+    return {name: value for name, value in schema.items() if name != "required"}
+
+
+async def docs(request: Request) -> Response:
+    """Answer a request."""
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>txexport</title><style>{STYLE}</style><h1>txexport</h1>"
+    ]
+    for name, one in request.app.state.served.items():
+        parts.append(f"<p><code>{html.escape(name)}</code> {html.escape(one.model.manifest.task)}</p>")
+    parts += [f"<h2>GET {path}</h2><p>{html.escape(told)}</p>" for path, told in READ.items()]
+    for path, (told, fields) in posts().items():
+        parts.append(f"<h2>POST {path}</h2><p>{html.escape(told)}</p><table>")
+        for name, schema in fields.items():
+            must = " (needed)" if schema.get("required") else ""
+            words = html.escape(f"{expected(schema)}{must}"), html.escape(schema.get("description", ""))
+            parts.append(f"<tr><td><code>{name}</code><td>{words[0]}<td>{words[1]}")
+        parts.append("</table>")
+    return HTMLResponse("\n".join(parts))

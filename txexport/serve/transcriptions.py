@@ -1,0 +1,75 @@
+"""POST /v1/audio/transcriptions: a WAV file written down."""
+
+import tempfile
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from txexport.runtime.tasks import speech_recognition
+from txexport.serve.bodies import Schema, fitted, read_bytes
+from txexport.serve.embeddings import answered, needs
+from txexport.serve.fields import MODEL
+from txexport.serve.generating import Asked, begin, ended
+from txexport.serve.refusals import RefusedError
+from txexport.serve.served import Limits, Served, find
+
+FIELDS: dict[str, Schema] = {
+    **MODEL,
+    "language": {"type": "string", "description": "What is spoken, as fr; otherwise the model tells."},
+    "response_format": {"enum": ["json", "text"]},
+    "temperature": {"enum": ["0", "0.0"], "description": "0: the likeliest words."},
+    "task": {"enum": ["transcribe", "translate"]},
+}
+
+
+async def transcriptions(request: Request) -> Response:
+    """Answer a request."""
+    limits: Limits = request.app.state.limits
+    sound, form = await _form(request, limits.max_body)
+    asked = fitted(form, FIELDS)
+    served = find(request.app.state.served, asked["model"])
+    needs(served, "transcribe")
+    what = await run_in_threadpool(_asked, served, sound, asked, limits)
+    answer = await begin(served, what, False)
+    try:
+        [text] = await answered(request, answer.whole())
+    finally:
+        ended(request, answer)
+    if asked.get("response_format") == "text":
+        return PlainTextResponse(text)
+    return JSONResponse({"text": text})
+
+
+async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
+    """The file of a form, and its other fields. Raises RefusedError."""
+    body, headers = await read_bytes(request, most), Headers(scope=request.scope)
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    try:
+        form = await MultiPartParser(headers, stream(), max_files=1, max_fields=20).parse()
+    except (MultiPartException, KeyError) as error:
+        raise RefusedError(f"the body is no multipart form: {error}") from None
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise RefusedError("file is missing, expected a WAV file", param="file")
+    return await file.read(), {name: value for name, value in form.items() if name != "file"}
+
+
+def _asked(served: Served, sound: bytes, asked: dict[str, Any], limits: Limits) -> Asked:
+    """What to run. Raises InputError for what is no sound, and for one that is too long."""
+    options = {name: asked[name] for name in ("language", "task") if name in asked}
+    with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
+        path = Path(folder) / "sound.wav"
+        path.write_bytes(sound)
+        features = served.model.audio.features(str(path))
+    request = speech_recognition.request(served.model.bundle, list(features), do_sample=False, **options)
+    return Asked(replace(request, read=None), 1, None, ())
