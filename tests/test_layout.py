@@ -76,8 +76,8 @@ IMPORTED = {
     "txexport/serve": "arguments printable runtime tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families inspection "
-        "printable runtime serve tasks terminal verification"
+        "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
+        "inspection printable runtime serve tasks terminal verification"
     ),
 }
 

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
+from txexport.runtime.preprocessing.chat import Conversation
 from txexport.serve.bodies import Schema, read_json
 from txexport.serve.fields import FLAG, GENERATION, MODEL, include_usage
 from txexport.serve.generating import Answer, Asked, asked_of, begin, ended, searched, usage
@@ -27,6 +28,7 @@ FIELDS: dict[str, Schema] = {
     "max_completion_tokens": {"type": "integer", "minimum": 1},
     "logprobs": FLAG,
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+    "chat_template_kwargs": {"type": "object", "description": "Values for the chat template."},
     "tools": OBJECTS | {"description": "Functions that the template puts to the model; a call is text."},
     "tool_choice": {"enum": ["auto", "none"]},
     "parallel_tool_calls": FLAG,
@@ -67,7 +69,10 @@ async def chat_completions(request: Request) -> Response:
 def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
     """What to run. Raises RefusedError, and InputError for messages that the template refuses."""
     tools = asked.get("tools") if asked.get("tool_choice") != "none" else None
-    inputs = chat_input_ids(served.model.bundle, [_plain(one) for one in asked["messages"]], tools)
+    conversation = Conversation(
+        [_plain(one) for one in asked["messages"]], tools, template_kwargs=asked.get("chat_template_kwargs")
+    )
+    inputs = chat_input_ids(served.model.bundle, conversation)
     if asked.get("top_logprobs") and not asked.get("logprobs"):
         raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
     kind = asked.get("response_format", {}).get("type", "text")

@@ -12,7 +12,7 @@ PACKAGES = ["kserve"]
 
 
 def service(bundle: Path, task: str, arrays: dict[str, np.ndarray], text: str) -> dict[str, Any]:
-    """Of a manifest in YAML the `format` and `protocol` of its model and its `storage`, and `unknown` keys."""
+    """Of a manifest in YAML its model's `format`, `protocol` and `storage`, and the `unknown` keys."""
     manifest = yaml.safe_load(text)
     unknown = list(_unknown(manifest, "V1beta1InferenceService", ""))
     model = manifest["spec"]["predictor"]["model"]
