@@ -73,7 +73,7 @@ IMPORTED = {
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
-    "txexport/serve": "arguments printable runtime tasks",
+    "txexport/serve": "arguments numpy printable runtime tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
         "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
