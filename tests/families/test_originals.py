@@ -14,6 +14,7 @@ from sentence_transformers import CrossEncoder
 
 import txexport
 from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, InputError, TxexportError
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.verification import verify
@@ -93,6 +94,22 @@ def test_m2m_is_not_started_with_padding(bundle_of):
     model = txexport.load(bundle_of("m2m_100"), device="cpu")
     with pytest.raises(InputError, match="decoder_start_token_id is 1, the padding"):
         model.generate_ids([[5, 6, 7]], decoder_start_token_id=1)
+
+
+def test_big_bird_reads_as_many_tokens_as_its_original_reads_in_full(copy_of):
+    """As a fresh one: an original that has read a short text stays with full attention for longer ones."""
+    folder = copy_of("big_bird", attention_type="block_sparse", block_size=2, num_random_blocks=1)
+    limit = families.resolve(Checkpoint(folder)).spec.encoder.limit
+
+    def read(length: int, kind: str) -> torch.Tensor:
+        model = transformers.BigBirdModel.from_pretrained(folder).eval()
+        model.set_attention_type(kind)
+        with torch.no_grad():
+            return model(torch.arange(5, 5 + length)[None]).last_hidden_state
+
+    assert torch.equal(read(limit, "block_sparse"), read(limit, "original_full"))
+    apart = read(limit + 1, "block_sparse") - read(limit + 1, "original_full")
+    assert apart.abs().max() > 1e-2
 
 
 PAIR = ("the cat sat", "on the mat")

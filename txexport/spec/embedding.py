@@ -51,10 +51,8 @@ class PositionSpec:
     @property
     def limit(self) -> int | None:
         """The longest sequence, in tokens; None where there is no limit."""
-        if not self.table:
-            return self.size or self.longest
-        rows = self.size - self.offset - (self.pad_token_id is not None)
-        return rows if self.longest is None else min(rows, self.longest)
+        rows = self.size - self.offset - (self.pad_token_id is not None) if self.table else self.size or None
+        return min((number for number in (rows, self.longest) if number is not None), default=None)
 
 
 @dataclass(frozen=True)
