@@ -14,6 +14,7 @@ OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
     "PIL",
     "click",
+    "llguidance",
     "numpy",
     "onnx",
     "onnx_ir",
@@ -61,7 +62,8 @@ IMPORTED = {
         "terminal"
     ),
     "txexport/runtime": (
-        "numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths progress tasks"
+        "llguidance numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths "
+        "progress tasks"
     ),
     "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (
@@ -200,6 +202,7 @@ def test_public_names():
 
     assert txexport.__all__ == [
         "Model",
+        "PrefixStore",
         "TxexportError",
         "bench",
         "compare",

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from txexport.dtype_comparison import compare_dtypes
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
-    from txexport.runtime import Model, load
+    from txexport.runtime import Model, PrefixStore, load
     from txexport.serve import serve
     from txexport.verification import compare, verify
 
 __all__ = [
     "Model",
+    "PrefixStore",
     "TxexportError",
     "bench",
     "compare",
@@ -38,6 +39,7 @@ __all__ = [
 
 _HOMES = {
     "Model": "txexport.runtime",
+    "PrefixStore": "txexport.runtime",
     "bench": "txexport.benchmark",
     "compare": "txexport.verification",
     "compare_dtypes": "txexport.dtype_comparison",

@@ -19,6 +19,7 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "huggingface_hub": "hub",
     "jinja2": "chat",
     "PIL": "image",
+    "llguidance": "constrained",
     "openvino": "openvino",
     "pyarrow": "spark",
     "pyspark": "spark",

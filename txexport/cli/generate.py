@@ -68,6 +68,13 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     show_default="1, or the checkpoint's",
     help="Draw from the fewest tokens that have this probability.",
 )
+@click.option(
+    "--json-schema",
+    type=click.File(encoding="utf-8"),
+    callback=lambda context, parameter, file: file and file.read(),
+    help="Write JSON that fits the schema in this file; - for standard input.",
+)
+@click.option("--regex", help="Write what this regular expression matches.")
 @click.option("--seed", type=int, show_default="another each time", help="Draw the same tokens each time.")
 @click.option(
     "--set",

@@ -12,11 +12,13 @@ from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.prefixes import TOKENS, PrefixStore
 from txexport.runtime.generation.prompts import Prompts
-from txexport.runtime.generation.requests import LogitsProcessor
+from txexport.runtime.generation.requests import LogitsProcessor, check_store
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
-from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task, open_bundle
+from txexport.runtime.prefix_session import PrefixSession
 from txexport.runtime.preprocessing.audio import Audio
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.images import Images, Source
@@ -224,6 +226,8 @@ class Model:
         checkpoint says; with num_return_sequences above 1 there is a list of texts for each prompt.
         `logits_processor` changes logits at each step: it takes rows of tokens and scores (R,V), and gives
         scores, where -inf rules a token out and +inf, which one token of a row may have, forces it.
+        `assistant_model` is a smaller Model of the same tokens, which proposes what this one then confirms
+        several tokens a step; `prefix_store` a PrefixStore of what was read before.
         `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"),
         for a translator between many. Errors as `generate_ids`.
 
@@ -355,6 +359,17 @@ class Model:
             messages, tools, chat_template, chat_template_kwargs, continue_final_message
         )
         return streaming.stream_chat(self.bundle, conversation, logits_processor=logits_processor, **options)
+
+    def session(self, max_tokens: int = TOKENS, *, max_bytes: int | None = None) -> PrefixSession:
+        """A session, whose `generate`, `chat` and `stream` do not read again what they have read before.
+
+        It keeps the keys and values of at most `max_tokens` tokens, and of `max_bytes` of memory where that
+        is given; what was not used for longest leaves. For decoders without an encoder.
+        """
+        check_task(self.bundle, "generate")
+        store = PrefixStore(max_tokens, max_bytes)
+        check_store(self.bundle, store)
+        return PrefixSession(self.bundle, store)
 
     def score(
         self,

@@ -53,6 +53,9 @@ CONFIGS = [
     {"sequence_bias": [[[1, 2], 3.5], [[4], -1.0]], "bad_words_ids": [[1], [2, 3]]},
     {"suppress_tokens": [1, 2], "begin_suppress_tokens": [3], "forced_bos_token_id": 4},
     {"forced_eos_token_id": [2, 3], "exponential_decay_length_penalty": [5, 1.1]},
+    {"prompt_lookup_num_tokens": 7, "max_matching_ngram_size": 3},
+    {"num_assistant_tokens": 5, "num_assistant_tokens_schedule": "heuristic"},
+    {"assistant_confidence_threshold": 0.25},
     {"renormalize_logits": True, "remove_invalid_values": True, "decoder_start_token_id": 7},
     {
         "do_sample": True,
@@ -124,7 +127,6 @@ IGNORED = {
     "forced_decoder_ids": ([[1, 50259]], []),
     "dola_layers": ("high", None),
     "token_healing": (True, False),
-    "prompt_lookup_num_tokens": (3, None),
     "assistant_early_exit": (4, None),
     "use_mtp": (True, False),
     "max_time": (2.0, None),

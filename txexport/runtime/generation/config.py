@@ -44,6 +44,12 @@ class GenerationConfig:
     epsilon_cutoff: float = 0.0
     eta_cutoff: float = 0.0
     renormalize_logits: bool = False
+    # several tokens a step
+    prompt_lookup_num_tokens: int | None = None  # propose so many that followed the same tokens before
+    max_matching_ngram_size: int = 2  # most tokens that are looked up
+    num_assistant_tokens: int = 20  # at most, that assistant_model proposes
+    num_assistant_tokens_schedule: str = "constant"
+    assistant_confidence_threshold: float = 0.4  # below it, the assistant's last of a step
     # repetition; the encoder_ options compare with the source
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
@@ -61,6 +67,10 @@ class GenerationConfig:
     forced_eos_token_id: tuple[int, ...] = ()
     exponential_decay_length_penalty: tuple[int, float] | None = None  # first new token, factor
     remove_invalid_values: bool = False
+    # text that fits, by llguidance: one of these, all of them ours
+    json_schema: dict | None = None  # its text is read too
+    regex: str | None = None  # from a text's first letter to its last
+    grammar: str | None = None  # in Lark's notation
     # special tokens
     bos_token_id: int | None = None
     eos_token_id: tuple[int, ...] = ()
@@ -94,6 +104,7 @@ class GenerationConfig:
             (SAMPLING, "do_sample=True", config.do_sample),
             (BEAMS, "num_beams above 1", config.num_beams > 1),
             (GROUPS, "num_beam_groups above 1", config.num_beam_groups > 1),
+            (LOOKUP, "prompt_lookup_num_tokens", config.prompt_lookup_num_tokens is not None),
         ):
             idle = [name for name, value in values.items() if name in names and value != OFF[name]]
             if idle and not there:
@@ -129,6 +140,7 @@ def read_generation_config(folder: Path) -> GenerationConfig:
     return result
 
 
+CONSTRAINTS = ("json_schema", "regex", "grammar")
 DEFAULTS = {name: value for name, value in vars(GenerationConfig()).items() if name != "ignored"}
 OFF = DEFAULTS | {"top_k": 0}
 OURS = {
@@ -136,9 +148,11 @@ OURS = {
     "logit_bias",
     "presence_penalty",
     "frequency_penalty",
+    *CONSTRAINTS,
 }  # which transformers reads from no file
 BEAMS = {"early_stopping", "length_penalty"}
 GROUPS = {"diversity_penalty"}
+LOOKUP = {"max_matching_ngram_size"}
 SAMPLING = {"temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
 # What changes the tokens in transformers and is not done here, and the values that change nothing.
 UNSUPPORTED: dict[str, tuple] = {
@@ -150,7 +164,6 @@ UNSUPPORTED: dict[str, tuple] = {
     "forced_decoder_ids": ([],),
     "dola_layers": (),
     "token_healing": (False,),
-    "prompt_lookup_num_tokens": (),
     "assistant_early_exit": (),
     "use_mtp": (False,),
     "max_time": (),
@@ -190,10 +203,15 @@ def _check(config: GenerationConfig, given: Collection[str] = ()) -> None:
         )
     if beams % groups:
         raise InputError(f"num_beam_groups is {groups}, expected a divisor of num_beams={beams}")
+    if beams > 1 and config.prompt_lookup_num_tokens is not None:
+        raise InputError(f"num_beams is {beams}, expected 1 with prompt_lookup_num_tokens")
     if groups > 1 and config.do_sample:
         raise InputError(f"num_beam_groups is {groups}, expected 1 with do_sample=True")
     if groups > 1 and not config.diversity_penalty:
         raise InputError(f"diversity_penalty is 0.0, expected a number above 0 with num_beam_groups={groups}")
+    constraints = [name for name in CONSTRAINTS if getattr(config, name) is not None]
+    if len(constraints) > 1:
+        raise InputError(f"{' and '.join(constraints)} are given, expected one of them")
     for name in ("forced_bos_token_id", "forced_eos_token_id"):
         forced = getattr(config, name)
         tokens = {forced} - {None} if not isinstance(forced, tuple) else set(forced)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -11,14 +11,24 @@ from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.drafts import (
+    Assistant,
+    AssistantSettings,
+    PromptLookup,
+    Proposer,
+)
 from txexport.runtime.generation.group_beam_search import Chosen, group_beam
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
 from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.options import SCHEDULES
 from txexport.runtime.generation.penalties import Step
-from txexport.runtime.generation.requests import GenerationRequest
+from txexport.runtime.generation.prefixes import Leavers
+from txexport.runtime.generation.requests import GenerationRequest, encoded
 from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
+from txexport.runtime.generation.speculation import Speculation
+from txexport.runtime.generation.watched_cache import WatchedCache
 from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
@@ -41,7 +51,11 @@ def run(
     _check(request, limits)
     cache, logits = prefill(request, limits)
     if config.num_beams > 1:
-        best = _beams(request, limits, rngs, _decoder(cache, config), logits)
+        if request.prefix_store is not None:  # of beams the prompts, which all of them begin with
+            empty = [Generated() for _ in request.decoder_input_ids]
+            prompts = request.decoder_input_ids
+            Leavers(request.prefix_store, request.bundle, cache, prompts, empty).select(np.arange(0))
+        best = _beams(request, limits, rngs, WatchedCache(cache, config.remove_invalid_values), logits)
         for place, hypothesis in enumerate(chain.from_iterable(best)):
             results[place].tokens, results[place].score = hypothesis.tokens, hypothesis.score
             yield [(place, token) for token in hypothesis.tokens]
@@ -55,7 +69,64 @@ def run(
     def choose(scores: np.ndarray, places: np.ndarray) -> np.ndarray:
         return draw(scores, [rngs[i] for i in places]) if config.do_sample else scores.argmax(axis=1)
 
-    yield from sample(_decoder(cache, config), logits, plan, choose, results, log_probs=request.log_probs)
+    prompts = [request.decoder_input_ids[owner] for owner in owners]
+    drawing = choose if config.do_sample else None
+    proposer = _proposer(request, limits, prompts, plan, owners, drawing)
+    leavers = None
+    if request.prefix_store is not None:
+        leavers = Leavers(request.prefix_store, request.bundle, cache, prompts, results)
+    decoder = WatchedCache(cache, config.remove_invalid_values, leavers)
+    if proposer is None:
+        yield from sample(decoder, logits, plan, choose, results, log_probs=request.log_probs)
+    else:
+        speculation = Speculation(
+            decoder,
+            prompts,
+            plan,
+            choose,
+            results,
+            proposer,
+            rngs=rngs if config.do_sample else None,
+            limit=request.limit,
+            log_probs=request.log_probs,
+            timed=request.assistant is None or not config.do_sample,
+        )
+        yield from speculation.run(logits)
+    if leavers is not None:
+        leavers.select(np.arange(0))
+
+
+def _proposer(
+    request: GenerationRequest,
+    limits: list[int],
+    prompts: Sequence[Sequence[int]],
+    plan: Plan,
+    owners: np.ndarray,
+    choose: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
+) -> Proposer | None:
+    """What proposes tokens for several rows a prompt, or None."""
+    config = request.config
+    if request.assistant is not None:
+        bundle = request.assistant
+        mine = encoded(replace(request, bundle=bundle, prefix_store=None))
+        mine = replace(mine, decoder_input_ids=request.decoder_input_ids)
+        cache, _ = prefill(mine, limits)
+        cache.select(owners)
+        settings = AssistantSettings(
+            config.num_assistant_tokens,
+            config.num_assistant_tokens_schedule != SCHEDULES[0],
+            config.assistant_confidence_threshold,
+            mine.limit,
+        )
+        decoder = WatchedCache(cache, config.remove_invalid_values)
+        return Assistant(decoder, prompts, plan.ends, settings, plan.shape, choose)
+    if config.prompt_lookup_num_tokens is None:
+        return None
+    texts: list[Sequence[int]] = list(prompts)
+    sources = request.encoder_input_ids
+    if request.bundle.has_encoder and sources is not None:
+        texts = [[*sources[owner], *prompt] for owner, prompt in zip(owners, prompts, strict=True)]
+    return PromptLookup(texts, config.prompt_lookup_num_tokens, config.max_matching_ngram_size, plan.ends)
 
 
 def _beams(
@@ -84,7 +155,8 @@ def plan_of(
 ) -> Plan:
     """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
     config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
-    changes = processors(config, request.vocab_size, request.encoder_input_ids, chosen)
+    sources = request.encoder_input_ids
+    changes = processors(config, request.vocab_size, sources, chosen, request.constraint)
     shape = None
     if changes or logits_processor is not None:
 
@@ -148,11 +220,12 @@ def _stopper(
 def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
     prompts = request.decoder_input_ids
-    ids, _ = pad(prompts, padding(request))
-    counts = np.array([len(prompt) for prompt in prompts])
     total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
-    roomy = max(CAPACITY, 2 * ids.shape[1])
-    cache = _open_cache(request, len(ids), min(total, roomy))
+    roomy = max(CAPACITY, 2 * max(map(len, prompts)))
+    cache = _open_cache(request, len(prompts), min(total, roomy))
+    lengths = _fill(request, cache)
+    ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
+    counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
     for start in range(0, ids.shape[1], CHUNK):
         here = np.clip(counts - start, 0, CHUNK)
@@ -166,6 +239,19 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 def check_finite(logits: np.ndarray) -> None:
     """Raise InputError where a token has no finite logit."""
     finite({LOGITS: logits})
+
+
+def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.ndarray:
+    """Give a new cache what is kept of its prompts; how many tokens of each (B)."""
+    prompts, store = request.decoder_input_ids, request.prefix_store
+    if store is None:
+        return cache.lengths
+    kept = [store.longest(request.bundle, prompt) for prompt in prompts]
+    lengths = [length for length, _ in kept]
+    rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
+    if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
+        cache.fill(lengths, [arrays for _, arrays in kept])
+    return cache.lengths
 
 
 def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
@@ -204,32 +290,6 @@ def _check_penalty(penalty: float, longest: int) -> None:
         divisor = math.inf
     if not 0 < divisor < math.inf:
         raise InputError(f"length_penalty is {penalty:g}, which {longest} tokens raise beyond all numbers")
-
-
-@dataclass(frozen=True)
-class _Finite:
-    """A cache whose logits are looked at."""
-
-    cache: StaticCache | DynamicCache
-
-    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """See search.Decoder."""
-        logits = self.cache.step(input_ids, counts)
-        check_finite(logits)
-        return logits
-
-    def select(self, rows: np.ndarray) -> None:
-        """See search.Decoder."""
-        self.cache.select(rows)
-
-    def reorder(self, rows: np.ndarray) -> None:
-        """See search.Decoder."""
-        self.cache.reorder(rows)
-
-
-def _decoder(cache: StaticCache | DynamicCache, config: GenerationConfig) -> Decoder:
-    """The cache, whose logits are finite unless `remove_invalid_values` makes them so."""
-    return cache if config.remove_invalid_values else _Finite(cache)
 
 
 def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:

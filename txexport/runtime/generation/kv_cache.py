@@ -5,7 +5,7 @@ row overwrites its padding.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -94,6 +94,32 @@ class StaticCache:
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
+    def row(self, place: int) -> dict[str, np.ndarray]:
+        """Keys and values (K,P,H) of what a row has read, by name; copies."""
+        length = int(self.lengths[place])
+        return {name: array[place, :, :length].copy() for name, array in self._held().items()}
+
+    def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """Begin with the first of `lengths` (B) tokens that `row` gave of caches like this one."""
+        self.lengths = np.array(lengths, np.int64)
+        self._reserve(max(lengths))
+        for name, array in self._held().items():
+            for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
+                if length:
+                    array[place, :, :length] = values[name][:, :length]
+            self.arrays[name] = array
+        if self.session.memory != "cpu":  # those were copies
+            self._bind()
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows may be of several lengths."""
+        return True
+
+    def rewind(self, lengths: np.ndarray) -> None:
+        """Forget what rows have read beyond `lengths` (B), which the next steps overwrite."""
+        self.lengths = np.minimum(self.lengths, lengths)
+
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
@@ -174,6 +200,43 @@ class DynamicCache:
         self.past = {name: outputs[to_present(name)] for name in self.past}
         self.lengths = self.lengths + counts
         return outputs[LOGITS].numpy()  # (B, S, V)
+
+    def row(self, place: int) -> dict[str, np.ndarray]:
+        """See StaticCache."""
+        real = self.mask[place].astype(bool)
+        return {name: value.numpy()[place][:, real] for name, value in self.past.items()}
+
+    def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """See StaticCache."""
+        width = max(lengths)
+        self.lengths = np.array(lengths, np.int64)
+        self.mask = (np.arange(width) < self.lengths[:, None]).astype(np.int64)
+        for name in self.past:
+            heads, size = per_token(self.session, name)
+            array = np.zeros((len(lengths), heads, width, size), self.session.dtype(name))
+            for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
+                if length:
+                    array[place, :, :length] = values[name][:, :length]
+            self.past[name] = self.session.value(array)
+
+    @property
+    def ragged(self) -> bool:
+        """See StaticCache; behind an encoder no mask tells rows apart."""
+        return ATTENTION_MASK in self.session.inputs
+
+    def rewind(self, lengths: np.ndarray) -> None:
+        """See StaticCache; what rows keep moves together, or padding would grow with every step."""
+        self.lengths = np.minimum(self.lengths, lengths)
+        self.mask *= self.mask.cumsum(axis=1) <= self.lengths[:, None]
+        width = int(self.lengths.max())
+        if width == self.mask.shape[1]:
+            return
+        order = np.argsort(-self.mask, axis=1, kind="stable")[:, :width]
+        self.mask = np.take_along_axis(self.mask, order, axis=1)
+        self.past = {
+            name: self.session.value(np.take_along_axis(value.numpy(), order[:, None, :, None], axis=2))
+            for name, value in self.past.items()
+        }
 
     def reorder(self, rows: np.ndarray) -> None:
         """See StaticCache."""

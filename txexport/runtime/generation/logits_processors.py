@@ -20,13 +20,14 @@ def processors(
     vocab_size: int,
     sources: Rows | None = None,
     chosen: Mapping[int, Sequence[int]] | None = None,
+    constraint: Processor | None = None,
 ) -> list[Processor]:
     """What `config` does to scores, in transformers' order; nothing for greedy search and no other option.
 
     `sources` are what the encoder_ options compare with: an encoder's tokens, or without one the prompts.
     Without sources, as for sounds, these options only warn. `chosen` are by source the tokens that groups of
-    beams have chosen at this step, where there are groups. Raises InputError for a token that is not below
-    `vocab_size`.
+    beams have chosen at this step, where there are groups. `constraint` rules out what does not fit. Raises
+    InputError for a token that is not below `vocab_size`.
     """
     chain = _biases(config, vocab_size)
     if chosen is not None:
@@ -35,6 +36,8 @@ def processors(
     chain += _repetitions(config, sources)
     chain += _bans(config, vocab_size)
     chain += _forced(config, vocab_size)
+    if constraint is not None:
+        chain.append(constraint)
     if config.do_sample:
         chain += _limits(config)
     if config.renormalize_logits:

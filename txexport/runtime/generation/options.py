@@ -1,5 +1,6 @@
 """What each option of generation may be, in JSON or from a caller, and how it is read."""
 
+import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from txexport.errors import InputError, shown
 
 WHOLE_NUMBERS = 2**63  # beyond which none is read: NumPy and ONNX count with 64 bits
+SCHEDULES = ("constant", "heuristic", "heuristic_transient")  # the last two are one: no call hears of others
 SEQUENCES = 16_384  # beams, or sequences to return, of one prompt; memory may allow fewer
 
 
@@ -18,7 +20,7 @@ def read_option(name: str, value: Any) -> Any:
     rule = RULES[name]
     try:
         return rule.read(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         raise InputError(_refused(name, value)) from None
 
 
@@ -67,6 +69,20 @@ def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _schema(value: Any) -> dict:
+    schema = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(schema, dict):
+        raise TypeError
+    json.dumps(schema, allow_nan=False)  # a TypeError or ValueError for what JSON has no form for
+    return schema
 
 
 def _early_stopping(value: Any) -> bool | str:
@@ -164,6 +180,13 @@ RULES: dict[str, Rule] = {
     "epsilon_cutoff": _CUTOFF,
     "eta_cutoff": _CUTOFF,
     "renormalize_logits": _FLAG,
+    "prompt_lookup_num_tokens": _FROM_1,
+    "max_matching_ngram_size": _FROM_1,
+    "num_assistant_tokens": _FROM_1,
+    "num_assistant_tokens_schedule": Rule(
+        "'constant', 'heuristic' or 'heuristic_transient'", _text, lambda x: x in SCHEDULES
+    ),
+    "assistant_confidence_threshold": Rule("a number from 0 to 1", _number, lambda x: 0 <= x <= 1),
     "repetition_penalty": _ABOVE_0,
     "no_repeat_ngram_size": _FROM_0,
     "encoder_repetition_penalty": _ABOVE_0,
@@ -181,6 +204,9 @@ RULES: dict[str, Rule] = {
         "a first token of at least 0 and a factor above 0", _decay, lambda x: x[0] >= 0 and x[1] > 0
     ),
     "remove_invalid_values": _FLAG,
+    "json_schema": Rule("a JSON schema: an object, or the text of one", _schema),
+    "regex": Rule("a regular expression", _text),
+    "grammar": Rule("a grammar in Lark's notation", _text),
     "bos_token_id": _SPECIAL,
     "eos_token_id": _SPECIALS,
     "pad_token_id": _SPECIAL,

@@ -11,9 +11,14 @@ from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import BundleError, InputError, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
+from txexport.runtime.generation.constraints import Constraint, compiled
+from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
 from txexport.runtime.session import Value
+
+ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
+OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are no values, which no file has
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
@@ -34,9 +39,12 @@ class GenerationRequest:
     config: GenerationConfig
     strict: bool = True
     logits_processor: LogitsProcessor | None = None
+    assistant: LoadedBundle | None = None
     log_probs: bool = False
     first_place: int = 0
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
+    constraint: Constraint | None = None
+    prefix_store: PrefixStore | None = None
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
     cross: dict[str, Value] = field(default_factory=dict)
@@ -71,13 +79,53 @@ def request_of(
     logits_processor: LogitsProcessor | None,
     options: dict[str, Any],
 ) -> GenerationRequest:
-    """Rows to extend by `options` over the checkpoint's settings."""
-    config = bundle.files.generation_config.updated(**options)
-    return GenerationRequest(bundle, inputs, config, "max_new_tokens" in options, logits_processor)
+    """Rows to extend by `options` over the checkpoint's settings, and by those that no file has."""
+    own = {name: options[name] for name in options if name not in OBJECTS}
+    config = bundle.files.generation_config.updated(**own)
+    return GenerationRequest(
+        bundle,
+        inputs,
+        config,
+        "max_new_tokens" in options,
+        logits_processor,
+        _assistant(bundle, options.get(ASSISTANT), config),
+        prefix_store=check_store(bundle, options.get(PREFIX_STORE)),
+    )
+
+
+def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
+    """The store of an option. Raises InputError for what is none, and where an encoder reads the prompts."""
+    if store is None:
+        return None
+    if not isinstance(store, PrefixStore):
+        raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
+    if bundle.has_encoder:
+        raise InputError(f"{PREFIX_STORE} holds what decoders read, and {bundle} reads with an encoder")
+    return store
+
+
+def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) -> LoadedBundle | None:
+    """The bundle of a Model that proposes tokens. Raises InputError for what cannot, as it says."""
+    if model is None:
+        return None
+    assistant = getattr(model, "bundle", None)
+    if not isinstance(assistant, LoadedBundle):
+        raise InputError(f"{ASSISTANT} is a {type(model).__name__}, expected a Model that txexport.load made")
+    check_task(assistant, "generate")
+    words, own = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
+    if words != own:
+        raise InputError(f"{ASSISTANT} has {words} tokens, expected the {own} of the model that it assists")
+    if assistant.has_encoder != bundle.has_encoder or assistant.is_speech or bundle.is_speech:
+        raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
+    if config.num_beams > 1:
+        raise InputError(f"num_beams is {config.num_beams}, expected 1 with {ASSISTANT}")
+    if config.prompt_lookup_num_tokens is not None:
+        raise InputError(f"prompt_lookup_num_tokens is given, expected none with {ASSISTANT}")
+    return assistant
 
 
 def checked(request: GenerationRequest) -> GenerationRequest:
-    """The request, with rows of token ids as lists.
+    """The request, with rows of token ids as lists and with what its texts must fit.
 
     Raises InputError for a task that does not generate, and for bad rows. Warns of what the checkpoint asks
     for in vain.
@@ -88,6 +136,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
         raise BundleError(f"{bundle.folder}: txexport.json names no cache to generate over; export again")
     if config.ignored:
         warn(f"generation leaves out {', '.join(config.ignored)}")
+    request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     rows: Sequence = as_list(request.inputs)
     if not rows or bundle.is_speech:
         return replace(request, inputs=rows)

@@ -1,0 +1,184 @@
+"""Text that fits a JSON schema, a regular expression or a grammar: tokens that lead elsewhere are ruled out.
+
+llguidance says at each step which tokens may follow, also those that are parts of characters.
+"""
+
+import functools
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from txexport.errors import InputError, crashes, needed_for, shown, warn
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.generation.config import CONSTRAINTS, GenerationConfig
+from txexport.runtime.generation.penalties import Step
+from txexport.runtime.preprocessing.text import Text
+
+STATES = 1024  # of texts so far, kept so that a step takes one token
+# Else a model that finds nothing better writes spaces for ever. A schema's own "x-guidance" goes before it.
+JSON: Any = {"whitespace_pattern": r"[\x20\x0A]{0,16}"}
+SPACE = "\u2581"  # for a space in SentencePiece's vocabularies
+
+
+class Constraint:
+    """What new texts must fit, for one vocabulary and its ends of sequence; made by `compiled`."""
+
+    def __init__(self, name: str, start: Any, ends: frozenset[int], config: GenerationConfig):
+        self.name, self.start, self.ends = name, start, ends
+        self.forced = config.forced_bos_token_id is not None, bool(config.forced_eos_token_id)
+        self.states: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def __call__(self, step: Step, scores: np.ndarray) -> np.ndarray:
+        """Scores (R,V) where what does not fit is -inf; tokens that other options force are let be.
+
+        Raises InputError where other options leave nothing that fits.
+        """
+        begins, closes = self.forced
+        scores = scores.copy()
+        for i, row in enumerate(step.rows):
+            new = tuple(row[step.prompts[i] :])
+            if (begins and not new) or (closes and len(row) + 1 >= step.limits[i]):
+                continue
+            state = self._state(new[begins:])
+            if state.is_error():  # a beam of which nothing came: none of its scores counts
+                scores[i] = -np.inf
+                continue
+            allowed = np.unpackbits(np.frombuffer(state.compute_bitmask(), np.uint8), bitorder="little")
+            scores[i, allowed[: scores.shape[1]] == 0] = -np.inf
+            if scores[i].max() == -np.inf:
+                raise InputError(f"no token that fits {self.name} is left; choose fewer other options")
+        return scores
+
+    def _state(self, new: tuple[int, ...]) -> Any:
+        """llguidance's matcher after these tokens."""
+        state = self.states.get(new)
+        if state is None:
+            before = self.states.get(new[:-1])
+            state = (self.start if before is None else before).deep_copy()
+            state.consume_tokens(list(new if before is None else new[-1:]))
+            self.states[new] = state
+        self.states.move_to_end(new)
+        while len(self.states) > STATES:
+            self.states.popitem(last=False)
+        return state
+
+
+def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> Constraint | None:
+    """The constraint that `config` asks for, or None.
+
+    Raises InputError for what cannot be compiled, a vocabulary whose texts are not its tokens', and an end of
+    sequence that is missing; MissingLibraryError without llguidance.
+    """
+    name = next((name for name in CONSTRAINTS if getattr(config, name) is not None), None)
+    if name is None:
+        return None
+    ends = tuple(token for token in config.eos_token_id if token < vocab_size)
+    if not ends:
+        raise InputError(f"{name} needs an end of sequence; choose eos_token_id")
+    with needed_for(name):
+        import llguidance
+    with crashes():
+        grammar = _grammar(name, getattr(config, name))
+        start = llguidance.LLMatcher(_vocabulary(files.text, vocab_size, ends), grammar, log_level=0)
+        problem = " ".join(start.get_error().split())
+        if not problem and not (any(start.compute_bitmask()) and not start.is_error()):
+            problem = "no text fits it"
+    if problem:
+        raise InputError(f"{name} cannot be: {problem[:300]}")
+    for warning in start.get_grammar_warnings():
+        warn(f"{name}: {' '.join(warning.split())[:300]}")
+    return Constraint(name, start, frozenset(ends), config)
+
+
+def _grammar(name: str, value: Any) -> str:
+    """A grammar in llguidance's own form."""
+    from llguidance import LLMatcher
+
+    try:
+        if name == "json_schema":
+            return LLMatcher.grammar_from_json_schema(value, defaults=JSON)
+        return LLMatcher.grammar_from_regex(value) if name == "regex" else LLMatcher.grammar_from_lark(value)
+    except ValueError as error:
+        raise InputError(f"{name} is {shown(value)}, which cannot be: {error}") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _vocabulary(text: Text, vocab_size: int, ends: tuple[int, ...]) -> Any:
+    """The tokens' bytes as llguidance wants them, which takes a while to make."""
+    from llguidance import LLTokenizer, TokenizerWrapper
+
+    tokens, special = token_bytes(text, vocab_size)
+    special = sorted({*special, *ends})
+    wrapped = _Vocabulary(text, tokens, special, ends[0])
+    return LLTokenizer(TokenizerWrapper(wrapped), n_vocab=vocab_size, eos_token=list(ends))
+
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    """A tokenizer as llguidance takes it."""
+
+    text: Text
+    tokens: list[bytes]
+    special_token_ids: list[int]
+    eos_token_id: int
+    bos_token_id: int | None = None
+
+    def __call__(self, text: str) -> list[int]:
+        """The tokens of a text; a TypeError for bytes tells that there is no other way."""
+        return self.text.tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def token_bytes(text: Text, vocab_size: int) -> tuple[list[bytes], list[int]]:
+    """The bytes that each token adds to a text, and the tokens that add none: special ones, and unused ids.
+
+    Raises InputError for a vocabulary of words, in which no token says whether a space comes before it.
+    """
+    decoders = _parts(text)
+    kinds = {part.get("type") for part in decoders}
+    spaces = "Metaspace" in kinds or any(part.get("content") == " " for part in decoders)
+    if "ByteLevel" not in kinds and not spaces:
+        raise InputError(
+            "texts that must fit something need a vocabulary of bytes or of SentencePiece; this model's "
+            "tokens say nothing of the spaces between them"
+        )
+    added = text.tokenizer.get_added_tokens_decoder()
+    names = {number: name for name, number in text.tokenizer.get_vocab().items()}
+    tokens, special = [], []
+    for number in range(vocab_size):
+        name, plain = names.get(number), number not in added
+        if name is None or (not plain and added[number].special) or (spaces and name == "<unk>"):
+            special.append(number)
+            tokens.append(b"")
+        elif not plain:
+            tokens.append(name.encode())
+        elif spaces:
+            tokens.append(_of_sentencepiece(name, "ByteFallback" in kinds))
+        else:
+            tokens.append(bytes(_BYTES[letter] for letter in name if letter in _BYTES))
+    return tokens, special
+
+
+def _parts(text: Text) -> list[dict]:
+    """The steps of the tokenizer's decoder, as tokenizer.json has them."""
+    decoder = json.loads(text.tokenizer.to_str()).get("decoder") or {}
+    return decoder.get("decoders", [decoder])
+
+
+def _of_sentencepiece(name: str, fallback: bool) -> bytes:
+    """What a piece stands for; where there are pieces for bytes, they are named <0x0A>."""
+    if fallback and len(name) == 6 and name.startswith("<0x"):
+        return bytes([int(name[3:5], 16)])
+    return name.replace(SPACE, " ").encode()
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letters by which byte-level vocabularies write bytes: printable ones themselves (Radford 2019)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTES = _byte_letters()

@@ -1,0 +1,216 @@
+"""Who proposes tokens that a model then reads in one step: the text so far, or a smaller model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from txexport.runtime.generation.sampling import softmax
+from txexport.runtime.generation.search import Decoder
+from txexport.runtime.preprocessing.text import pad
+
+NGRAM = 2  # transformers' max_matching_ngram_size
+ASSISTANT_TOKENS = 20  # its num_assistant_tokens
+CONFIDENCE = 0.4  # its assistant_confidence_threshold
+
+Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray]
+
+
+class Rewindable(Decoder, Protocol):
+    """What several tokens a step need of a cache, beside what a search does."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each row has read (R)."""
+        ...
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows may be of several lengths."""
+        ...
+
+    def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """input_ids (R,S), counts (R) -> logits (R,S,V) of every token."""
+        ...
+
+    def rewind(self, lengths: np.ndarray) -> None:
+        """Forget what rows have read beyond `lengths` (R)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Tokens proposed to follow a row, and where they were drawn the probabilities (V) of each."""
+
+    tokens: list[int] = field(default_factory=list)
+    probs: list[np.ndarray] = field(default_factory=list)
+
+
+class Proposer(Protocol):
+    """What proposes. Rows are places among the results; `steps` counts those that an assistant took.
+
+    `ragged` is whether the rows that it has read may be of several lengths.
+    """
+
+    steps: int
+    ragged: bool
+
+    def propose(self, rows: Sequence[int], new: Sequence[list[int]], most: Sequence[int]) -> list[Draft]:
+        """A draft of at most `most` tokens for each of `rows`, whose new tokens are `new`."""
+        ...
+
+    def select(self, on: np.ndarray) -> None:
+        """Go on with these of the rows."""
+        ...
+
+    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+        """Hear how many tokens each row got after its draft was read: one more than were right."""
+        ...
+
+
+class PromptLookup:
+    """What followed the last time that a text went on as it does now (Saxena 2023)."""
+
+    steps, ragged = 0, True
+
+    def __init__(self, texts: Sequence[Sequence[int]], count: int, size: int, ends: frozenset[int]):
+        self.texts = [list(text) for text in texts]
+        self.before = [len(text) for text in self.texts]
+        self.count, self.size, self.ends = count, size, ends
+        # Of each row by what stands there, where the token after it is; what ends the text stands in none.
+        self.places: list[dict[tuple[int, ...], int]] = [{} for _ in self.texts]
+        for row, text in enumerate(self.texts):
+            self._note(row, range(1, len(text)))
+
+    def propose(self, rows: Sequence[int], new: Sequence[list[int]], most: Sequence[int]) -> list[Draft]:
+        """See Proposer."""
+        return [Draft(self._follow(*each)) for each in zip(rows, new, most, strict=True)]
+
+    def select(self, on: np.ndarray) -> None:
+        """See Proposer."""
+
+    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+        """See Proposer."""
+
+    def _note(self, row: int, places: range) -> None:
+        text, known = self.texts[row], self.places[row]
+        for place in places:
+            for size in range(1, min(self.size, place) + 1):
+                known[tuple(text[place - size : place])] = place
+
+    def _follow(self, row: int, new: list[int], most: int) -> list[int]:
+        text = self.texts[row]
+        old = len(text)
+        text += new[old - self.before[row] :]
+        self._note(row, range(old, len(text)))
+        for size in range(min(self.size, len(text)), 0, -1):
+            place = self.places[row].get(tuple(text[-size:]))
+            if place is not None:
+                return self._copied(text, place, min(self.count, most))
+        return []
+
+    def _copied(self, text: list[int], place: int, count: int) -> list[int]:
+        """What stands from `place` on; where the text ends, its copy goes on, as what repeats does."""
+        copy: list[int] = []
+        while len(copy) < count and not self.ends.intersection(copy[-1:]):
+            at = place + len(copy)
+            copy.append(text[at] if at < len(text) else copy[at - len(text)])
+        return copy
+
+
+@dataclass(frozen=True)
+class AssistantSettings:
+    """How far an assistant goes; names and meaning as in transformers. `limit` is its longest sequence."""
+
+    count: int
+    adapts: bool
+    confidence: float
+    limit: int | None
+
+
+class Assistant:
+    """A smaller model that has read `prompts` into its cache, and writes on as the rows are to be written.
+
+    `choose` draws for the probabilities to be told; without it the likeliest tokens are taken.
+    """
+
+    def __init__(
+        self,
+        cache: Rewindable,
+        prompts: Sequence[Sequence[int]],
+        ends: frozenset[int],
+        settings: AssistantSettings,
+        shape: Shape | None,
+        choose: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
+    ):
+        self.cache, self.prompts, self.ends, self.settings = cache, prompts, ends, settings
+        self.shape, self.choose = shape, choose
+        self.count, self.steps, self.ragged = settings.count, 0, cache.ragged
+        self.read = cache.lengths
+        cache.rewind(cache.lengths - 1)  # so that there is always a token to go on from
+
+    def propose(self, rows: Sequence[int], new: Sequence[list[int]], most: Sequence[int]) -> list[Draft]:
+        """See Proposer."""
+        self.steps = 0
+        texts = [[*self.prompts[row], *tokens] for row, tokens in zip(rows, new, strict=True)]
+        drafts = [Draft() for _ in rows]
+        self.read = np.array([len(text) for text in texts])
+        room = self.count if self.settings.limit is None else self.settings.limit - int(self.read.max())
+        tops = np.minimum(most, min(self.count, room))
+        if tops.max() < 1:
+            return drafts
+        pending = [text[length:] for text, length in zip(texts, self.cache.lengths.tolist(), strict=True)]
+        logits = self._step(pending)
+        going = tops > 0
+        while True:
+            tokens = self._extend(drafts, np.flatnonzero(going), rows, new, logits, going)
+            going &= [len(draft.tokens) < top for draft, top in zip(drafts, tops.tolist(), strict=True)]
+            if not going.any():
+                return drafts
+            logits = self._step([[token] if on else [] for token, on in zip(tokens, going, strict=True)])
+
+    def _step(self, pending: Sequence[Sequence[int]]) -> np.ndarray:
+        """Read more tokens of each row; logits (R,V)."""
+        self.steps += 1
+        ids, _ = pad(pending, 0)
+        return self.cache.step(ids, np.array([len(tokens) for tokens in pending]))
+
+    def _extend(
+        self,
+        drafts: Sequence[Draft],
+        places: np.ndarray,
+        rows: Sequence[int],
+        new: Sequence[list[int]],
+        logits: np.ndarray,
+        going: np.ndarray,
+    ) -> list[int]:
+        """Put a token to the drafts at `places`, and end those that it ends in `going`; tokens (R)."""
+        mine = [rows[place] for place in places.tolist()]
+        scores = logits[places]
+        if self.shape is not None:
+            texts = [[*new[place], *drafts[place].tokens] for place in places.tolist()]
+            scores = self.shape(mine, texts, scores)
+        chosen = scores.argmax(axis=1) if self.choose is None else self.choose(scores, np.array(mine))
+        probs = softmax(scores)
+        tokens = [0] * len(rows)
+        for place, token, share in zip(places.tolist(), chosen.tolist(), probs, strict=True):
+            tokens[place] = token
+            drafts[place].tokens.append(token)
+            if self.choose is not None:
+                drafts[place].probs.append(share)
+            # A token is kept however unlikely, or those drawn would not be as likely as they say.
+            going[place] = token not in self.ends and share[token] >= self.settings.confidence
+        return tokens
+
+    def select(self, on: np.ndarray) -> None:
+        """See Proposer."""
+        self.cache.select(on)
+        self.read = self.read[on]
+
+    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+        """See Proposer."""
+        self.cache.rewind(self.read + kept - 1)
+        if self.settings.adapts:
+            right = all(len(draft.tokens) < n for draft, n in zip(drafts, kept.tolist(), strict=True))
+            self.count = self.count + 2 if right else max(1, self.count - 1)

@@ -1,0 +1,221 @@
+"""Greedy search and sampling of several tokens a step: what is proposed is kept as far as it is right.
+
+R rows at work, S tokens a step, V words.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+import numpy as np
+
+from txexport.runtime.generation.drafts import Draft, Proposer, Rewindable
+from txexport.runtime.generation.sampling import log_softmax, sample, softmax
+from txexport.runtime.generation.search import Generated, Plan
+from txexport.runtime.preprocessing.text import pad
+
+ALLOWED = 1 / 32  # of the time of plain steps, what proposals may cost that nothing comes of
+SAVED = 8  # plain steps' time that proposals have saved, and may lose again before they pause
+PLAIN = 64  # steps after which a plain one is timed again
+DRAFTED = 0.25  # of a step, what one of an assistant counts where clocks must not decide
+TIE = 2.0**-16  # of the largest logit, a lead that rounding may have made
+
+Pairs = list[tuple[int, int]]
+
+
+class Pace:
+    """When to propose: while that saves more time than it takes, by what steps have taken so far."""
+
+    def __init__(self) -> None:
+        self.plain = self.balance = 0.0
+        self.since = 0
+
+    @property
+    def proposes(self) -> bool:
+        """Whether to propose at the next step."""
+        return self.plain > 0 and self.balance >= 0 and self.since < PLAIN
+
+    def took(self, cost: float, kept: float, proposed: bool) -> None:
+        """Hear what a step cost, and how many tokens it gave a row."""
+        if proposed:
+            self.since += 1
+            self.balance = min(self.balance + self.plain * kept - cost, SAVED * self.plain)
+            return
+        self.since = 0
+        self.plain += (cost - self.plain) / (8 if 0 < self.plain < cost else 1)  # the first are slow
+        if self.balance < 0:
+            self.balance += ALLOWED * self.plain
+
+
+class Speculation:
+    """`results` extended by what `proposer` says and `decoder`, which has read `prompts`, confirms.
+
+    `choose` is as of `search.sample`, whose tokens these are; `rngs` are the results' generators, or None for
+    greedy search. What an assistant draws is kept so that tokens are as likely as without it (Leviathan et
+    al. 2023). `limit` is the model's longest sequence. Unless `timed`, steps are counted in place of clocks,
+    so that what is drawn depends on nothing but the seed.
+    """
+
+    def __init__(
+        self,
+        decoder: Rewindable,
+        prompts: Sequence[Sequence[int]],
+        plan: Plan,
+        choose: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        results: Sequence[Generated],
+        proposer: Proposer,
+        *,
+        rngs: Sequence[np.random.Generator] | None = None,
+        limit: int | None = None,
+        log_probs: bool = False,
+        timed: bool = True,
+    ):
+        self.decoder, self.prompts, self.plan, self.choose = decoder, prompts, plan, choose
+        self.results, self.proposer, self.rngs, self.limit = results, proposer, rngs, limit
+        self.log_probs, self.timed, self.pace = log_probs, timed, Pace()
+        self.ragged = decoder.ragged and proposer.ragged  # or else nothing is proposed beside other rows
+        self.going = np.arange(len(results))
+        self.drafts = [Draft() for _ in results]
+        self.before = decoder.lengths - 1  # tokens of each row's cache when the last step began
+        self.exact = decoder.lengths.copy()  # of them, those that were read as `search.sample` reads them
+        self.cost, self.proposed = 0.0, False
+
+    def run(self, logits: np.ndarray) -> Iterator[Pairs]:
+        """As `search.sample`, from the logits (R,V) of the rows' prompts."""
+        kept, first = (yield from self._settled(logits[:, None])), True
+        while True:
+            self.decoder.rewind(self.before + kept)
+            if self.proposed:
+                self.proposer.judged(self.drafts, kept)
+            if not first:
+                self.pace.took(self.cost, float(kept.mean()), self.proposed)
+            on = np.array([not self.plan.ended(row, self.results[row].tokens) for row in self.going.tolist()])
+            if not on.any():
+                return
+            if not on.all():
+                self.decoder.select(np.flatnonzero(on))
+                self.proposer.select(np.flatnonzero(on))
+                self.going, self.exact = self.going[on], self.exact[on]
+            kept, first = (yield from self._settled(self._ahead())), False
+
+    def _ahead(self) -> np.ndarray:
+        """Read the newest token of each row and what is proposed to follow: logits (R,S,V)."""
+        start, self.before = time.perf_counter(), self.decoder.lengths
+        rows = self.going.tolist()
+        new = [self.results[row].tokens for row in rows]
+        self.drafts, self.proposer.steps = [Draft() for _ in rows], 0
+        if self.pace.proposes and (self.ragged or len(rows) == 1):
+            room = np.inf if self.limit is None else self.limit - self.before.max() - 1
+            most = [
+                int(min(self.plan.limits[row] - len(tokens) - 1, room))
+                for row, tokens in zip(rows, new, strict=True)
+            ]
+            self.drafts = self.proposer.propose(rows, new, most)
+        pending = [[tokens[-1], *draft.tokens] for tokens, draft in zip(new, self.drafts, strict=True)]
+        ids, _ = pad(pending, 0)
+        counts = np.array([len(tokens) for tokens in pending])
+        if ids.shape[1] == 1:
+            self.exact += self.exact == self.before
+            logits = self.decoder.step(ids, counts)[:, None]
+        else:
+            logits = self.decoder.read(ids, counts)
+        steps = self.proposer.steps
+        self.proposed = ids.shape[1] > 1 or steps > 0
+        self.cost = time.perf_counter() - start if self.timed else 1 + DRAFTED * steps
+        return logits
+
+    def _settled(self, ahead: np.ndarray) -> Generator[Pairs, None, np.ndarray]:
+        """Choose tokens by logits (R,S,V) as long as they are those proposed; how many of each row (R)."""
+        kept = np.zeros(len(self.going), np.int64)
+        alive = np.arange(len(self.going))
+        for j in range(ahead.shape[1]):
+            rows = self.going[alive]
+            scores = self._shaped(rows, ahead[alive, j])
+            again = self._near_ties(ahead[alive, j], scores, alive, j)
+            scores = scores.copy() if again.any() else scores
+            for i in np.flatnonzero(again).tolist():
+                scores[i] = self._shaped(rows[[i]], self._reread(alive[i], j))[0]
+            tokens = self._chosen(scores, alive, j)
+            if self.log_probs:
+                chosen = log_softmax(scores)[np.arange(len(rows)), tokens]
+                for row, value in zip(rows.tolist(), chosen.tolist(), strict=True):
+                    self.results[row].log_probs.append(value)
+            pairs = list(zip(rows.tolist(), tokens.tolist(), strict=True))
+            for row, token in pairs:
+                self.results[row].tokens.append(token)
+            yield pairs
+            kept[alive] += 1
+            right = [self._goes_on(*each, j) for each in zip(alive.tolist(), pairs, strict=True)]
+            alive = alive[~again & right]
+            if not len(alive):
+                break
+        return kept
+
+    def _goes_on(self, place: int, pair: tuple[int, int], j: int) -> bool:
+        """Whether the token of a row is the one that was proposed, and not its last."""
+        row, token = pair
+        draft = self.drafts[place].tokens
+        return draft[j : j + 1] == [token] and not self.plan.ended(row, self.results[row].tokens)
+
+    def _shaped(self, rows: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        if self.plan.shape is None:
+            return logits
+        places = rows.tolist()
+        return self.plan.shape(places, [self.results[row].tokens for row in places], logits)
+
+    def _near_ties(self, logits: np.ndarray, scores: np.ndarray, places: np.ndarray, j: int) -> np.ndarray:
+        """Which of the rows (R) of scores (R,V) have a likeliest token that single steps might not choose."""
+        inexact = self.exact[places] < self.before[places] + j + 1
+        if self.rngs is not None or not inexact.any():
+            return np.zeros(len(places), bool)
+        first = scores.argmax(axis=1)[:, None]
+        highest = np.take_along_axis(scores, first, axis=1)
+        others = scores.copy()
+        np.put_along_axis(others, first, -np.inf, axis=1)
+        return inexact & (highest[:, 0] - others.max(axis=1) <= TIE * np.abs(logits).max(axis=1))
+
+    def _reread(self, place: int, j: int) -> np.ndarray:
+        """Logits (1,V) of a row's next token after single steps from where its cache was read by others."""
+        start, row = time.perf_counter(), self.going[place]
+        text = [*self.prompts[row], *self.results[row].tokens]
+        lengths = self.decoder.lengths.copy()
+        lengths[place] = self.exact[place]
+        self.decoder.rewind(lengths)
+        ids, counts = np.zeros((len(lengths), 1), np.int64), np.zeros(len(lengths), np.int64)
+        counts[place] = 1
+        for token in text[self.exact[place] :]:
+            ids[place] = token
+            logits = self.decoder.step(ids, counts)
+        self.exact[place] = len(text)
+        if self.timed:
+            self.cost += time.perf_counter() - start
+        return logits[[place]]
+
+    def _chosen(self, scores: np.ndarray, places: np.ndarray, j: int) -> np.ndarray:
+        """Tokens (R) by scores (R,V), for rows at `places` of the batch."""
+        rows, drafts = self.going[places], [self.drafts[place] for place in places.tolist()]
+        if self.rngs is None or not any(draft.probs[j:] for draft in drafts):
+            return self.choose(scores, rows)
+        tokens = np.empty(len(rows), np.int64)
+        for i, (row, draft) in enumerate(zip(rows.tolist(), drafts, strict=True)):
+            if draft.probs[j:]:
+                tokens[i] = accepted(scores[[i]], draft.tokens[j], draft.probs[j], self.rngs[row])
+            else:
+                tokens[i] = self.choose(scores[[i]], rows[[i]])[0]
+        return tokens
+
+
+def accepted(scores: np.ndarray, token: int, q: np.ndarray, rng: np.random.Generator) -> int:
+    """`token`, drawn from q (V), or another in its place, so that each is as likely as scores (1,V) say.
+
+    Leviathan et al. 2023, 2.3: it is kept with probability min(1, p / q), else one is drawn from what p has
+    beyond q.
+    """
+    with np.errstate(all="ignore"):  # `sample` raises InputError for scores of which none is possible
+        p = softmax(scores)[0]
+    if rng.random() * q[token] < p[token]:
+        return token
+    beyond = np.maximum(p - q, 0)
+    if not beyond.any():  # rounding alone refused it
+        return int(sample(scores, [rng])[0])
+    with np.errstate(divide="ignore"):
+        return int(sample(np.log(beyond)[None], [rng])[0])
