@@ -4,8 +4,8 @@
 
 "copied" is code that is written again, as by an editor: a rule makes the completer copy, with lookup and
 without, since so small a model copies nothing of its own. "new" is code of which little was there before.
-"turn" is the time to the first token of a prompt of 200 tokens, of which a session has read all but 8. Seconds
-are those of the processor, which other work disturbs least; tokens must be the same.
+"turn" is the time to the first token of a prompt of 200 tokens, of which a session has read all but 8.
+Seconds are those of the processor, which other work disturbs least; tokens must be the same.
 """
 
 import argparse
@@ -77,9 +77,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
     repeats = parser.parse_args().repeats
-    code = "\n".join(
-        json.loads(line)["text"] for line in (COMPLETER / "heldout.jsonl").open(encoding="utf-8")
-    )
+    lines = (COMPLETER / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    code = "\n".join(json.loads(line)["text"] for line in lines)
     with tempfile.TemporaryDirectory() as name:
         txexport.export(COMPLETER, Path(name) / "completer", only="native")
         model = load(Path(name) / "completer", device="cpu", threads=1)
