@@ -280,6 +280,10 @@ BAD = [
     ({**LOOKUP, "num_beams": 2}, "num_beams is 2, expected 1 with prompt_lookup_num_tokens"),
     ({"prompt_lookup_num_tokens": 0}, "prompt_lookup_num_tokens is 0, expected a whole number of at least 1"),
     (
+        LOOKUP | {"max_matching_ngram_size": 65},
+        "max_matching_ngram_size is 65, expected a whole number from 1 to 64",
+    ),
+    (
         {"num_assistant_tokens_schedule": "fast"},
         "num_assistant_tokens_schedule is 'fast', expected 'constant', 'heuristic' or 'heuristic_transient'",
     ),

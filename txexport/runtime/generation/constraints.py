@@ -46,7 +46,9 @@ class Constraint:
             if state.is_error():  # a beam of which nothing came: none of its scores counts
                 scores[i] = -np.inf
                 continue
-            allowed = np.unpackbits(np.frombuffer(state.compute_bitmask(), np.uint8), bitorder="little")
+            with crashes():
+                mask = state.compute_bitmask()
+            allowed = np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")
             scores[i, allowed[: scores.shape[1]] == 0] = -np.inf
             if scores[i].max() == -np.inf:
                 raise InputError(f"no token that fits {self.name} is left; choose fewer other options")

@@ -181,7 +181,7 @@ RULES: dict[str, Rule] = {
     "eta_cutoff": _CUTOFF,
     "renormalize_logits": _FLAG,
     "prompt_lookup_num_tokens": _FROM_1,
-    "max_matching_ngram_size": _FROM_1,
+    "max_matching_ngram_size": Rule("a whole number from 1 to 64", _whole, lambda x: 1 <= x <= 64),
     "num_assistant_tokens": _FROM_1,
     "num_assistant_tokens_schedule": Rule(
         "'constant', 'heuristic' or 'heuristic_transient'", _text, lambda x: x in SCHEDULES
