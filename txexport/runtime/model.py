@@ -369,7 +369,7 @@ class Model:
         check_task(self.bundle, "generate")
         store = PrefixStore(max_tokens, max_bytes)
         check_store(self.bundle, store)
-        return PrefixSession(self.bundle, store)
+        return PrefixSession(self, store)
 
     def score(
         self,

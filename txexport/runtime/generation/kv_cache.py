@@ -97,13 +97,13 @@ class StaticCache:
     def row(self, place: int) -> dict[str, np.ndarray]:
         """Keys and values (K,P,H) of what a row has read, by name; copies."""
         length = int(self.lengths[place])
-        return {name: array[place, :, :length].copy() for name, array in self._held().items()}
+        return {name: array[place, :, :length].copy() for name, array in self.held().items()}
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Begin with the first of `lengths` (B) tokens that `row` gave of caches like this one."""
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
-        for name, array in self._held().items():
+        for name, array in self.held().items():
             for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
                 if length:
                     array[place, :, :length] = values[name][:, :length]
