@@ -16,6 +16,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     NormPlacement,
+    PerformerAttentionSpec,
     StridedAttentionSpec,
 )
 from txgraphs._component import Body, component
@@ -28,6 +29,7 @@ from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
+from txgraphs.performer_attention import performer_attention
 from txgraphs.strided_attention import strided_attention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
@@ -40,6 +42,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LongformerAttentionSpec: longformer_attention,
     LinformerAttentionSpec: linformer_attention,
     LowRankAttentionSpec: low_rank_attention,
+    PerformerAttentionSpec: performer_attention,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {FeedForwardSpec: feed_forward, ExpertsSpec: experts}
 

@@ -17,6 +17,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     NormPlacement,
+    PerformerAttentionSpec,
     StridedAttentionSpec,
 )
 from txmodels.attention import Attention, CachedAttention, CrossAttention
@@ -28,6 +29,7 @@ from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
+from txmodels.performer_attention import PerformerAttention
 from txmodels.strided_attention import StridedAttention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
@@ -40,6 +42,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LongformerAttentionSpec: LongformerAttention,
     LinformerAttentionSpec: LinformerAttention,
     LowRankAttentionSpec: LowRankAttention,
+    PerformerAttentionSpec: PerformerAttention,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {FeedForwardSpec: FeedForward, ExpertsSpec: Experts}
 

@@ -22,17 +22,25 @@ from txexport.runtime.generation.kv_cache import open_cache
 from txexport.spec import (
     Activation,
     AttentionSpec,
+    BlockSpec,
     Cache,
+    EmbeddingSpec,
     EncoderDecoderSpec,
     EncoderSpec,
+    FeedForwardSpec,
     HeadKind,
     HeadSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    NormPlacement,
     NormSpec,
+    PerformerAttentionSpec,
+    PositionKind,
+    PositionSpec,
     StridedAttentionSpec,
+    TextStackSpec,
     parameters,
 )
 
@@ -318,6 +326,20 @@ SPARSE = {
 @pytest.mark.parametrize("kind", SPARSE)
 def test_sparse_attention_counts_what_it_computes(kind, length):
     assert flops._pairs(SPARSE[kind], length) == visible(kind, length)
+
+
+@pytest.mark.parametrize("length", [4, 23])
+def test_performer_counts_products_with_its_features(length):
+    """Of a head: queries and keys with M directions, keys with values, queries with their sums."""
+    attention, features = PerformerAttentionSpec(24, 2, 12, 7), length * 7 * 12
+    assert 4 * 12 * flops._pairs(attention, length) == 2 * (2 * features + features + features)
+    feed = FeedForwardSpec(24, 30, Activation.GELU)
+    block = BlockSpec(attention, feed, NormSpec(24, 1e-5), NormPlacement.POST)
+    embedding = EmbeddingSpec(31, 24, PositionSpec(PositionKind.LEARNED, 40))
+    spec = EncoderSpec(TextStackSpec(embedding, (block,), 1), HeadSpec(HeadKind.NONE))
+    work = flops.prefill(spec, length)["encoder"]
+    assert work.attention == 2 * 4 * 12 * flops._pairs(attention, length)
+    assert work.matrices == 2 * length * (4 * 24 * 24 + 2 * 24 * 30)
 
 
 @pytest.mark.parametrize("length", [4, 9, 23])

@@ -1,7 +1,7 @@
 """Attention of less than quadratic cost: twins, independent judges, older operators, memory."""
 
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import onnx.inliner
@@ -14,6 +14,7 @@ import txgraphs.linformer_attention
 import txgraphs.local_attention
 import txgraphs.longformer_attention
 import txgraphs.low_rank_attention
+import txgraphs.performer_attention
 import txgraphs.strided_attention
 import txmodels.attention
 import txmodels.blocks
@@ -21,12 +22,14 @@ import txmodels.linformer_attention
 import txmodels.local_attention
 import txmodels.longformer_attention
 import txmodels.low_rank_attention
+import txmodels.performer_attention
 import txmodels.strided_attention
 from helpers.sparse import LENGTHS, SIZES, H, L, N, W, marks, padding, session_of
 from helpers.twins import DTYPES, check, integers, random, seeded, stored
 from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
+from txmodels.training.random_features import orthogonal
 
 from txexport.errors import SpecError
 from txexport.spec import (
@@ -36,6 +39,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    PerformerAttentionSpec,
     Sharing,
     StridedAttentionSpec,
     attention_parameters,
@@ -59,13 +63,17 @@ SPECS = {
     "low-rank inputs": LowRankAttentionSpec(*SIZES, 3, Factored.INPUTS, bias=False),
     "low-rank": LowRankAttentionSpec(*SIZES, 3),
     "low-rank causal": LowRankAttentionSpec(*SIZES, 24, causal=True),
+    "performer": PerformerAttentionSpec(*SIZES, 17),
+    "performer of few features": PerformerAttentionSpec(*SIZES, 5, 1e-2, bias=False),
 }
+FIRST = "-0x1.9976308035b9ep-6"  # of the directions of four blocks and a part
 FILES = {
     LocalAttentionSpec: ("local_attention", "LocalAttention"),
     StridedAttentionSpec: ("strided_attention", "StridedAttention"),
     LongformerAttentionSpec: ("longformer_attention", "LongformerAttention"),
     LinformerAttentionSpec: ("linformer_attention", "LinformerAttention"),
     LowRankAttentionSpec: ("low_rank_attention", "LowRankAttention"),
+    PerformerAttentionSpec: ("performer_attention", "PerformerAttention"),
     AttentionSpec: ("attention", "Attention"),
 }
 
@@ -276,6 +284,67 @@ def test_low_rank_attention_equals_dense_attention_of_its_products(name):
             assert (module(x, mask) - whole(x, seen, None, None)[0]).abs().max() <= 1e-5, length
 
 
+@pytest.mark.parametrize("name", [name for name in SPECS if name.startswith("performer")])
+def test_performer_is_the_sum_over_pairs_of_its_features(name):
+    """The paper's sums, pair by pair in float64 over real keys (Choromanski et al. 2021, 2.2, 2.3)."""
+    spec = SPECS[name]
+    module = twins(spec)[0].double()
+    directions, scale = module.features.weight, H**-0.25
+    for length in (5, 13):
+        x, mask = random(3, length, W).double(), padding(length)
+        q, k, v = (part(x).view(3, length, N, H) for part in (module.q, module.k, module.v))
+        heads = torch.zeros(3, length, N, H, dtype=torch.float64)
+        for row, head in product(range(3), range(N)):
+            seen = mask[row].bool()
+            queries, keys = (scale * of[row, :, head] for of in (q, k))
+            keys, values = keys[seen], v[row, seen, head]
+            most = (keys @ directions.T).max()
+            for place, query in enumerate(queries):
+                own = (query @ directions.T - query @ query / 2 - (query @ directions.T).max()).exp()
+                weights = torch.stack(
+                    [
+                        (own + spec.epsilon)
+                        @ ((key @ directions.T - key @ key / 2 - most).exp() + spec.epsilon)
+                        for key in keys
+                    ]
+                )
+                heads[row, place, head] = weights @ values / weights.sum()
+        with torch.no_grad():
+            assert (module(x, mask) - module.o(heads.flatten(2))).abs().max() <= 1e-12, length
+
+
+def test_many_features_are_nearly_the_softmax():
+    """Its own first directions estimate exp(q k) without bias, so that more of them come nearer to it."""
+    errors = []
+    for features in (30, 3000):
+        module = txmodels.performer_attention.PerformerAttention(
+            PerformerAttentionSpec(*SIZES, features, 1e-9)
+        )
+        directions = module.features.weight.clone()
+        seeded(module)
+        module.features.weight.copy_(directions)
+        whole = txmodels.attention.Attention(AttentionSpec(W, N, N, H, False, bias=True, output_bias=True))
+        whole.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("features")})
+        x, mask = 0.5 * random(3, 13, W), padding(13)
+        seen = mask.bool()[:, None, None, :].expand(-1, 1, 13, -1)
+        with torch.no_grad():
+            errors.append((module(x, mask) - whole(x, seen, None, None)[0]).abs().mean().item())
+    assert errors[1] < errors[0] / 4, errors
+
+
+def test_random_features_are_the_same_everywhere():
+    """By their bits; at right angles within a block of the head's size, and as long as normal vectors."""
+    vectors = np.array(orthogonal(4 * 16 + 3, 16))
+    assert vectors.shape == (67, 16)
+    assert vectors[0, 0].hex() == FIRST
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for block in (unit[:16], unit[48:64], unit[64:]):
+        assert np.abs(block @ block.T - np.eye(len(block))).max() < 1e-12
+    assert abs((vectors**2).sum(1).mean() - 16) < 2
+    assert abs(vectors.mean()) < 0.1
+    assert abs(vectors.var() - 1) < 0.15
+
+
 def reference(window: list[int]) -> LongformerModel:
     """A small model of transformers, a layer for each window."""
     config = LongformerConfig(
@@ -391,6 +460,11 @@ def test_strided_memory_grows_less_than_the_square():
     assert rooted[0] * rooted[1] < 8  # the power of 3/2
 
 
+def test_performer_memory_grows_with_the_length():
+    first, second = growth([PerformerAttentionSpec(*SIZES, 16)] * 3)
+    assert first * second < 5
+
+
 def test_dense_memory_grows_as_the_square():
     first, second = growth([AttentionSpec(W, N, N, H, causal=False)] * 3)
     assert first * second > 14
@@ -405,6 +479,8 @@ def test_dense_memory_grows_as_the_square():
         "a window of 5 has no two equal sides": lambda: LongformerAttentionSpec(*SIZES, 5),
         "9 sums of 8 tokens": lambda: LinformerAttentionSpec(*SIZES, 8, 9),
         "rank is 25, and a matrix has 24 at most": lambda: LowRankAttentionSpec(*SIZES, 25),
+        "num_features is 0": lambda: PerformerAttentionSpec(*SIZES, 0),
+        "epsilon is 0.0": lambda: PerformerAttentionSpec(*SIZES, 4, 0.0),
         "head_dim is 0": lambda: LowRankAttentionSpec(W, N, 0, 2),
     }.items(),
 )

@@ -30,6 +30,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     ModelSpec,
     PatchSpec,
+    PerformerAttentionSpec,
     RelativeVectorsSpec,
     SparseAttentionSpec,
     StackSpec,
@@ -40,7 +41,8 @@ from txexport.spec import (
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
 ONCE = ("pooler", "vector", "next_sentence", "distilled")  # heads that read one vector of a row
-POSITIONS = "_position.weight"  # matrices of relative positions, which no token is multiplied with
+# Matrices of relative positions, which no token is multiplied with, and of features, which `_pairs` counts.
+OTHERS = ("_position.weight", ".features.weight")
 TIED = (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
 
 
@@ -238,6 +240,8 @@ def _pairs(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec
             return _within(spec.window // 2 + 1, spec.causal, length)
         case LinformerAttentionSpec():
             return length * spec.projected_length
+        case PerformerAttentionSpec():  # with the features, and with what they sum
+            return 2 * length * spec.num_features
         case StridedAttentionSpec():  # half of the heads each
             near = sum(min(place, spec.stride) + 1 for place in range(length))
             return (near + sum(place // spec.stride + 1 for place in range(length))) // 2
@@ -312,5 +316,5 @@ def _sizes(spec: ModelSpec) -> dict[str, int]:
     return {
         name: math.prod(shape)
         for name, shape in parameters.model(spec).items()
-        if len(shape) == 2 and active(spec, name) and not name.endswith(POSITIONS)
+        if len(shape) == 2 and active(spec, name) and not name.endswith(OTHERS)
     }

@@ -17,6 +17,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     PatchSpec,
+    PerformerAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     SignalStackSpec,
@@ -64,6 +65,8 @@ def heads(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec)
             return f"{heads} (Linformer)"
         case LowRankAttentionSpec():
             return f"{heads} (LowRank)"
+        case PerformerAttentionSpec():
+            return f"{heads} (Performer)"
         case _:
             assert_never(spec)
 

@@ -297,10 +297,34 @@ class LowRankAttentionSpec:
             raise SpecError(f"LowRankAttentionSpec: rank is {self.rank}, and a matrix has {full} at most")
 
 
+@dataclass(frozen=True)
+class PerformerAttentionSpec:
+    """Every query sees every key, through products of `num_features` random features in place of a softmax.
+
+    `epsilon` is added to each feature, so that no sum of them is 0.
+    """
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    num_features: int
+    epsilon: float = 1e-4
+    bias: bool = True
+
+    causal: ClassVar[bool] = False
+    window: ClassVar[None] = None
+    has_position_bias: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim", "num_features", "epsilon")
+
+
 SparseAttentionSpec = (
     LocalAttentionSpec
     | StridedAttentionSpec
     | LongformerAttentionSpec
     | LinformerAttentionSpec
     | LowRankAttentionSpec
+    | PerformerAttentionSpec
 )

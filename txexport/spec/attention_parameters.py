@@ -9,6 +9,7 @@ from txexport.spec.attention import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    PerformerAttentionSpec,
     Sharing,
     StridedAttentionSpec,
 )
@@ -32,6 +33,8 @@ def attention(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionS
             return linformer_attention(spec)
         case LowRankAttentionSpec():
             return low_rank_attention(spec)
+        case PerformerAttentionSpec():
+            return performer_attention(spec)
         case _:
             assert_never(spec)
 
@@ -88,8 +91,18 @@ def linformer_attention(spec: LinformerAttentionSpec) -> Shapes:
     return shapes if spec.sharing == Sharing.KEY_VALUE else shapes | under("f", along)
 
 
+def performer_attention(spec: PerformerAttentionSpec) -> Shapes:
+    """As dense attention's, and the random directions that all heads share."""
+    directions: Shapes = {"weight": (spec.num_features, spec.head_dim)}
+    return _projections(spec) | under("features", directions)
+
+
 def _projections(
-    spec: LocalAttentionSpec | StridedAttentionSpec | LongformerAttentionSpec | LinformerAttentionSpec,
+    spec: LocalAttentionSpec
+    | StridedAttentionSpec
+    | LongformerAttentionSpec
+    | LinformerAttentionSpec
+    | PerformerAttentionSpec,
 ) -> Shapes:
     """Query, key, value and output projections."""
     inner = spec.num_heads * spec.head_dim

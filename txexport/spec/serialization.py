@@ -35,6 +35,7 @@ TYPES: dict[str, type] = {
     "longformer": specs.LongformerAttentionSpec,
     "linformer": specs.LinformerAttentionSpec,
     "low_rank": specs.LowRankAttentionSpec,
+    "performer": specs.PerformerAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,
 }
