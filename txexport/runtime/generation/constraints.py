@@ -24,10 +24,10 @@ SPACE = "\u2581"  # for a space in SentencePiece's vocabularies
 
 
 class Constraint:
-    """What new texts must fit, for one vocabulary and its ends of sequence; made by `compiled`."""
+    """What new texts must fit, for one vocabulary; made by `compiled`."""
 
-    def __init__(self, name: str, start: Any, ends: frozenset[int], config: GenerationConfig):
-        self.name, self.start, self.ends = name, start, ends
+    def __init__(self, name: str, start: Any, config: GenerationConfig):
+        self.name, self.start = name, start
         self.forced = config.forced_bos_token_id is not None, bool(config.forced_eos_token_id)
         self.states: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
@@ -92,7 +92,7 @@ def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> C
         raise InputError(f"{name} cannot be: {problem[:300]}")
     for warning in start.get_grammar_warnings():
         warn(f"{name}: {' '.join(warning.split())[:300]}")
-    return Constraint(name, start, frozenset(ends), config)
+    return Constraint(name, start, config)
 
 
 def _grammar(name: str, value: Any) -> str:
