@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from txexport.errors import shown
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
@@ -32,7 +33,7 @@ FIELDS: dict[str, Schema] = {
     "tools": OBJECTS | {"description": "Functions that the template puts to the model; a call is text."},
     "tool_choice": {"enum": ["auto", "none"]},
     "parallel_tool_calls": FLAG,
-    "response_format": {"type": "object"},
+    "response_format": {"type": "object", "description": "text, json_object or json_schema, as OpenAI's."},
     **GENERATION,
 }
 
@@ -75,12 +76,24 @@ def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
     inputs = chat_input_ids(served.model.bundle, conversation)
     if asked.get("top_logprobs") and not asked.get("logprobs"):
         raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
-    kind = asked.get("response_format", {}).get("type", "text")
-    if kind != "text":
-        raise RefusedError(f"response_format {kind!r:.40} is not served", param="response_format")
+    shape = _shape(asked.get("response_format", {}))
     alternatives = asked.get("top_logprobs", 0) if asked.get("logprobs") else None
     new_tokens = asked.get("max_completion_tokens", asked.get("max_tokens"))
-    return asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives)
+    return asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
+
+
+def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The option of Model.chat for a response_format. Raises RefusedError."""
+    kind = wanted.get("type", "text")
+    if kind == "text":
+        return {}
+    if kind == "json_object":
+        return {"json_schema": {"type": "object"}}
+    named = wanted.get("json_schema")
+    if kind == "json_schema" and isinstance(named, dict) and isinstance(named.get("schema"), dict):
+        return {"json_schema": named["schema"]}
+    expected = 'expected "text", "json_object", or "json_schema" with json_schema.schema'
+    raise RefusedError(f"response_format is {shown(wanted)}, {expected}", param="response_format")
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
