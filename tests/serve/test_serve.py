@@ -3,6 +3,8 @@
 import contextlib
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 import wave
@@ -381,3 +383,39 @@ def test_metrics_count_requests_and_tokens(client, server):
     name = f"txexport_requests_total{{{done}}}"
     assert float(after[name]) - float(before[name]) == 1
     assert after['txexport_running_texts{model="chatter"}'] == "0.0"
+
+
+def test_the_command_ends_what_runs_and_takes_no_more(folders):
+    """SIGTERM during an answer: the answer is whole, the exit code 0."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "txexport",
+        "serve",
+        str(folders["python-completer"]),
+        "--port",
+        str(port),
+    ]
+    process = subprocess.Popen([*command, "--threads", "1"], stderr=subprocess.PIPE, text=True)
+    address, lines = f"http://127.0.0.1:{port}", []
+    try:
+        while not lines:
+            with contextlib.suppress(httpx.ConnectError):
+                httpx.get(f"{address}/health")
+                asked = {"model": "python-completer", "prompt": "x", "max_tokens": 200, "stream": True}
+                with httpx.stream("POST", f"{address}/v1/completions", json=asked, timeout=60) as answer:
+                    for line in answer.iter_lines():
+                        lines.append(line)
+                        if len(lines) == 1:
+                            process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+    assert lines[-2:] == ["data: [DONE]", ""]
+    assert '"finish_reason": "length"' in lines[-4]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{address}/health")
+    assert "POST /v1/completions 200" in process.stderr.read()

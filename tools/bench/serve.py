@@ -24,6 +24,7 @@ import numpy as np
 import txexport
 
 PROMPTS = ("def ", "class ", "import ", "for i in ", "if x ", "return ", "with open(", "raise ")
+TEXTS = 26  # that a load asks for
 SLACK = 1.15  # of memory between the first third of a load and its end
 
 
@@ -146,7 +147,7 @@ async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: f
     with txexport.load(bundle, threads=threads) as model:
         expected = {
             (n, tokens): model.generate(prompt(n), max_new_tokens=tokens, do_sample=False)
-            for n in range(26 * 4)
+            for n in range(TEXTS)
             for tokens in lengths
         }
     done, wrong, gone, memory = 0, 0, 0, []
@@ -158,7 +159,7 @@ async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: f
                 nonlocal done, wrong, gone
                 rng = random.Random(place)
                 while time.monotonic() < end:
-                    number, tokens = rng.randrange(26 * 4), rng.choice(lengths)
+                    number, tokens = rng.randrange(TEXTS), rng.choice(lengths)
                     if place % 5 == 0 and rng.random() < 0.5:
                         try:
                             async with asyncio.timeout(rng.random() * 0.5):

@@ -13,6 +13,7 @@ from txexport.serve.app import application
 from txexport.serve.served import Limits, open_all
 
 STOP = 60  # seconds that requests have to end when the server is told to stop
+IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request
 
 
 @checked
@@ -56,6 +57,7 @@ def serve(
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=STOP,
+        timeout_keep_alive=IDLE,
     )
     server = uvicorn.Server(config)
     try:
