@@ -18,7 +18,12 @@ from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, Au
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
 RUN = {name: text for name, text in PAGES.items() if any(block.runs for block in blocks(text))}
 MOST_NOT_RUN = 16  # blocks that need what no test has; the fewer the better
-OPTIONAL = {"langchain-core", "llama-index-core"}  # too large to be installed for a page alone
+OPTIONAL = {
+    "langchain-core",
+    "llama-index-core",
+    "pyspark",
+    "ray",
+}  # too large to be installed for a page alone
 
 # One worker types them all, so that a bundle which several pages export is made once.
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.usefixtures("long_cases")]

@@ -11,6 +11,7 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import warnings
@@ -30,7 +31,10 @@ FENCE = re.compile(
 )
 NOT_RUN = "not run by the tests"
 NEEDS = re.compile(r"needs ([\w-]+)")
-INSTALLED = {one.name for one in distributions()}
+PROGRAMS = {"pyspark": "java"}  # which a package is nothing without
+INSTALLED = {
+    one.name for one in distributions() if shutil.which(PROGRAMS.get(one.name, sys.executable)) is not None
+}
 SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of answers
 
 

@@ -45,26 +45,7 @@ def ids(case: Case) -> np.ndarray:
 def texts(case: Case) -> list[str]:
     """The texts of a case, of unlike lengths."""
     rng = np.random.default_rng(0)
-    words = [
-        "a",
-        "search",
-        "finds",
-        "passages",
-        "by",
-        "what",
-        "they",
-        "mean",
-        "and",
-        "not",
-        "by",
-        "the",
-        "letters",
-        "that",
-        "they",
-        "are",
-        "made",
-        "of",
-    ]
+    words = ["a", "search", "finds", "passages", "by", "what", "they", "mean", "and", "not", "by", "letters"]
     lengths = rng.integers(1, case["source"] + 1, case["batch"])
     return [" ".join(rng.choice(words, length)) for length in lengths]
 
