@@ -539,12 +539,6 @@ def test_integer_weights_are_refused(tmp_path):
         Checkpoint(tmp_path).read("x")
 
 
-def test_labels_of_sequences_need_a_padding_id(copy_of):
-    """Without one the original reads no batch, so a bundle that does would be a claim without a judge."""
-    folder = copy_of("gpt2", architectures=["GPT2ForSequenceClassification"], pad_token_id=None)
-    assert "no pad_token_id" in error(UnsupportedError, folder)
-
-
 def test_stored_sinusoids_are_the_models(copy_of):
     """Old checkpoints keep their table; it is read, and computed only where there is none."""
     own = torch.arange(40 * 48.0).reshape(40, 48)

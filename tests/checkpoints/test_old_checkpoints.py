@@ -109,7 +109,7 @@ def test_one_of_them_is_proved(checkpoint_of, tmp_path):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("bert.pooler.dense.weight", "--model-type, as bert or megatron-bert"),
+        ("bert.pooler.dense.weight", "--model-type, as bert or bert-generation or big_bird or megatron-bert"),
         ("distilbert.x.weight", "--model-type, as distilbert"),
         ("model.x.weight", "--model-type, as bert"),
     ],

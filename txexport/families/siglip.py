@@ -29,11 +29,10 @@ COMMON = LAYERS | {"hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
     """The architecture that config.json describes; texts are padded to as many tokens as have positions."""
     vision = vision_config(config.table("vision_config"))
-    images = vision_stack(vision)
     if task == "image-classification":
-        return clip.labelled(config, images, tokens=0)
+        return clip.labelled(config, vision_stack(vision), tokens=0)
     vision.expect(vision_use_head=True)
-    text = text_config(config.table("text_config"))
+    text, images = text_config(config.table("text_config")), vision_stack(vision)
     return DualEncoderSpec(
         text=text_stack(text),
         vision=images,
