@@ -244,6 +244,7 @@ FAMILIES = {
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 12}),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "granite": ("GraniteForCausalLM", GRANITE),
+    "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),

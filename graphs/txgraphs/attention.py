@@ -107,7 +107,7 @@ def attention(
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
     q, k, v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
-    q, k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, k, cos, sin)
+    q, k = _turned(spec, g, q, k, cos, sin)
     heads, *weights = _mix(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
@@ -140,7 +140,7 @@ def cached_attention(
     """
     op = g.op
     q, new_k, new_v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
-    q, new_k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, new_k, cos, sin)
+    q, new_k = _turned(spec, g, q, new_k, cos, sin)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
         v = op.TensorScatter(past_v, new_v, cache_lengths)
@@ -200,9 +200,22 @@ def _projected(spec: AttentionSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.
     q = g.call(split, _side_by_side(spec, g, "q", x), heads)
     k = g.call(split, _side_by_side(spec, g, "k", x), kv_heads)
     v = g.call(split, linear(spec.bias, g / "v", x), kv_heads)
-    if spec.head_norm is not None and not spec.joint_norm:
+    if spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm:
         q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
+    if spec.clip is not None:
+        low, high = (g.op.Constant(value_float=bound) for bound in (-spec.clip, spec.clip))
+        q, k, v = (g.op.Clip(heads, low, high) for heads in (q, k, v))
     return q, k, v
+
+
+def _turned(
+    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> tuple[ir.Value, ir.Value]:
+    """q (B,N,S,H), k (B,K,S,H), cos and sin (B,S,R) -> both rotated, and then normalised if at all."""
+    q, k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, k, cos, sin)
+    if spec.head_norm is not None and spec.rotated_norm:
+        q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
+    return q, k
 
 
 def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:

@@ -95,7 +95,8 @@ class Attention(nn.Module):
         self.num_heads, self.num_kv_heads, self.scale = spec.num_heads, spec.num_kv_heads, spec.scale
         self.softcap = spec.softcap
         self.rotary, self.joint_norm = spec.rotary is not None, spec.joint_norm
-        self.normed = spec.head_norm is not None and not spec.joint_norm
+        self.rotated_norm, self.clip = spec.rotated_norm, spec.clip
+        self.normed = spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
@@ -110,7 +111,7 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S)."""
         q, k, v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
-        q, k = self._rotated(q, cos, sin), self._rotated(k, cos, sin)
+        q, k = self._turned(q, k, cos, sin)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
         y: Tensor = self.o(merge(heads))  # (B, S, W)
         return y, *weights
@@ -132,7 +133,16 @@ class Attention(nn.Module):
         v = split(self.v(x), self.num_kv_heads)
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
+        if self.clip is not None:
+            q, k, v = (heads.clamp(-self.clip, self.clip) for heads in (q, k, v))
         return q, k, v
+
+    def _turned(self, q: Tensor, k: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor]:
+        """q (B,N,S,H), k (B,K,S,H), cos and sin (B,S,R) -> both rotated, and then normalised if at all."""
+        q, k = self._rotated(q, cos, sin), self._rotated(k, cos, sin)
+        if self.rotated_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        return q, k
 
     def _rotated(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
@@ -167,7 +177,7 @@ class CachedAttention(Attention):
         row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`.
         """
         q, new_k, new_v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
-        q, new_k = self._rotated(q, cos, sin), self._rotated(new_k, cos, sin)
+        q, new_k = self._turned(q, new_k, cos, sin)
         if self.static:
             assert cache_lengths is not None
             k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)

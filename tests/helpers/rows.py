@@ -114,6 +114,10 @@ UNEVEN = {"full_attention": ROPE["yarn"], "sliding_attention": {"rope_type": "de
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
+ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
+ALPHA |= {"attention_bias": True}
+CLIPPED = {"clip_qkv": 0.7}
+
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
 
@@ -222,13 +226,17 @@ DECODERS = [
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
+    *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),
+    Row("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", GENERATE, "alpha, biases, tied", ALPHA | TIED),
     *decoder("modernbert-decoder", "ModernBertDecoder"),
     *decoder("nemotron", "Nemotron"),
     *decoder("olmo", "Olmo"),
+    Row("olmo", "OlmoForCausalLM", GENERATE, "clipped, biases", CLIPPED | {"attention_bias": True}),
     *decoder("olmo2", "Olmo2"),
     *decoder("olmo3", "Olmo3"),
     Row("olmo3", "Olmo3ForCausalLM", GENERATE, "yarn in full layers", {"rope_parameters": UNEVEN}),
     Row("olmoe", "OlmoeForCausalLM", GENERATE),
+    Row("olmoe", "OlmoeForCausalLM", GENERATE, "clipped", CLIPPED),
     Row("olmoe", "OlmoeModel", FEATURES),
     *decoder("qwen2_moe", "Qwen2Moe"),
     *decoder("qwen3_moe", "Qwen3Moe"),

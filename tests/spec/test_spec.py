@@ -91,6 +91,8 @@ CONTRADICTIONS = {
         EXPERTS, shared=FeedForwardSpec(10, 20, Activation.RELU)
     ),
     "joint_norm is True, but there is no head_norm": lambda: dataclasses.replace(SELF, joint_norm=True),
+    "rotated_norm with head_norm=None, rotary=None": lambda: dataclasses.replace(SELF, rotated_norm=True),
+    "clip is 0.0": lambda: dataclasses.replace(SELF, clip=0.0),
     "residual_scale is -1": lambda: dataclasses.replace(BLOCK, residual_scale=-1.0),
     "no architecture scales what cross attention adds": lambda: dataclasses.replace(
         CROSSING, residual_scale=0.5

@@ -99,6 +99,10 @@ ATTENTIONS = {
         2, head_norm=HEAD_NORM, joint_norm=True, rotary=ROTARY["whole"], bias=False
     ),
     "rotary after head norm": attention_spec(2, head_norm=HEAD_NORM, rotary=ROTARY["whole"], bias=False),
+    "head norm after rotary": attention_spec(
+        2, head_norm=HEAD_NORM, rotary=ROTARY["partial"], rotated_norm=True
+    ),
+    "clipped": attention_spec(2, rotary=ROTARY["whole"], clip=0.4),
     "window": attention_spec(2, window=3),
     "whole": attention_spec(2, causal=False, unmasked=True),
     "softcap": attention_spec(2, softcap=1.5),

@@ -49,7 +49,7 @@ def rotary(
     UnsupportedError for another kind.
     """
     config.check_width("a head", head_dim)
-    values, kind = _scaling(config)
+    values, kind = scaling(config)
     kinds = (*KINDS, LONG) if long else KINDS
     if kind not in kinds:
         known = ", ".join(kinds)
@@ -93,12 +93,12 @@ def longest(config: Config) -> int:
 
     A sequence that outgrows these is turned anew from its first token, which a cache cannot follow.
     """
-    values, kind = _scaling(config)
+    values, kind = scaling(config)
     most = config.integer("max_position_embeddings")
     return min(most, _original_length(values, config)) if kind == LONG else most
 
 
-def _scaling(config: Config) -> tuple[Config, str]:
+def scaling(config: Config) -> tuple[Config, str]:
     """What is said of scaling, and its kind by the name it has now."""
     values = config.table("rope_scaling" if config.values.get("rope_scaling") else "rope_parameters")
     kind = values.text("rope_type", values.text("type", "default"))

@@ -17,14 +17,14 @@ EPS = 1e-5  # fixed in the original, in no config
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    config.expect(clip_qkv=None)
+    clip = None if config.values.get("clip_qkv") is None else config.number("clip_qkv")
     norm, bias = (
         NormSpec(config.integer("hidden_size"), EPS, bias=False),
         config.flag("attention_bias", False),
     )
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
-        return replace(block, norm=norm)
+        return replace(block, attention=replace(block.dense, clip=clip), norm=norm)
 
     stack = llama.stack_spec(config, bias=bias, output_bias=bias)
     stack = replace(_causal.each_layer(stack, varied), final_norm=norm)

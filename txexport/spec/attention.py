@@ -46,7 +46,9 @@ class AttentionSpec:
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
-    before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector.
+    before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector;
+    where it is a `rotated_norm`, every head after it is rotated. Numbers of queries, keys and values before
+    that rotation are held within -clip and clip.
     Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
     the scores; where it is `unmasked`, every query sees every key, without a mask.
     """
@@ -66,6 +68,8 @@ class AttentionSpec:
     softcap: float | None = None
     unmasked: bool = False
     joint_norm: bool = False
+    rotated_norm: bool = False
+    clip: float | None = None
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -100,6 +104,13 @@ class AttentionSpec:
             raise SpecError(f"AttentionSpec: head norm is {self.head_norm.size} wide, a head {self.head_dim}")
         if self.joint_norm and self.head_norm is None:
             raise SpecError("AttentionSpec: joint_norm is True, but there is no head_norm; expected False")
+        if self.clip is not None:
+            positive(self, "clip")
+        if self.rotated_norm and (self.head_norm is None or self.rotary is None or self.joint_norm):
+            raise SpecError(
+                f"AttentionSpec: rotated_norm with head_norm={self.head_norm}, rotary={self.rotary}, "
+                f"joint_norm={self.joint_norm}; expected a norm of each head and a rotation, or False"
+            )
         if self.num_heads % self.num_kv_heads:
             raise SpecError(
                 f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "

@@ -1,0 +1,49 @@
+"""Hunyuan dense (Tencent 2025): LLaMA with norms of heads after they are rotated, at a stretched base."""
+
+from dataclasses import replace
+
+from txexport.checkpoints.weight_map import Rules, Table
+from txexport.families import _causal, llama
+from txexport.families._config import Config, TensorNames
+from txexport.families._elementary import power
+from txexport.families._rope import scaling
+from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec
+
+TASKS = _causal.tasks("HunYuanDenseV1")
+
+NAMING = llama.NAMING
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
+    """The architecture that config.json describes; older files say also what this family always has."""
+    config.expect(use_qk_norm=True, use_cla=False)
+    config = _stretched(config.with_defaults(rms_norm_eps=1e-5, pad_token_id=0))
+    bias = config.flag("attention_bias", False)
+
+    def varied(layer: int, block: BlockSpec) -> BlockSpec:
+        return replace(block, attention=replace(block.dense, rotated_norm=True))
+
+    stack = llama.stack_spec(config, bias=bias, output_bias=bias, head_norm=True)
+    return _causal.model(config, task, _causal.each_layer(stack, varied), tied=False)
+
+
+def _stretched(config: Config) -> Config:
+    """With `alpha`, "dynamic" is no such thing: the base grows once and for all (bloc97 2023, NTK-aware)."""
+    values, kind = scaling(config)
+    if kind != "dynamic" or not values.values.get("alpha"):
+        return config
+    size = config.integer("head_dim")
+    base = values.number("rope_theta", config.number("rope_theta", 10000.0))
+    base *= power(values.number("alpha"), size / (size - 2))
+    grown = dict(values.values) | {"rope_type": "default", "rope_theta": base}
+    return config.replaced(rope_scaling=None, rope_parameters=grown)
+
+
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
+    """As LLaMA's, with other names for the norms of heads."""
+    inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.attention"
+    rules: Rules = {
+        f"{layer}.q_norm.*": "layers.{i}.self_attn.query_layernorm.*",
+        f"{layer}.k_norm.*": "layers.{i}.self_attn.key_layernorm.*",
+    }
+    return Table(inherited.rules | rules, NAMING, inherited.drop)
