@@ -1,11 +1,9 @@
 """A user loses the claim that an export equals its original if one of these fails."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 import torch
 import transformers
@@ -14,7 +12,7 @@ from txgraphs._lowering import NEWER
 
 from txexport import bundle, families
 from txexport.exporter import export
-from txexport.runtime import load, session
+from txexport.runtime import cpus, load
 from txexport.verification import verify
 from txexport.verification.bounds import ROUNDINGS
 
@@ -54,16 +52,10 @@ def failures(report) -> list:
 CACHELESS = {"openai-gpt": {"logits"}}
 
 
-def one_thread() -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return options
-
-
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """What suits small models: threads wait for each other longer than they compute."""
-    monkeypatch.setattr(session, "ort", SimpleNamespace(**vars(ort) | {"SessionOptions": one_thread}))
+    monkeypatch.setattr(cpus, "available", lambda: 1)
 
 
 @pytest.mark.parametrize(("row", "cache"), params(CASES, in_either_cache))

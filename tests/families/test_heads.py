@@ -16,6 +16,7 @@ UNREAD = {
         "qwen3_moe",
         "question-answering",
     ): "its original knows float32 alone, and so not a lone score's rounding",
+    ("big_bird", "question-answering"): "it hides the question, and has a layer of its own",
     ("roformer", "multiple-choice"): "it reads the last place, padding or not: a score depends on its batch",
     ("mbart", "text-classification"): WRAPPED,
     ("mbart", "question-answering"): WRAPPED,
@@ -27,8 +28,17 @@ UNREAD = {
     **{
         (name, "text-generation"): CAUSAL
         for name in (
-            *("bert", "camembert", "electra", "ernie", "megatron-bert", "roberta", "roberta-prelayernorm"),
-            *("roformer", "xlm-roberta", "xlm-roberta-xl"),
+            *(
+                "bert",
+                "big_bird",
+                "camembert",
+                "data2vec-text",
+                "electra",
+                "ernie",
+                "megatron-bert",
+                "rembert",
+            ),
+            *("roberta", "roberta-prelayernorm", "roformer", "xlm-roberta", "xlm-roberta-xl"),
         )
     },
     **{

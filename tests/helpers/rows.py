@@ -3,6 +3,8 @@
 A family is supported when each of its tasks has a row here; the table of families in docs/ is made from them.
 """
 
+from dataclasses import replace
+
 from helpers.encoder_rows import BARTS, BERTS, TOWERS
 from helpers.row import (
     ANSWER,
@@ -24,6 +26,7 @@ from helpers.row import (
     Row,
     decoder,
     encoder,
+    heads,
     labelled,
 )
 from helpers.row import CHOOSE as CHOOSE
@@ -33,6 +36,8 @@ MEAN = {"classifier_pooling": "mean", "num_labels": 3}
 BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}
 
 WIDER = {"attention_window": 10, "pad_token_id": 7, "type_vocab_size": 2}
+
+HELIUM_BIASES = {"attention_bias": True, "mlp_bias": True}
 
 ENCODERS = [
     *encoder("bert", "Bert"),
@@ -58,6 +63,7 @@ ENCODERS = [
     ),
     *encoder("xlm-roberta", "XLMRoberta"),
     *encoder("camembert", "Camembert"),
+    *heads(encoder("data2vec-text", "Data2VecText")),
     *encoder("longformer", "Longformer"),
     Row("longformer", "LongformerModel", FEATURES, "one window, segments", WIDER),
     *encoder("distilbert", "DistilBert"),
@@ -224,6 +230,12 @@ DECODERS = [
     *decoder("glm4", "Glm4"),
     *decoder("gpt_bigcode", "GPTBigCode"),
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
+    Row("helium", "HeliumForCausalLM", GENERATE),
+    Row("helium", "HeliumForCausalLM", GENERATE, "biases, tied", TIED | HELIUM_BIASES, slow=True),
+    *(replace(row, slow=True) for row in decoder("helium", "Helium") if row.task != GENERATE),
+    Row("hyperclovax", "HyperCLOVAXForCausalLM", GENERATE),
+    Row("hyperclovax", "HyperCLOVAXForCausalLM", GENERATE, "one norm", {"use_post_norm": False}, slow=True),
+    Row("hyperclovax", "HyperCLOVAXModel", FEATURES, slow=True),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
     *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),

@@ -12,7 +12,9 @@ from txexport.cli.options import device, dtype
 @click.command()
 @click.argument("bundles", metavar="BUNDLE...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens; all: 0.0.0.0.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Where requests come."
+)
 @click.option(
     "--api-key",
     "api_keys",

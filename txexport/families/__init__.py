@@ -48,6 +48,7 @@ COMPOSED = "txexport"  # the model_type of what is put together by hand, and is 
 HYPHENATED = {
     "bert_generation": "bert-generation",
     "blenderbot_small": "blenderbot-small",
+    "data2vec_text": "data2vec-text",
     "deberta_v2": "deberta-v2",
     "megatron_bert": "megatron-bert",
     "modernbert_decoder": "modernbert-decoder",

@@ -9,7 +9,7 @@ from txexport.families._elementary import power
 from txexport.families._rope import scaling
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec
 
-TASKS = _causal.tasks("HunYuanDenseV1")
+TASKS = _causal.tasks("HunYuanDenseV1", tokens=False, spans=False)
 
 NAMING = llama.NAMING
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from txexport.errors import InputError, shown
 from txexport.runtime import Model, load
@@ -58,18 +59,14 @@ def named(bundle: str | Path) -> tuple[str, Path]:
     return Path(bundle).resolve().name, Path(bundle)
 
 
-def open_all(
-    bundles: list[str | Path], limits: Limits, *, device: str | None, threads: int | None, dtype: str | None
-) -> dict[str, Served]:
+def open_all(bundles: list[str | Path], limits: Limits, **options: Any) -> dict[str, Served]:
     """The bundles by name, loaded. Raises InputError for two of one name, and as `load`."""
     folders: dict[str, Path] = {}
     for name, folder in map(named, bundles):
         if name in folders:
             raise InputError(f"two bundles are called {shown(name)}; name one of them, as other={folder}")
         folders[name] = folder
-    models = {
-        name: load(folder, device=device, threads=threads, dtype=dtype) for name, folder in folders.items()
-    }
+    models = {name: load(folder, **options) for name, folder in folders.items()}
     return {name: Served(name, model, limits) for name, model in models.items()}
 
 

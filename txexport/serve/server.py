@@ -23,6 +23,8 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     api_keys: Sequence[str] = (),
+    engine: str = "onnxruntime",
+    precision: str = "float32",
     device: str | None = None,
     threads: int | None = None,
     dtype: str | None = None,
@@ -35,14 +37,17 @@ def serve(
     """Serve bundles over HTTP, by the endpoints that OpenAI's client calls, until SIGTERM or SIGINT.
 
     A bundle is a folder, which gives it its name, or "NAME=FOLDER". With `api_keys`, requests need one of
-    them. `device`, `threads` and `dtype` as `load`. `cache_tokens` is how many tokens the texts of a bundle
-    that run together may come to, `max_new_tokens` how many one may ask for, `max_waiting` how many may wait
-    before others are turned away, `max_body` the bytes of a request, `timeout` the seconds of an answer. What
-    has begun is ended before the server stops. Errors as `load`; InputError for two bundles of one name.
+    them. `engine`, `precision`, `device`, `threads` and `dtype` as `load`. `cache_tokens` is how many tokens
+    the texts of a bundle that run together may come to, `max_new_tokens` how many one may ask for,
+    `max_waiting` how many may wait before others are turned away, `max_body` the bytes of a request,
+    `timeout` the seconds of an answer. What has begun is ended before the server stops. Errors as `load`;
+    InputError for two bundles of one name.
     """
     limits = Limits(cache_tokens, max_new_tokens, max_waiting, max_body, timeout)
     listed = [bundles] if isinstance(bundles, str | Path) else list(bundles)
-    served = open_all(listed, limits, device=device, threads=threads, dtype=dtype)
+    served = open_all(
+        *(listed, limits), engine=engine, precision=precision, device=device, threads=threads, dtype=dtype
+    )
     log = logging.getLogger("txexport.serve")
     if not log.handlers:
         handler = logging.StreamHandler()
