@@ -23,7 +23,7 @@ OPTIONAL = {
     "llama-index-core",
     "pyspark",
     "ray",
-}  # too large to be installed for a page alone
+}  # too large for a page alone
 
 # One worker types them all, so that a bundle which several pages export is made once.
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.usefixtures("long_cases")]

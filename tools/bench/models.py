@@ -153,6 +153,8 @@ def make(name: str, folder: Path, layers: int | None) -> None:
     config = transformers.AutoConfig.for_model(name, **sizes)
     if layers is not None:
         config.num_hidden_layers = layers
+        if getattr(config, "layer_types", None):  # one a layer, which saving holds it to
+            config.layer_types = config.layer_types[:layers]
     torch.manual_seed(0)
     model = getattr(transformers, architecture)(config)
     if kind != "encode":

@@ -1,0 +1,95 @@
+"""The steps for a GPU, on the CPU: they resume, and report what ran and no more."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cuda_steps import packing, reporting
+from cuda_steps.results import AGAIN, Results
+from helpers.project import ROOT
+
+ROW = "bert-feature-extraction"
+
+
+def step(state: Path, *words: object) -> subprocess.CompletedProcess:
+    """A step in a process of its own, as `tools/cuda` starts it."""
+    command = [sys.executable, "-m", "cuda_steps", "--state", state, "--dry-run", *words]
+    paths = [ROOT, *(ROOT / name for name in ("models", "graphs", "tests", "tools"))]
+    environment = {"PYTHONPATH": ":".join(map(str, paths)), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+
+
+def test_a_row_is_proved_and_reported(tmp_path):
+    assert step(tmp_path, "check").returncode == 0
+    done = step(tmp_path, "verify", "--only", ROW)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "results.json").read_text())["verify"]
+    assert rows
+    assert all(row["ok"] and row["device"] == "cpu" for row in rows.values())
+    assert step(tmp_path, "report").returncode == 0
+    page = (tmp_path / "report.md").read_text()
+    assert "CPU, a dry run" in page
+    assert f"{len(rows)} of {len(rows)} rows that ran are equal" in page
+    assert "## float16\n\nNot run." in page
+
+
+@pytest.mark.slow
+def test_every_step_runs_over_every_row(tmp_path):
+    for name in ("check", "verify", "float16"):
+        while (done := step(tmp_path, name)).returncode == AGAIN:
+            pass
+        assert done.returncode == 0, done.stdout[-2000:]
+    assert step(tmp_path, "bench", "--layers", 1).returncode == 0
+    results = json.loads((tmp_path / "results.json").read_text())["bench"]
+    assert len(results) == 7
+    without = {"ours, CUDA graph", "transformers, flash", "transformers, compiled"}  # what a CPU may lack
+    assert all(set(result.get("refused", ())) <= without for result in results.values())
+    assert all("error" not in result for result in results.values())
+    assert step(tmp_path, "report").returncode == 0
+
+
+def test_results_go_on_where_they_were(tmp_path):
+    """What is there is not run again, and what is left when the time is over is said."""
+    ran = []
+    assert Results(tmp_path).resume("verify", "ab", lambda name: ran.append(name) or {"ok": True}, 60) == 0
+    assert Results(tmp_path).resume("verify", "abc", lambda name: ran.append(name) or {"ok": True}, 60) == 0
+    assert ran == ["a", "b", "c"]
+    assert Results(tmp_path).resume("verify", "abcd", lambda name: {"ok": True}, -1) == AGAIN
+
+    def fail(name):
+        raise ValueError("no such row")
+
+    Results(tmp_path).resume("verify", "x", fail, 60)
+    assert Results(tmp_path).steps["verify"]["x"] == {"error": "ValueError: no such row"}
+    page = reporting.markdown(Results(tmp_path).steps, wanted=9)
+    assert "3 of 4 rows that ran are equal; 5 of 9 did not run.\n- x: ValueError: no such row" in page
+
+
+def test_speed_is_told_beside_the_limit():
+    bench = {"weight_bytes": 4_000_000, "seconds": {"ours": 0.1, "theirs": 0.25}, "refused": {"flash": "no"}}
+    page = reporting.markdown({"bench": {"limit": {"bytes_per_second": 4e9}, "gpt2 float32": bench}}, 0)
+    assert "| ours | 0.1000 | 1.00 | 1.9 GB/s, 48% of the limit |" in page
+    assert "| theirs | 0.2500 | 2.50 |" in page
+    assert "- flash did not run: no" in page
+
+
+def test_pieces_come_in_any_order_and_a_damaged_one_is_told(tmp_path):
+    """One piece a call is carried; what came before is kept."""
+    sent, kept, out = tmp_path / "pieces", tmp_path / "kept", tmp_path / "out"
+    files = [tmp_path / "a.whl", tmp_path / "b.whl"]
+    for number, path in enumerate(files):
+        path.write_bytes(bytes(range(number, number + 200)))
+    packing.split(files, sent, 150)
+    carried = {path.name: path.read_bytes() for path in sent.glob("*.part")}
+    assert len(carried) == 3
+    for left, name in ((2, "2.part"), (1, "0.part"), (0, "1.part")):
+        for path in sent.glob("*.part"):
+            path.unlink()
+        (sent / name).write_bytes(carried[name])
+        assert len(packing.join(sent, kept, out)) == left
+    assert [(out / path.name).read_bytes() for path in files] == [path.read_bytes() for path in files]
+    (sent / "1.part").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"1.part is damaged; carry it again"):
+        packing.join(sent, kept, out)

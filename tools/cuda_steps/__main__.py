@@ -1,0 +1,106 @@
+"""Prove and measure on a GPU, in steps of minutes; each can be ended and run again, and goes on where it was.
+
+pack and unpack bring the wheels that the other machine lacks; check says what is there; verify and float16
+prove every row of the tests; bench measures; report writes report.json and report.md into the state's folder.
+A step that has more to do when --minutes are over ends with 75. --dry-run takes the CPU.
+"""
+
+import argparse
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from cuda_steps import packing
+from cuda_steps.results import Results
+
+ROOT = Path(__file__).parent.parent.parent
+STEPS = ("pack", "unpack", "check", "verify", "float16", "bench", "report")
+
+
+def check(device: str) -> dict[str, Any]:
+    """The machine in words. Raises SystemExit where the device cannot run a graph."""
+    import onnxruntime as ort
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("error: PyTorch sees no CUDA device here; --dry-run takes the CPU")
+    if f"{device.upper()}ExecutionProvider" not in ort.get_available_providers():
+        raise SystemExit(
+            f"error: ONNX Runtime {ort.__version__} here has no {device}; carry one: tools/cuda pack, unpack"
+        )
+    named = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU, a dry run"
+    return {
+        "name": named,
+        "python": platform.python_version(),
+        "onnxruntime": ort.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def unpack(state: Path) -> int:
+    """Keep what was carried, and install it once all is there."""
+    missing = packing.join(state / "pieces", state / "kept", state / "joined")
+    if missing:
+        print(f"pieces {', '.join(map(str, missing))} are missing; carry them, and run this again")
+        return 0
+    packing.install(state / "joined", state / "site", ROOT / "pyproject.toml")
+    return 0
+
+
+def prove(step: str, names: list[str], given: argparse.Namespace, results: Results, device: str) -> int:
+    """Verify what is left of the rows; 1 where one is not equal."""
+    from cuda_steps import proving
+
+    dtype = "float16" if step == "float16" else "float32"
+    code = results.resume(step, names, lambda name: proving.prove(name, device, dtype), 60 * given.minutes)
+    bad = [name for name in names if not results.steps.get(step, {}).get(name, {"ok": True}).get("ok")]
+    return code or int(bool(bad))
+
+
+def bench(given: argparse.Namespace, results: Results, device: str) -> int:
+    """The device's limit, and every model in every dtype that was asked for."""
+    from cuda_steps import speed
+
+    def run(name: str) -> dict[str, Any]:
+        return speed.limit(device) if name == "limit" else speed.compare(name, device, given.layers)
+
+    models = [name for name in speed.NAMES if not given.only or given.only in name]
+    return results.resume("bench", ["limit", *models], run, 60 * given.minutes)
+
+
+def main() -> None:
+    """Run a step."""
+    parser = argparse.ArgumentParser(
+        prog="tools/cuda", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", choices=STEPS)
+    parser.add_argument("--state", type=Path, default=ROOT / ".cuda")
+    parser.add_argument("--dry-run", action="store_true", help="the same steps on the CPU")
+    parser.add_argument("--only", help="rows or models whose name has this")
+    parser.add_argument("--layers", type=int, help="bench models of so many")
+    parser.add_argument("--minutes", type=float, default=8, help="after which a step begins nothing more")
+    parser.add_argument("--python", default="3.12", help="the other machine's, for pack")
+    given = parser.parse_args()
+    device, results = "cpu" if given.dry_run else "cuda", Results(given.state)
+    if given.step == "pack":
+        packing.pack(given.state, given.python, ROOT / "constraints.txt")
+    elif given.step == "unpack":
+        sys.exit(unpack(given.state))
+    elif given.step == "check":
+        results.put("check", "machine", check(device))
+    elif given.step == "bench":
+        sys.exit(bench(given, results, device))
+    else:
+        from cuda_steps import proving, reporting
+
+        names = [name for name in proving.NAMES if not given.only or given.only in name]
+        if given.step == "report":
+            for path in reporting.write(results.steps, given.state, len(proving.NAMES)):
+                print(path)
+            return
+        sys.exit(prove(given.step, names, given, results, device))
+
+
+if __name__ == "__main__":
+    main()

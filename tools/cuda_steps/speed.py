@@ -1,0 +1,156 @@
+"""Seconds of a device: ours, bound and as a CUDA graph too, beside transformers; and its bandwidth."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+from bench.models import make
+
+BATCH, LENGTH, PROMPT, NEW = 8, 128, 32, 48
+TIMES = 5
+MODELS = {"bert": "encode", "gpt2": "decode", "qwen2": "decode"}
+GRAPH = {"enable_cuda_graph": "1"}
+ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2", "compiled": "sdpa"}
+NAMES = [f"{name} {dtype}" for name in MODELS for dtype in ("float32", "float16")]
+
+
+def seconds(run: Callable[[], object], device: str) -> float:
+    """The median of TIMES runs after two to warm up, the device's queue empty before and after."""
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    result = []
+    for attempt in range(TIMES + 2):
+        wait()
+        start = time.perf_counter()
+        run()
+        wait()
+        if attempt > 1:
+            result.append(time.perf_counter() - start)
+    return statistics.median(result)
+
+
+def limit(device: str, size: int = 2**28) -> dict[str, Any]:
+    """Bytes a second of a copy on the device, those read and those written: what no product can beat."""
+    size = size if device == "cuda" else 2**24
+    source = torch.ones(size, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+    return {"bytes_per_second": 2 * 4 * size / seconds(lambda: target.copy_(source), device)}
+
+
+def compare(name: str, device: str, layers: int | None) -> dict[str, Any]:
+    """Seconds by way, of an encoder's batch or of a decoder's new tokens; what cannot run says why."""
+    import txexport
+
+    model, dtype = name.split()
+    with tempfile.TemporaryDirectory() as work:
+        checkpoint, out = Path(work) / "checkpoint", Path(work) / "out"
+        make(model, checkpoint, layers)
+        txexport.export(checkpoint, out, dtype=dtype, only="native")
+        ways = _ours(out, device, MODELS[model]) | _theirs(checkpoint, device, MODELS[model], dtype)
+        size = sum(path.stat().st_size for path in (out / "onnx").glob("*_data"))
+        result: dict[str, Any] = {"weight_bytes": size, "seconds": {}, "refused": {}}
+        for way, run in ways.items():
+            try:
+                result["seconds"][way] = seconds(run(), device)
+            except Exception as error:  # of libraries of every kind
+                result["refused"][way] = (
+                    f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
+                )
+    return result
+
+
+def _ids(batch: int, length: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(5, 1000, (batch, length))
+
+
+def _ours(out: Path, device: str, kind: str) -> dict[str, Callable[[], Callable[[], object]]]:
+    import txexport
+
+    model = txexport.load(out, device=device)
+    if kind == "decode":
+        rows = _ids(1, PROMPT).tolist()
+        return {"ours": lambda: lambda: model.generate_ids(rows, max_new_tokens=NEW, eos_token_id=None)}
+    ids = _ids(BATCH, LENGTH)
+    feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    [graph] = [out / one.file for one in model.manifest.graphs.values()]
+    return {
+        "ours": lambda: lambda: model.run(**feeds),
+        "ours, bound": lambda: _bound(graph, feeds, model.run(**feeds), device, {}),
+        "ours, CUDA graph": lambda: _bound(graph, feeds, model.run(**feeds), device, GRAPH),
+    }
+
+
+def _bound(
+    graph: Path,
+    feeds: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+    device: str,
+    options: dict[str, str],
+) -> Callable[[], object]:
+    """A run whose inputs and outputs stay on the device, which gives what is `expected`.
+
+    Raises ValueError where it does not, and where there are no CUDA graphs.
+    """
+    if options and device != "cuda":
+        raise ValueError(f"{device} has no CUDA graphs")
+    provider = f"{device.upper()}ExecutionProvider"
+    settings = {"use_tf32": "0"} | options if device == "cuda" else {}
+    session = ort.InferenceSession(graph, providers=[(provider, settings)])
+    if provider not in session.get_providers():
+        raise ValueError(f"ONNX Runtime cannot start {provider} here")
+    binding = session.io_binding()
+    kept = [ort.OrtValue.ortvalue_from_numpy(array, device, 0) for array in feeds.values()]
+    for name, value in zip(feeds, kept, strict=True):
+        binding.bind_ortvalue_input(name, value)
+    for name, array in expected.items():
+        value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type, device, 0)
+        binding.bind_ortvalue_output(name, value)
+        kept.append(value)
+
+    def run() -> None:
+        session.run_with_iobinding(binding)
+
+    run()
+    for name, value in zip(expected, kept[len(feeds) :], strict=True):
+        if not np.allclose(value.numpy(), expected[name], rtol=0, atol=1e-2):
+            raise ValueError(f"{name} is another one than without binding")
+    return run
+
+
+def _theirs(
+    checkpoint: Path, device: str, kind: str, dtype: str
+) -> dict[str, Callable[[], Callable[[], object]]]:
+    return {
+        f"transformers, {way}": lambda way=way: _transformers(checkpoint, device, kind, dtype, way)
+        for way in ATTENTION
+    }
+
+
+def _transformers(checkpoint: Path, device: str, kind: str, dtype: str, way: str) -> Callable[[], object]:
+    import transformers
+
+    auto = transformers.AutoModel if kind == "encode" else transformers.AutoModelForCausalLM
+    model = auto.from_pretrained(
+        checkpoint, dtype=getattr(torch, dtype), attn_implementation=ATTENTION[way], trust_remote_code=False
+    )
+    model = model.to(device).eval()
+    batch = (BATCH, LENGTH) if kind == "encode" else (1, PROMPT)
+    ids = torch.from_numpy(_ids(*batch)).to(device)
+    mask = torch.ones_like(ids)
+    if way == "compiled":
+        model.forward = torch.compile(model.forward, mode="reduce-overhead")
+
+    @torch.inference_mode()
+    def run() -> object:
+        if kind == "encode":
+            return model(input_ids=ids, attention_mask=mask)
+        lengths = {"max_new_tokens": NEW, "min_new_tokens": NEW}
+        cache = {"cache_implementation": "static"} if way == "compiled" else {}
+        return model.generate(ids, attention_mask=mask, do_sample=False, pad_token_id=0, **lengths, **cache)
+
+    return run
