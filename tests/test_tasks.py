@@ -34,6 +34,7 @@ def test_every_command_for_a_bundle_serves_a_task():
         "export",
         "quantize",
         "verify",
+        "bench",
         "compare",
         "compare_dtypes",
         "inspect",

@@ -1,7 +1,7 @@
 """A model that reads what begins alike only once: what Model.session gives."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +9,6 @@ from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.prompts import Prompts
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.preprocessing.chat import Messages
-
-if TYPE_CHECKING:
-    from txexport.runtime.model import Model
 
 
 class PrefixSession:
@@ -21,7 +18,7 @@ class PrefixSession:
     share a session; made by `Model.session`.
     """
 
-    def __init__(self, model: "Model", store: PrefixStore):
+    def __init__(self, model: Any, store: PrefixStore):  # a Model, whose module imports this one
         self.model, self.store = model, store
 
     def generate(self, prompts: Prompts, **options: Any) -> str | list[str] | list[list[str]]:
