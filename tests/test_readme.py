@@ -39,7 +39,7 @@ def test_every_family_is_named():
     other |= {"modernbert-decoder": "modernbert", "roberta-prelayernorm": "roberta"}
     other |= {"xlm-roberta-xl": "xlmroberta", "siglip_text_model": "siglip", "siglip_vision_model": "siglip"}
     other |= {"dinov3_vit": "dinov3", "data2vec-text": "data2vec", "hunyuan_v1_dense": "hunyuan"}
-    other["hyperclovax"] = "hyperclova"
+    other["deberta-v2"] = "deberta"
     for row in ROWS:
         assert re.sub(r"[\W_]", "", other.get(row.model_type, row.model_type)) in plain
 
@@ -47,3 +47,8 @@ def test_every_family_is_named():
 def test_table_of_clients_is_that_of_their_results():
     results = runpy.run_path(str(ROOT / "tools/clients/results.py"))
     assert shown("clients") == results["table"](json.loads(results["RESULTS"].read_text(encoding="utf-8")))
+
+
+def test_table_of_speed_is_that_of_the_records():
+    measured = runpy.run_path(str(ROOT / "tools/bench/measured.py"))
+    assert shown("measured") == measured["tables"]()

@@ -13,6 +13,9 @@ installed: here, or with --python in another interpreter, as one with other vers
 
     python tools/bench/models.py --python optimum=OTHER/bin/python
 
+`--json` records the machine and the versions beside the figures; what lies in tools/bench/measured is shown
+in docs/reference/speed.md, which `python tools/bench/measured.py` writes anew.
+
 What is made takes minutes for four bits: --keep FOLDER holds it for the next run.
 
 Where other work keeps the cores busy, `--clock cpu --threads 1` counts the seconds of the processor instead
@@ -23,6 +26,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -44,6 +48,7 @@ RUNTIMES = {
     "openvino": ("optimum.intel.openvino", ["float32", "bfloat16", "int8", "int4"]),
 }
 FLOAT32 = "float32"
+INSTRUCTIONS = ["avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]
 QWEN = {
     "vocab_size": 151_936,
     "hidden_size": 896,
@@ -150,11 +155,8 @@ def make(name: str, folder: Path, layers: int | None) -> None:
     import transformers
 
     architecture, sizes, kind = MODELS[name]
-    config = transformers.AutoConfig.for_model(name, **sizes)
-    if layers is not None:
-        config.num_hidden_layers = layers
-        if getattr(config, "layer_types", None):  # one a layer, which saving holds it to
-            config.layer_types = config.layer_types[:layers]
+    depth = {} if layers is None else {"num_hidden_layers": layers}
+    config = transformers.AutoConfig.for_model(name, **sizes | depth)
     torch.manual_seed(0)
     model = getattr(transformers, architecture)(config)
     if kind != "encode":
@@ -193,8 +195,10 @@ def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock
     return Result(name, medians, case["batch"] * case["new"], differ)
 
 
-def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) -> list[Result]:
-    """Every case of a model, on the runtimes of those interpreters."""
+def run_model(
+    name: str, runtimes: dict[str, str], given: argparse.Namespace, versions: dict[str, str]
+) -> list[Result]:
+    """Every case of a model, on the runtimes of those interpreters, whose `versions` are noted."""
     results, workers = [], {}
     with contextlib.ExitStack() as stack:
         place = given.keep and given.keep / f"{name}{given.layers or ''}"
@@ -210,6 +214,7 @@ def run_model(name: str, runtimes: dict[str, str], given: argparse.Namespace) ->
                     worker.close()
                 else:
                     print(f"{name}: {runtime} on {worker.versions}", flush=True)
+                    versions[runtime] = worker.versions
                     workers[runtime] = worker
             kind = MODELS[name][2]
             for what, batch, source, new, beams in CASES[kind]:
@@ -238,6 +243,26 @@ def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> 
         for dtype in own or [dtype for dtype in dtypes if dtype in known]:
             result[runtime if dtype == FLOAT32 else f"{runtime} {dtype}"] = python
     return result
+
+
+def machine(given: argparse.Namespace) -> dict:
+    """What the figures are of: processor, the instructions that matter to products, threads, clock, day."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    told = dict(line.split(":", 1) for line in lines if ":" in line)
+    told = {name.strip(): value.strip() for name, value in told.items()}
+    instructions = [name for name in INSTRUCTIONS if name in told.get("flags", "").split()]
+    return {
+        "processor": told.get("model name") or platform.processor() or platform.machine(),
+        "instructions": instructions,
+        "threads": given.threads,
+        "clock": given.clock,
+        "layers": given.layers,
+        "times": given.times,
+        "day": time.strftime("%Y-%m-%d"),
+    }
 
 
 def plot(results: list[Result], path: Path) -> None:
@@ -294,10 +319,12 @@ def main() -> None:
     print(f"float32 but where named, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
     print("a star marks other tokens than the first's")
     results: list[Result] = []
+    versions: dict[str, str] = {}
     for name in given.only.split(","):
-        results += run_model(name, runtimes, given)
+        results += run_model(name, runtimes, given, versions)
     if given.json:
-        given.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+        record = machine(given) | {"versions": versions, "results": [asdict(result) for result in results]}
+        given.json.write_text(json.dumps(record, indent=2) + "\n")
     if given.plot:
         plot(results, given.plot)
 

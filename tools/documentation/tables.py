@@ -10,6 +10,7 @@ PAGES = {
     "checkpoints": REFERENCE / "checkpoints.md",
     "clients": REFERENCE / "clients.md",
     "runtimes": REFERENCE / "runtimes.md",
+    "measured": REFERENCE / "speed.md",
 }
 
 

@@ -1,0 +1,56 @@
+"""What `models.py --json` recorded, machine by machine, as the table of docs/reference/speed.md.
+
+python tools/bench/measured.py
+"""
+
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from documentation.tables import put  # noqa: E402
+
+RECORDS = HERE / "measured"
+FIRST = "txexport"
+CLOCKS = {"cpu": "seconds of the processor", "elapsed": "seconds that pass"}
+
+
+def tables() -> str:
+    """A heading, what was measured and how, and a table for each record, in their names' order."""
+    return "\n".join(_machine(json.loads(path.read_text())) for path in sorted(RECORDS.glob("*.json")))
+
+
+def _machine(record: dict) -> str:
+    threads = "one thread" if record["threads"] == 1 else f"{record['threads']} threads"
+    depth = f", {record['layers']} layers of each" if record["layers"] else ""
+    runtimes = [name for name in record["versions"] if name != FIRST]
+    lines = [
+        f"### {record['processor']}",
+        "",
+        f"{record['day']}; {', '.join(record['instructions'])}; {threads}, {CLOCKS[record['clock']]}{depth}; "
+        f"medians of {record['times']} runs or more, in turn.",
+        "",
+        *[f"- {name}: {versions}" for name, versions in record["versions"].items()],
+        "",
+        f"| work | {FIRST} | " + " | ".join(runtimes) + " |",
+        "|---" * (len(runtimes) + 2) + "|",
+        *[_row(result, runtimes) for result in record["results"]],
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(result: dict, runtimes: list[str]) -> str:
+    """Ours in its unit, the others as multiples of its time; an empty cell for one that did not take part."""
+    own = result["seconds"][FIRST]
+    said = f"{result['tokens'] / own:.1f} tokens/s" if result["tokens"] > 1 else f"{own * 1e3:.0f} ms"
+    ratios = [
+        f"{result['seconds'][name] / own:.2f}" if name in result["seconds"] else "" for name in runtimes
+    ]
+    return f"| {result['name']} | {said} | " + " | ".join(ratios) + " |"
+
+
+if __name__ == "__main__":
+    put("measured", tables())
