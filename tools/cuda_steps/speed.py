@@ -12,6 +12,8 @@ import onnxruntime as ort
 import torch
 from bench.models import make
 
+from txexport.checkpoints import transformers_loading
+
 BATCH, LENGTH, PROMPT, NEW = 8, 128, 32, 48
 TIMES = 5
 MODELS = {"bert": "encode", "gpt2": "decode", "qwen2": "decode"}
@@ -132,11 +134,11 @@ def _theirs(
 
 
 def _transformers(checkpoint: Path, device: str, kind: str, dtype: str, way: str) -> Callable[[], object]:
-    import transformers
-
-    auto = transformers.AutoModel if kind == "encode" else transformers.AutoModelForCausalLM
-    model = auto.from_pretrained(
-        checkpoint, dtype=getattr(torch, dtype), attn_implementation=ATTENTION[way], trust_remote_code=False
+    model = transformers_loading.model_from_pretrained(
+        "AutoModel" if kind == "encode" else "AutoModelForCausalLM",
+        checkpoint,
+        dtype=getattr(torch, dtype),
+        attn_implementation=ATTENTION[way],
     )
     model = model.to(device).eval()
     batch = (BATCH, LENGTH) if kind == "encode" else (1, PROMPT)
