@@ -29,7 +29,7 @@ LIBRARIES = {
 
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
-    "txexport/__init__.py": "benchmark dtype_comparison exporter inspection runtime serve verification",
+    "txexport/__init__.py": "benchmark dtype_comparison exporter inspection runtime server verification",
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
@@ -75,11 +75,11 @@ IMPORTED = {
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
         "inspection manifest markup paths printable progress runtime source spec tasks terminal"
     ),
-    "txexport/serve": "arguments numpy printable runtime tasks",
+    "txexport/server": "arguments numpy printable runtime tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
         "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
-        "inspection printable runtime serve tasks terminal verification"
+        "inspection printable runtime server tasks terminal verification"
     ),
 }
 

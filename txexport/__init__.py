@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
     from txexport.runtime import Model, PrefixStore, load
-    from txexport.serve import serve
+    from txexport.server import serve
     from txexport.verification import compare, verify
 
 __all__ = [
@@ -47,7 +47,7 @@ _HOMES = {
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",
     "quantize": "txexport.exporter",
-    "serve": "txexport.serve",
+    "serve": "txexport.server",
     "verify": "txexport.verification",
 }
 

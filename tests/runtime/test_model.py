@@ -30,7 +30,6 @@ FUNCTIONS = [
     scoring.score,
     speech_recognition.transcribe,
     streaming.stream,
-    streaming.stream_chat,
     streaming.stream_many,
     text_generation.generate_ids,
     text_generation.generate_with_scores,

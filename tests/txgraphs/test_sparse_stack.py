@@ -88,7 +88,7 @@ MODELS = {
     "longformer": masked_lm(*(LongformerAttentionSpec(*SIZES, window) for window in (4, 10, 6))),
     "linformer": masked_lm(*(LinformerAttentionSpec(*SIZES, L, 5, sharing) for sharing in Sharing)),
     "low-rank": masked_lm(*(LowRankAttentionSpec(*SIZES, 3, factored) for factored in Factored)),
-    "performer": masked_lm(PerformerAttentionSpec(*SIZES, 17), FULL),
+    "performer, full": masked_lm(PerformerAttentionSpec(*SIZES, 17), FULL),
     "local, full, longformer, window, linformer, low-rank": masked_lm(
         LocalAttentionSpec(*SIZES, 4, bias=False),
         FULL,

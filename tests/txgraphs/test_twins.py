@@ -651,7 +651,7 @@ TRANSFORMS: list[dict] = [
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize(
     ("pick", "padding"),
-    [("first", None), ("mean", None), ("mean_all", None), ("last", None), ("last", 9)],
+    [("first", None), ("mean", None), ("last", None), ("last", 9)],
 )
 def test_sequence_head(pick, padding, transform, bias):
     spec = HeadSpec(

@@ -55,7 +55,7 @@ def serve(bundles: tuple[str, ...], **options: Any) -> None:
     A BUNDLE is a folder, which gives it its name, or NAME=FOLDER. GET /docs shows what is served. SIGTERM
     ends it when what has begun is done.
     """
-    from txexport.serve import serve as run
+    from txexport.server import serve as run
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # when the server has stopped
     run(list(bundles), **options)

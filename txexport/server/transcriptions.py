@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from txexport.runtime.tasks import speech_recognition
-from txexport.serve.bodies import Schema, fitted, read_bytes
-from txexport.serve.embeddings import answered, needs
-from txexport.serve.fields import MODEL
-from txexport.serve.generating import Asked, begin, ended
-from txexport.serve.refusals import RefusedError
-from txexport.serve.served import Limits, Served, find
+from txexport.server.bodies import Schema, fitted, read_bytes
+from txexport.server.embeddings import answered, needs
+from txexport.server.fields import MODEL
+from txexport.server.generating import Asked, begin, ended
+from txexport.server.refusals import RefusedError
+from txexport.server.served import Limits, Served, find
 
 FIELDS: dict[str, Schema] = {
     **MODEL,

@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 
 from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
-from txexport.serve.bodies import Schema, read_json
-from txexport.serve.fields import GENERATION, MODEL, TEXT, include_usage
-from txexport.serve.generating import NEW_TOKENS, Answer, Asked, asked_of, begin, ended, searched, usage
-from txexport.serve.refusals import RefusedError, too_late
-from txexport.serve.served import Limits, Served, find
-from txexport.serve.streams import Events, while_there
+from txexport.server.bodies import Schema, read_json
+from txexport.server.fields import GENERATION, MODEL, TEXT, include_usage
+from txexport.server.generating import NEW_TOKENS, Answer, Asked, asked_of, begin, ended, searched, usage
+from txexport.server.refusals import RefusedError, too_late
+from txexport.server.served import Limits, Served, find
+from txexport.server.streams import Events, while_there
 
 PROMPTS = 128  # of a request
 IDS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}

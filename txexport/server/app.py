@@ -15,15 +15,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from txexport.errors import TxexportError
 from txexport.printable import line
-from txexport.serve.chat import chat_completions
-from txexport.serve.completions import completions
-from txexport.serve.embeddings import embeddings, rerank
-from txexport.serve.methods import task
-from txexport.serve.metrics import Metrics, metrics
-from txexport.serve.pages import docs, openapi
-from txexport.serve.refusals import RefusedError, refusal_of
-from txexport.serve.served import Limits, Served, find
-from txexport.serve.transcriptions import transcriptions
+from txexport.server.chat import chat_completions
+from txexport.server.completions import completions
+from txexport.server.embeddings import embeddings, rerank
+from txexport.server.methods import task
+from txexport.server.metrics import Metrics, metrics
+from txexport.server.pages import docs, openapi
+from txexport.server.refusals import RefusedError, refusal_of
+from txexport.server.served import Limits, Served, find
+from txexport.server.transcriptions import transcriptions
 
 LOG = logging.getLogger("txexport.serve")
 OPEN = ("/health", "/docs", "/openapi.json")  # to everybody: they tell nothing of anyone's

@@ -24,8 +24,8 @@ from helpers.row import Row
 from helpers.stand_ins import assistant
 
 from txexport.exporter import export
-from txexport.serve.app import application
-from txexport.serve.served import Limits, open_all
+from txexport.server.app import application
+from txexport.server.served import Limits, open_all
 
 LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=20_000, timeout=60)
 IMAGE = [{"type": "image_url"}]

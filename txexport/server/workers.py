@@ -11,7 +11,7 @@ from typing import Any
 
 from txexport.runtime.generation.running_batch import RunningBatch, RunningRow
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.serve.refusals import full
+from txexport.server.refusals import full
 
 GATHER = 0.003  # seconds in which calls are gathered
 TOGETHER = 256  # inputs of one gathered call

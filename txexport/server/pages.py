@@ -8,9 +8,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from txexport.serve import chat, completions, embeddings, transcriptions
-from txexport.serve.bodies import Schema, expected
-from txexport.serve.methods import METHODS, fields_of
+from txexport.server import chat, completions, embeddings, transcriptions
+from txexport.server.bodies import Schema, expected
+from txexport.server.methods import METHODS, fields_of
 
 WIDE = (
     "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}td{padding:.2em 1em .2em 0;"

@@ -3,6 +3,6 @@
 from txexport.errors import needed_for
 
 with needed_for("serving bundles"):
-    from txexport.serve.server import serve
+    from txexport.server.server import serve
 
 __all__ = ["serve"]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from starlette.requests import Request
 
 from txexport.errors import shown
-from txexport.serve.refusals import RefusedError
+from txexport.server.refusals import RefusedError
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
 Schema: TypeAlias = dict[str, Any]  # JSON Schema with `required` in it: what `fits` reads of that

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest, request_of
 from txexport.runtime.generation.running_batch import RunningRow, rows_of
-from txexport.serve.fields import options_of
-from txexport.serve.refusals import RefusedError
-from txexport.serve.served import Limits, Served
-from txexport.serve.texts import RowText
-from txexport.serve.workers import Generation
+from txexport.server.fields import options_of
+from txexport.server.refusals import RefusedError
+from txexport.server.served import Limits, Served
+from txexport.server.texts import RowText
+from txexport.server.workers import Generation
 
 NEW_TOKENS = 16  # of a completion where nobody says, as OpenAI has it
 

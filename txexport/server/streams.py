@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from txexport.serve.refusals import refusal_of
+from txexport.server.refusals import refusal_of
 
 T = TypeVar("T")
 

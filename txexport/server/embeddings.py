@@ -9,11 +9,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from txexport.serve.bodies import Schema, read_json
-from txexport.serve.fields import FLAG, MODEL, NO_EFFECT, TEXT
-from txexport.serve.refusals import RefusedError, too_late
-from txexport.serve.served import Limits, Served, find
-from txexport.serve.streams import while_there
+from txexport.server.bodies import Schema, read_json
+from txexport.server.fields import FLAG, MODEL, NO_EFFECT, TEXT
+from txexport.server.refusals import RefusedError, too_late
+from txexport.server.served import Limits, Served, find
+from txexport.server.streams import while_there
 
 INPUTS = 2048  # of a request, as OpenAI has it
 IDS: Schema = {"type": "array", "items": {"type": "integer"}}

@@ -7,8 +7,8 @@ from typing import Any
 
 from txexport.errors import InputError, shown
 from txexport.runtime import Model, load
-from txexport.serve.refusals import unknown_model
-from txexport.serve.workers import CallThread, GenerationThread
+from txexport.server.refusals import unknown_model
+from txexport.server.workers import CallThread, GenerationThread
 from txexport.tasks import TASKS
 
 

@@ -14,12 +14,12 @@ from txexport.errors import shown
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.serve.bodies import Schema, read_json
-from txexport.serve.fields import FLAG, GENERATION, MODEL, include_usage
-from txexport.serve.generating import Answer, Asked, asked_of, begin, ended, searched, usage
-from txexport.serve.refusals import RefusedError, too_late
-from txexport.serve.served import Limits, Served, find
-from txexport.serve.streams import Events, while_there
+from txexport.server.bodies import Schema, read_json
+from txexport.server.fields import FLAG, GENERATION, MODEL, include_usage
+from txexport.server.generating import Answer, Asked, asked_of, begin, ended, searched, usage
+from txexport.server.refusals import RefusedError, too_late
+from txexport.server.served import Limits, Served, find
+from txexport.server.streams import Events, while_there
 
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
 FIELDS: dict[str, Schema] = {

@@ -9,8 +9,8 @@ import uvicorn
 
 from txexport.arguments import checked
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
-from txexport.serve.app import application
-from txexport.serve.served import Limits, open_all
+from txexport.server.app import application
+from txexport.server.served import Limits, open_all
 
 STOP = 60  # seconds that requests have to end when the server is told to stop
 IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from txexport.serve.bodies import Schema
-from txexport.serve.refusals import RefusedError
+from txexport.server.bodies import Schema
+from txexport.server.refusals import RefusedError
 
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
