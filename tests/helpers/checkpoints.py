@@ -72,7 +72,7 @@ def save(one: Published, folder: Path) -> None:
     else:
         save_file({"weight": np.ones(1, np.float32)}, folder / "model.safetensors")
     if {"rope_theta", "rope_scaling"} & set(one.config):  # as published, before the library renamed them
-        written.pop("rope_parameters")
+        written.pop("rope_parameters", None)
     own = {key: value for key, value in one.config.items() if not isinstance(written.get(key), dict)}
     named = {"model_type": one.model_type, "architectures": [one.architecture]}
     file.write_text(json.dumps(written | own | named), encoding="utf-8")
