@@ -61,9 +61,7 @@ def test_a_worker_takes_its_share_of_cores(cluster):
             return {"cores": np.full(len(batch["id"]), share_of_cores())}
 
     rows = cluster.range(4).materialize()  # a worker that has both cores leaves none to read with
-    found = rows.map_batches(
-        Share, compute=cluster.ActorPoolStrategy(size=1), num_cpus=2, batch_size=4
-    )
+    found = rows.map_batches(Share, compute=cluster.ActorPoolStrategy(size=1), num_cpus=2, batch_size=4)
     assert [row["cores"] for row in found.take_all()] == [2] * 4
 
 

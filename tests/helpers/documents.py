@@ -118,7 +118,9 @@ class Reader:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"ray\.")  # of its own names
+            warnings.filterwarnings(
+                "ignore", category=DeprecationWarning, module=r"ray\."
+            )  # of its own names
             exec(compile(code, "<page>", "exec"), names)
         return trimmed(printed.getvalue())
 

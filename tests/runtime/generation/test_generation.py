@@ -10,6 +10,7 @@ import transformers
 from txexport.errors import InputError
 from txexport.runtime import load
 from txexport.runtime.generation import generation
+from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.preprocessing.text import Pieces
 
 PROMPTS = [[5, 6, 7], [9], [20, 21, 22, 23, 24], [40, 41]]
@@ -149,6 +150,23 @@ def test_prompts_in_chunks_give_the_same(cache, model_of, monkeypatch):
     for one, other in zip(whole, chunked, strict=True):
         assert one.tokens == other.tokens
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5)
+
+
+def test_a_prompt_is_read_over_no_more_slots_than_it_has_filled(model_of, monkeypatch):
+    """Attention takes its time by a cache's slots, filled or not."""
+    model, slots = model_of("gpt2", "static"), []
+    step = StaticCache.step
+
+    def watched(self, input_ids, counts):
+        slots.append(self.capacity)
+        return step(self, input_ids, counts)
+
+    monkeypatch.setattr(StaticCache, "step", watched)
+    monkeypatch.setattr(generation, "CHUNK", 8)
+    monkeypatch.setattr(generation, "CAPACITY", 2)
+    model.generate_ids([list(range(22))], max_new_tokens=15)
+    assert slots[:3] == [10, 18, 24]
+    assert set(slots[3:]) == {37}
 
 
 @pytest.mark.parametrize("cache", ["static", "dynamic"])

@@ -33,7 +33,7 @@ from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
 NEW_TOKENS = 20  # where nobody says
-CHUNK = 1024  # tokens of a prompt that are read at once
+CHUNK = 256  # tokens of a prompt that are read at once
 CAPACITY = 64  # smallest cache, in tokens
 
 
@@ -218,19 +218,28 @@ def _stopper(
 
 
 def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
-    """A cache that has read the prompts, and the logits (B,V) of each one's last token."""
+    """A cache that has read the prompts, and the logits (B,V) of each one's last token.
+
+    Attention takes its time by the slots of a cache, filled or not, so that these grow with what is read.
+    """
     prompts = request.decoder_input_ids
     total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
     roomy = max(CAPACITY, 2 * max(map(len, prompts)))
-    cache = _open_cache(request, len(prompts), min(total, roomy))
+    capacity = min(total, roomy)
+    check_room(request.bundle.decoder, len(prompts), capacity)
+    grows = request.bundle.decoder.memory == "cpu"  # elsewhere a buffer grows by way of the CPU
+    cache = _open_cache(request, len(prompts), min(capacity, CAPACITY) if grows else capacity)
     lengths = _fill(request, cache)
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
     for start in range(0, ids.shape[1], CHUNK):
+        chunk = ids[:, start : start + CHUNK]
         here = np.clip(counts - start, 0, CHUNK)
-        last = cache.step(ids[:, start : start + CHUNK], here)
+        cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
+        last = cache.step(chunk, here)
         logits = np.where((here > 0)[:, None], last, logits)
+    cache.reserve(capacity)
     if not request.config.remove_invalid_values:
         check_finite(logits)
     return cache, logits

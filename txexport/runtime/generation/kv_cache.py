@@ -146,9 +146,13 @@ class StaticCache:
 
     def _reserve(self, needed: int) -> None:
         """Grow the buffers to at least `needed` slots, doubling so that growth costs little in all."""
-        if needed <= self.capacity:
+        if needed > self.capacity:
+            self.reserve(max(needed, 2 * self.capacity))
+
+    def reserve(self, capacity: int) -> None:
+        """Grow the buffers to `capacity` slots where they have fewer."""
+        if capacity <= self.capacity:
             return
-        capacity = max(needed, 2 * self.capacity)
         check_room(self.session, len(self.lengths), capacity)
         for name, array in self.held().items():
             self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), array.dtype)
@@ -179,6 +183,9 @@ class DynamicCache:
         for name in own_past(session.inputs):
             heads, size = per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
+
+    def reserve(self, capacity: int) -> None:
+        """What each step returns is as long as it is: there is nothing to grow."""
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
