@@ -10,8 +10,11 @@ from safetensors.torch import load_file
 SINGLE = "pytorch_model.bin"
 
 
-def pickled(folder: Path, *, legacy: bool = False, shards: int = 1) -> Path:
-    """Have a folder's safetensors in files of torch.save; `legacy` is the form of before PyTorch 1.6."""
+def pickled(folder: Path, *, legacy: bool = False, shards: int = 1, trained: bool = False) -> Path:
+    """Have a folder's safetensors in files of torch.save; `legacy` is the form of before PyTorch 1.6.
+
+    `trained` puts them where Lightning does, in an attribute of its module and beside what training needs.
+    """
     file = folder / "model.safetensors"
     tensors = load_file(file)
     file.unlink()
@@ -23,5 +26,8 @@ def pickled(folder: Path, *, legacy: bool = False, shards: int = 1) -> Path:
     for place, name in enumerate(files):
         state = OrderedDict(list(tensors.items())[place::shards])
         state._metadata = OrderedDict({"": {"version": 1}})  # as Module.state_dict has it
+        if trained:
+            state = {f"model.module.{name}": tensor for name, tensor in state.items()}
+            state = {"pytorch-lightning_version": "2.5.0", "epoch": 3, "state_dict": state}
         torch.save(state, folder / name, _use_new_zipfile_serialization=not legacy)
     return folder

@@ -93,7 +93,13 @@ GGUF: dict[str, tuple[int, dict]] = {
     "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96, "n_layer": 1}),
     "gemma2": (12, {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}),
 }
-PICKLED = {"pickled": False, "pickled-legacy": True}  # folders, and whether of before PyTorch 1.6
+# Checkpoints with a pytorch_model.bin, and how it was written.
+PICKLED: dict[str, dict[str, bool]] = {
+    "pickled": {},
+    "pickled-legacy": {"legacy": True},
+    "pickled-trained": {"trained": True},
+}
+PYTHON = ("protein", "bytes")  # whose tokenizers are Python alone
 VISION = ("vit", "deit", "dinov2", "clip")
 
 
@@ -113,9 +119,9 @@ def write(folder: Path) -> None:
     checkpoints = folder / "checkpoints"
     _sentences(checkpoints / "sentences")
     _shards(checkpoints / "sharded")
-    for name, legacy in PICKLED.items():
+    for name, how in PICKLED.items():
         tiny_checkpoint.save(checkpoints / name, "bert", num_hidden_layers=1)
-        tiny_pickled.pickled(checkpoints / name, legacy=legacy)
+        tiny_pickled.pickled(checkpoints / name, **how)
     base = folder / "families/bert"
     head = {"classifier.weight": tiny_adapter.random(3, 48), "classifier.bias": tiny_adapter.random(3)}
     tiny_adapter.write(
@@ -126,6 +132,7 @@ def write(folder: Path) -> None:
     )
     _marian(checkpoints / "translator")
     _words(checkpoints / "words")
+    _python(checkpoints / "protein", checkpoints / "bytes")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     for path in checkpoints.iterdir():
         export(path, folder / "bundles" / path.name)
@@ -216,6 +223,18 @@ def _words(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     words = tiny_tokenizers.wordpiece().get_vocab()
     (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)), encoding="utf-8")
+
+
+def _python(protein: Path, texts: Path) -> None:
+    """Vocabularies of which transformers makes tokenizers of its own, in Python."""
+    letters = ("<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>")
+    tiny_checkpoint.save(protein, "esm", vocab_size=len(letters))
+    (protein / "vocab.txt").write_text("\n".join(letters), encoding="utf-8")
+    tiny_checkpoint.save(texts, "t5", vocab_size=384)
+    for folder, kind in ((protein, "EsmTokenizer"), (texts, "ByT5Tokenizer")):
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+        settings = {"tokenizer_class": kind, "eos_token": "<eos>" if folder == protein else "</s>"}
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _files(folder: Path) -> None:

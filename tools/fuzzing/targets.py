@@ -24,6 +24,7 @@ from fuzzing import (
     containers,
     gguf,
     http,
+    hub,
     json_values,
     pickled,
     protobuf,
@@ -31,7 +32,7 @@ from fuzzing import (
     templates,
 )
 from fuzzing.case import TEXTS, Case, ask
-from fuzzing.seeds import GGUF, IMAGE_FORMATS, PICKLED
+from fuzzing.seeds import GGUF, IMAGE_FORMATS, PICKLED, PYTHON
 from txexport.checkpoints.checkpoint import sha256
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
@@ -62,7 +63,7 @@ def safetensors(case: Case) -> None:
 
 
 def pickled_weights(case: Case) -> None:
-    """A pytorch_model.bin, of one of the two forms that there are."""
+    """A pytorch_model.bin, of one of the two forms that there are, and as training leaves it."""
     folder = case.copy(f"checkpoints/{case.random.choice(list(PICKLED))}")
     case.change(folder / "pytorch_model.bin", pickled.change)
     case.attempt(txexport.inspect, folder)
@@ -127,8 +128,12 @@ def tokenizer(case: Case) -> None:
 
 def vocabulary(case: Case) -> None:
     """What a tokenizer.json is made of: SentencePiece, vocab.json, vocab.txt."""
-    folder = case.copy(f"checkpoints/{case.random.choice(('translator', 'translator', 'words'))}")
-    if folder.name == "words":
+    folder = case.copy(f"checkpoints/{case.random.choice(('translator', 'translator', 'words', *PYTHON))}")
+    if folder.name in PYTHON:
+        text = folder.name == "protein" and case.random.random() < 0.5
+        name, how = ("vocab.txt", raw_bytes.change) if text else ("tokenizer_config.json", json_values.change)
+        case.change(folder / name, how)
+    elif folder.name == "words":
         case.change(folder / "vocab.txt", raw_bytes.change)
     elif case.random.random() < 0.5:
         kind = sentencepiece_model_pb2.ModelProto
@@ -291,6 +296,7 @@ TARGETS = {
     "safetensors": Target(safetensors, 2),
     "pickled": Target(pickled_weights, 3),
     "adapter": Target(adapter),
+    "hub": Target(hub.answers, 2),
     "shards": Target(shards),
     "quantised": Target(quantised, 3),
     "gguf": Target(gguf_file, 3),
