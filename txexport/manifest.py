@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,7 +53,8 @@ class Form:
     `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
     `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
     texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. int8
-    takes the middle off rows where it is `centred`, which it was not in bundles of format 6.
+    takes the middle off rows where it is `centred`, which it was not in bundles of format 6. `rope_factors`
+    are the ones of LongRoPE, where "short" or "long" were asked for.
     """
 
     cache: str | None
@@ -67,6 +68,7 @@ class Form:
     calibrated: dict[str, Calibration] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     centred: bool = False
+    rope_factors: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ class Manifest:
     clients. `data` are the files of weights by path. `form` is how all that is written. `limits` are the
     longest sequences, in tokens, of encoder and decoder, or of the stack of text beside one of images; None
     is no limit. `companions` are the files copied from the checkpoint, or made of it, with their SHA-256.
+    `promised` is the longest sequence that config.json promises by its kind of rotary scaling, where that is
+    longer than the limit.
     `proof` is what verify last found, None before.
     """
 
@@ -149,6 +153,7 @@ class Manifest:
     companions: dict[str, str]
     versions: dict[str, str]
     format: int = FORMAT
+    promised: dict[str, int] = field(default_factory=dict)
     proof: Proof | None = None
 
     @property
@@ -215,6 +220,11 @@ class Manifest:
         return dataclasses.replace(self, formats={name: self.formats[name]}, form=form, data=data)
 
     @property
+    def limited(self) -> str | None:
+        """Where sequences end before what config.json promises, and what to do; None where they do not."""
+        return limited(self.limits, self.promised)
+
+    @property
     def sha256(self) -> str:
         """SHA-256 of what this says, but for the proof."""
         text = json.dumps(dataclasses.replace(self, proof=None)._values(), sort_keys=True)
@@ -231,10 +241,15 @@ class Manifest:
         path.write_text(json.dumps(self._values(), indent=2) + "\n", encoding="utf-8")
 
     def _values(self) -> dict:
-        """What is written: without outputs where there are none, as before they could be asked for."""
+        """What is written: without what was not asked for, as before it could be."""
         values = dataclasses.asdict(self)
-        if not self.form.outputs:
-            del values["form"]["outputs"]
+        for place, name in (
+            (values["form"], "outputs"),
+            (values["form"], "rope_factors"),
+            (values, "promised"),
+        ):
+            if not place[name]:
+                del place[name]
         return values
 
 
@@ -272,6 +287,10 @@ def parsed(path: Path, values: dict) -> Manifest:
         _check_dtypes(form)
         if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
             raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")
+        if not manifest.promised.keys() <= BEYOND.keys() or (
+            manifest.promised and None in manifest.limits.values()
+        ):
+            raise ValueError(f"promised is {manifest.promised}, of limits {manifest.limits}")
         listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
             ("dtypes", formats, form.dtypes),
             ("limits", manifest.limits, limits(spec)),
@@ -311,6 +330,24 @@ def _graph_files(values: dict) -> dict[str, GraphFile]:
         )
         for role, graph in values.items()
     }
+
+
+BEYOND = {
+    "longrope": "beyond, it has long factors; export with --rope-factors long for those",
+    "dynamic": "beyond, tokens turn anew at every length, which a cache cannot follow; for longer ones give "
+    "config.json another rope_scaling, as yarn",
+}
+
+
+def limited(limits: Mapping[str, int | None], promised: Mapping[str, int]) -> str | None:
+    """See Manifest.limited."""
+    for kind, length in promised.items():
+        (limit, *_) = limits.values()
+        ends = (
+            f"sequences end at {limit:,} tokens, of {length:,} that config.json promises with '{kind}' rope"
+        )
+        return f"{ends}: {BEYOND[kind]}"
+    return None
 
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:

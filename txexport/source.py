@@ -8,6 +8,7 @@ from typing import NamedTuple
 from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import adapter_at, opened
+from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
 from txexport.manifest import Manifest
 
@@ -55,6 +56,14 @@ def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
     return result
 
 
+def as_asked(checkpoint: Checkpoint, rope_factors: str | None) -> Checkpoint:
+    """The checkpoint as options of export have it read: with those factors of LongRoPE.
+
+    Raises InputError or UnsupportedError for options that are not for it.
+    """
+    return checkpoint if rope_factors is None else with_rope_factors(checkpoint, rope_factors)
+
+
 def _home_of(path: Path) -> Path | None:
     """The person's home that a path lies in: this one's, or another beside it."""
     home = Path.home()
@@ -68,8 +77,9 @@ def source_of(
 ) -> Checkpoint:
     """The checkpoint `source`, or else the one that the bundle at `out` was made of, where it still is.
 
-    So is the `adapter` that was merged into it. A name alone is looked for beside the bundle, and where the
-    command runs; one that came from a model hub there. Raises CheckpointError.
+    So is the `adapter` that was merged into it, and it is read as it was then. A name alone is looked for
+    beside the bundle, and where the command runs; one that came from a model hub there. Raises
+    CheckpointError.
     """
     if adapter is None and manifest.source.adapter is not None:
         adapter = manifest.source.adapter
@@ -81,7 +91,7 @@ def source_of(
         checkpoint = opened(f"{manifest.source.repository}@{manifest.source.revision}")
     else:
         checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
-    return merged(checkpoint, adapter)
+    return as_asked(merged(checkpoint, adapter), manifest.form.rope_factors)
 
 
 def _found(out: Path, way: str, what: str, advice: str) -> str:

@@ -76,7 +76,7 @@ class Merged(Checkpoint):
     def __init__(self, base: Checkpoint, adapter: str | Path):
         vars(self).update(vars(base))
         self.adapter = self._folder = Path(adapter)
-        self.in_safetensors = False
+        self.in_safetensors = self.as_published = False  # it may bring other labels
         if base.gguf is not None or base.quantised:
             raise UnsupportedError(
                 f"{base.folder} is quantised or a GGUF file, into which no adapter is merged; give the float "

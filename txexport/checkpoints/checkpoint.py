@@ -38,7 +38,7 @@ class Checkpoint:
     `config_file` is where config.json's values are. `repository` and `revision` are what a model hub calls
     one that came from there. Where it is quantised, the tensors are those that the packed ones stand for.
     `adapter` is the folder of the one that is merged into it, `adapter_name` what a model hub calls it, and
-    `task` the one that it was trained for.
+    `task` the one that it was trained for. `as_published` is whether `config` is what config.json says.
     Raises CheckpointError when config.json or the weights are missing or damaged, or a
     companion is a link that leads out of the folder, and UnsupportedError when it is quantised in a way that
     is not read, or a GGUF file that holds what is not known.
@@ -51,9 +51,11 @@ class Checkpoint:
         self.adapter: Path | None = None
         self.adapter_name: str | None = None
         self.task: str | None = None
+        self.as_published = True
         self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
         self.gguf, self.in_safetensors = gguf.opened(self.folder), False
         if self.gguf is not None:
+            self.as_published = False
             self.folder = self.config_file = self.gguf.file
             self.config, self.files = self.gguf.config, [self.gguf.file]
             self.tensors |= self.gguf.tensors

@@ -67,6 +67,13 @@ samples = click.option(
     help="What every layer gives too: attentions (its weights), hidden_states, or both with a comma.",
 )
 @click.option(
+    "--rope-factors",
+    type=click.Choice(["short", "long"]),
+    show_default="short",
+    help="Those of LongRoPE: short end at original_max_position_embeddings, long are the original's for "
+    "longer sequences alone, up to max_position_embeddings.",
+)
+@click.option(
     "--absolute-source",
     is_flag=True,
     help="Record the checkpoint's absolute path, not the way to it from OUT, which may then be moved alone.",
@@ -87,6 +94,8 @@ def export(
             "the checkpoint has no tokenizer.json, and none could be made, so the bundle takes token ids only"
         )
         click.echo(f"warning: {message}", err=True)
+    if manifest.limited is not None:
+        click.echo(f"note: {manifest.limited}", err=True)
     click.echo(_told(out, manifest, as_json))
     from txexport.inspection.inspection import stored_integers
 
@@ -135,7 +144,8 @@ def _told(out: Path, manifest: Any, as_json: bool) -> str:
     if as_json:
         values = asdict(manifest)
         kept = {
-            name: values[name] for name in ("model_type", "task", "form", "formats", "data", "companions")
+            name: values[name]
+            for name in ("model_type", "task", "form", "formats", "limits", "promised", "data", "companions")
         }
         return json.dumps({"bundle": str(out)} | kept)
     cache = f", {manifest.cache} cache" if manifest.cache else ""

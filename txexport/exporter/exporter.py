@@ -30,7 +30,7 @@ from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
-from txexport.source import Place, merged, place_of
+from txexport.source import Place, as_asked, merged, place_of
 from txexport.spec import Cache, DecoderSpec, EncoderDecoderSpec, ModelSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
@@ -62,6 +62,7 @@ def export(
     dtype: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     outputs: str | Sequence[str] = (),
+    rope_factors: str | None = None,
     texts: str | Path | Sequence[Item] | None = None,
     absolute_source: bool = False,
     force: bool = False,
@@ -87,7 +88,9 @@ def export(
     checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
     "*.layers.0.*", stay float32 in every dtype. `outputs` are "attentions", "hidden_states" or both: those of
     every layer, which graphs then give too, by names and shapes of `output_attentions` and
-    `output_hidden_states` in transformers; attention is then spelled out, and slower. `texts` calibrate int4
+    `output_hidden_states` in transformers; attention is then spelled out, and slower. `rope_factors` are
+    "short" (default) or "long" for LongRoPE: the first end at original_max_position_embeddings, the second
+    are the original's for longer sequences alone, up to max_position_embeddings. `texts` calibrate int4
     and int4-128 (GPTQ): a file of samples of what the model will read, one a line, or two with a tab between
     them (of an encoder-decoder, a source and its target), or the texts themselves; ONNX Runtime reads them.
     txexport.json says where the checkpoint is by the way from `out`, or with `absolute_source` by its
@@ -96,7 +99,7 @@ def export(
     BundleError, InputError, OSError for texts that cannot be read.
     """
     with saved(source, tokenizer, Path(out), force) as folder:
-        checkpoint = merged(opened(folder), adapter)
+        checkpoint = as_asked(merged(opened(folder), adapter), rope_factors)
         resolved = families.resolve(checkpoint, task, model_type)
         place = recorded(source, checkpoint, Path(out), absolute_source)
         if opset not in IR_VERSIONS:
@@ -112,7 +115,10 @@ def export(
         keep = [keep] if isinstance(keep, str) else list(keep)
         given = _outputs(outputs)
         asked = Form(
-            cache, opset, inline, only, single_file, client, dtypes, keep, outputs=given, centred=True
+            *(cache, opset, inline, only, single_file, client, dtypes, keep),
+            outputs=given,
+            centred=True,
+            rope_factors=rope_factors,
         )
         form = _form(TASKS[resolved.task], asked)
         check_outputs(resolved.spec, form.outputs)
@@ -191,6 +197,7 @@ def write_bundle(
             ),
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
+            promised=resolved.promised,
         )
         manifest.write(folder / bundle.MANIFEST)
     return manifest

@@ -11,7 +11,7 @@ ORIGINALS for the classes of transformers that its automatic ones pass over,
 import importlib
 import pkgutil
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,8 @@ from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.weight_map import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
-from txexport.spec import BlockSpec, ExpertsSpec, HeadKind, ModelSpec
+from txexport.families._rope import promised
+from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
 from txexport.spec.parameters import model as parameters
 from txexport.tasks import TASKS, served_by
 
@@ -31,6 +32,8 @@ class Resolved:
     """A checkpoint understood: its family, the task, the spec, and a weight for every parameter.
 
     `original` is the class of transformers that it was saved from, where no automatic one finds it.
+    `promised` is the longest sequence that config.json promises, by its kind of rotary scaling; nothing where
+    the spec's limit is no less.
     """
 
     model_type: str
@@ -38,6 +41,7 @@ class Resolved:
     spec: ModelSpec
     weights: dict[str, Weight]
     original: str | None = None
+    promised: dict[str, int] = field(default_factory=dict)
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
@@ -121,7 +125,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         except CheckpointError as error:
             first = first or error
         else:
-            return Resolved(model_type, one, spec, weights, original)
+            return Resolved(model_type, one, spec, weights, original, _promised(config, spec))
     assert first is not None
     raise first
 
@@ -181,6 +185,14 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
             f"{config.path} describes {layers} layers, but there are tensors for at most {config.room.count}"
         )
     return spec
+
+
+def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
+    """See Resolved; scaling is of what rotates."""
+    (stack, *_) = spec.stacks.values()
+    attention = stack.blocks[0].attention
+    rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
+    return promised(config, stack.limit) if rotates and stack.limit is not None else {}
 
 
 def _experts(block: BlockSpec) -> int:

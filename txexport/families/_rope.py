@@ -44,9 +44,9 @@ def rotary(
     `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
     and `default` is the fraction of a head that rotates where none is given; a family without such a name
     rotates whole heads. "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit
-    of the bundle, so within it its frequencies are the plain ones. "longrope" has factors of its own for
-    sequences beyond `longest`; it is for families that are `long`, which take that as their limit. Raises
-    UnsupportedError for another kind.
+    of the bundle, so within it its frequencies are the plain ones. "longrope" has short factors here: a
+    checkpoint that is asked for the long ones has them in their place (`checkpoints/rope_factors.py`). It is
+    for families that are `long`, whose limit is `longest`. Raises UnsupportedError for another kind.
     """
     config.check_width("a head", head_dim)
     values, kind = scaling(config)
@@ -88,14 +88,28 @@ def _scaled(
     return 1 / periods, 1.0
 
 
-def longest(config: Config) -> int:
-    """How many positions a model is exported for: with "longrope", those that its short factors are for.
+def longest(config: Config, default: int | None = None) -> int:
+    """How many positions a model is exported for: max_position_embeddings, by `default` so many.
 
-    A sequence that outgrows these is turned anew from its first token, which a cache cannot follow.
+    With "longrope", no more than its short factors are for where the long ones differ: a sequence that
+    outgrows these is turned anew from its first token, which a cache cannot follow. With "yarn", at least as
+    many as it stretches the original length to; published files raise max_position_embeddings or do not.
     """
     values, kind = scaling(config)
-    most = config.integer("max_position_embeddings")
-    return min(most, _original_length(values, config)) if kind == LONG else most
+    most = config.integer("max_position_embeddings", default)
+    if kind == LONG and values.values.get("long_factor") != values.values["short_factor"]:
+        return min(most, _original_length(values, config))
+    return most
+
+
+def promised(config: Config, limit: int) -> dict[str, int]:
+    """The longest sequence that config.json promises, by its kind of scaling; {} where `limit` is no less."""
+    values, kind = scaling(config)
+    if kind not in (LONG, "dynamic"):
+        return {}
+    grown = values.number("factor", 1.0) if kind == "dynamic" else 1
+    most = int(config.integer("max_position_embeddings") * grown)
+    return {kind: most} if most > limit else {}
 
 
 def scaling(config: Config) -> tuple[Config, str]:

@@ -23,7 +23,7 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.manifest import Calibration, Proof
+from txexport.manifest import Calibration, Proof, limited, limits
 from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 
@@ -79,7 +79,8 @@ class Inspection:
     `architecture` is a line for each stack. `prefill`, of each stack that reads whole rows, `step`, `cache`
     and `scores_bytes` are as the functions of those names in `flops` say; `step` and `cache` are None where
     nothing decodes. `parts` are where parameters, operations and cache are, `by_length` costs of one row of
-    other lengths. `bundle` is None for a checkpoint.
+    other lengths. `limited` says where sequences end before what config.json promises, None where they do
+    not. `bundle` is None for a checkpoint.
     """
 
     path: str
@@ -98,6 +99,7 @@ class Inspection:
     spec: ModelSpec
     parts: list[StackParts]
     by_length: list[LengthCosts]
+    limited: str | None = None
 
     def to_dict(self) -> dict:
         """The whole tree as plain JSON values."""
@@ -145,9 +147,10 @@ def _of_checkpoint(
         stored[tensor.dtype] += tensor.nbytes
     dtypes = _written(resolved)
     weights = WeightBytes(dict(stored), dtypes[DEFAULT], dtypes)
-    return _inspection(
+    found = _inspection(
         folder, resolved.model_type, resolved.task, resolved.spec, kept, weights, length, batch
     )
+    return dataclasses.replace(found, limited=limited(limits(resolved.spec), resolved.promised))
 
 
 def _written(resolved: Resolved) -> dict[str, int]:
@@ -184,7 +187,8 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
     )
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
     kept = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
-    return _inspection(folder, manifest.model_type, manifest.task, spec, kept, weights, length, batch, facts)
+    found = _inspection(folder, manifest.model_type, manifest.task, spec, kept, weights, length, batch, facts)
+    return dataclasses.replace(found, limited=manifest.limited)
 
 
 def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:

@@ -25,6 +25,7 @@ def render(found: Inspection) -> Group:
         Text.assemble((f"{found.path}: ", ""), (f"{found.model_type}, {found.task}", "bold"))
     ]
     parts += [Text(f"{name}: {line}") for name, line in found.architecture.items()]
+    parts += [Text(found.limited)] if found.limited is not None else []
     parts += [_parameters(found), _costs(found)]
     if found.bundle is not None:
         parts += _bundle(found.bundle)

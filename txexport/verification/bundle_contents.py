@@ -209,6 +209,8 @@ def _contradictions(
             yield f"txexport.json: bytes of {path} are {data.bytes:,}, which it has not"
     if manifest.limits != limits(resolved.spec):
         yield f"txexport.json: limits are {manifest.limits}, expected {limits(resolved.spec)}"
+    if manifest.promised not in ({}, resolved.promised):  # older bundles do not say it
+        yield f"txexport.json: promised is {manifest.promised}, expected {resolved.promised}"
     for graph in manifest.every_graph:
         proto = onnx.load(folder / graph.file, load_external_data=False)
         if graph.inputs != ports(proto.graph.input):

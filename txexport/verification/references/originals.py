@@ -330,8 +330,7 @@ def _plain_config(checkpoint: Checkpoint, model_type: str, attention: str | None
 
     `attention` is the kernel to take, of which "eager" alone tells its weights.
     """
-    as_it_is = checkpoint.gguf is None and checkpoint.adapter is None  # an adapter may bring other labels
-    if as_it_is and checkpoint.config.get("model_type") is not None:
+    if checkpoint.as_published and checkpoint.config.get("model_type") is not None:
         options = {"attn_implementation": attention}
         config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
     else:

@@ -1,0 +1,190 @@
+"""LongRoPE: an export turns by the factors that were asked for, and ends where they do."""
+
+import json
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import transformers
+from click.testing import CliRunner
+from helpers.bundle_edits import graph_path
+from helpers.row import GENERATE, Row
+
+import txexport
+from txexport.cli.main import main
+from txexport.errors import BundleError, InputError, UnsupportedError
+from txexport.exporter import export, quantize
+from txexport.verification import verify
+
+SHORT, LONG = 16, 72  # sequences that the short factors are for, and the long ones
+FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
+PUBLISHED = {"original_max_position_embeddings": SHORT, "max_position_embeddings": LONG}
+ROW = Row(
+    "phi3",
+    "Phi3ForCausalLM",
+    GENERATE,
+    "longrope of 16 and 72",
+    {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4} | FACTORS, "rms_norm_eps": 1e-5}
+    | PUBLISHED,
+)
+TOKENS = np.random.default_rng(5).integers(5, 300, LONG).tolist()
+
+
+@pytest.fixture(scope="module")
+def bundles(checkpoint_of, tmp_path_factory):
+    """The bundle of each choice."""
+    folder = tmp_path_factory.mktemp("factors")
+    for factors in ("short", "long"):
+        export(checkpoint_of(ROW), folder / factors, rope_factors=factors)
+    return {factors: folder / factors for factors in ("short", "long")}
+
+
+@pytest.fixture(scope="module")
+def original(checkpoint_of):
+    """The unpatched model, which switches by the longest position of a call."""
+    return transformers.AutoModelForCausalLM.from_pretrained(checkpoint_of(ROW)).eval()
+
+
+@torch.inference_mode()
+def expected(original, chunks) -> np.ndarray:
+    """The original's logits of tokens that it reads a chunk at a time, over its cache."""
+    cache, rows = transformers.DynamicCache(), []
+    for chunk in chunks:
+        rows.append(original(torch.tensor([chunk]), past_key_values=cache, use_cache=True).logits[0].numpy())
+    return np.concatenate(rows)
+
+
+def found(bundle, chunks) -> np.ndarray:
+    """The same of a bundle's graph with a growing cache."""
+    session = onnxruntime.InferenceSession(bundle / "onnx/model.onnx")
+    past = {
+        one.name: np.zeros([1, one.shape[1], 0, one.shape[3]], np.float32)
+        for one in session.get_inputs()
+        if one.name.startswith("past")
+    }
+    outputs, rows, start = [one.name for one in session.get_outputs()], [], 0
+    for chunk in chunks:
+        end = start + len(chunk)
+        inputs = {
+            "input_ids": np.array([chunk]),
+            "attention_mask": np.ones((1, end), np.int64),
+            "position_ids": np.arange(start, end)[None],
+        }
+        result = dict(zip(outputs, session.run(None, inputs | past), strict=True))
+        past = {name: result[name.replace("past_key_values", "present")] for name in past}
+        rows.append(result["logits"][0])
+        start = end
+    return np.concatenate(rows)
+
+
+def stepped(prompt: int, end: int) -> list[list[int]]:
+    """A prompt, and then one token a call."""
+    return [TOKENS[:prompt], *([token] for token in TOKENS[prompt:end])]
+
+
+@pytest.mark.parametrize(
+    ("factors", "chunks"),
+    [
+        ("short", [TOKENS[:SHORT]]),
+        ("short", stepped(5, SHORT)),
+        ("long", [TOKENS[: SHORT + 1]]),
+        ("long", [TOKENS]),
+        ("long", stepped(SHORT + 1, SHORT + 20)),
+    ],
+)
+def test_logits_are_those_of_the_unpatched_original(factors, chunks, bundles, original):
+    ours, theirs = found(bundles[factors], chunks), expected(original, chunks)
+    assert np.abs(ours - theirs).max() < 1e-5 * np.abs(theirs).max()
+    other = found(bundles["short" if factors == "long" else "long"], chunks)
+    assert np.abs(other - theirs).max() > 1e-2 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize(("factors", "prompt", "end"), [("short", 6, SHORT), ("long", SHORT + 1, LONG)])
+def test_generated_tokens_are_those_of_the_unpatched_original(factors, prompt, end, bundles, original):
+    """Over the static cache, up to the last position."""
+    given = torch.tensor([TOKENS[:prompt]])
+    asked = {"max_length": end, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    (theirs,) = original.generate(given, attention_mask=torch.ones_like(given), **asked)
+    model = txexport.load(bundles[factors], device="cpu")
+    (ours,) = model.generate_ids([TOKENS[:prompt]], max_length=end, eos_token_id=None)
+    assert TOKENS[:prompt] + ours == theirs.tolist()
+
+
+@pytest.mark.parametrize(("factors", "limit"), [("short", SHORT), ("long", LONG)])
+def test_nothing_goes_beyond_the_limit(factors, limit, bundles):
+    model = txexport.load(bundles[factors], device="cpu")
+    with pytest.raises(InputError, match=f"exceed the model's {limit}"):
+        model.generate_ids([[5, 6, 7]], max_new_tokens=limit)
+    with pytest.raises(InputError, match=f"no room in the model's {limit}"):
+        model.generate_ids([(TOKENS * 2)[: limit + 1]])
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_long_factors_are_verified(cache, checkpoint_of, tmp_path):
+    only = "native" if cache == "dynamic" else None
+    manifest = export(checkpoint_of(ROW), tmp_path / "out", rope_factors="long", cache=cache, only=only)
+    assert (manifest.limits, manifest.promised) == ({"decoder": LONG}, {})
+    report = verify(tmp_path / "out")
+    assert report.ok
+    assert "transformers" in report.references
+    assert report.reach["tokens"] == (LONG, LONG)
+
+
+def test_a_format_that_is_added_has_the_same_factors(checkpoint_of, tmp_path):
+    export(checkpoint_of(ROW), tmp_path / "out", rope_factors="long", only="native")
+    manifest = quantize(tmp_path / "out", "int8")
+    assert (manifest.form.rope_factors, manifest.limits) == ("long", {"decoder": LONG})
+    assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_factors_that_a_bundle_has_not_are_caught(bundles, tmp_path, checkpoint_of):
+    """txexport.json says one thing, and the graph does another."""
+    export(checkpoint_of(ROW), tmp_path / "out", rope_factors="short", only="native")
+    export(checkpoint_of(ROW), tmp_path / "other", rope_factors="long", only="native")
+    graph_path(tmp_path / "other").replace(graph_path(tmp_path / "out"))
+    report = verify(tmp_path / "out", cases="quick")
+    assert {case.reference for case in report.failed} == {"checkpoint", "twin", "transformers"}
+
+
+def test_where_it_ends_before_config_json_is_said(bundles, checkpoint_of, tmp_path):
+    note = "sequences end at 16 tokens, of 72 that config.json promises with 'longrope' rope: "
+    source, out = str(checkpoint_of(ROW)), tmp_path / "out"
+    result = CliRunner().invoke(main, ["export", source, str(out), "--only", "native"])
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"note: {note}")
+    assert result.stderr.endswith("export with --rope-factors long for those\n")
+    assert json.loads((out / "txexport.json").read_text())["promised"] == {"longrope": LONG}
+    for shown in (source, str(out)):
+        assert note in " ".join(CliRunner().invoke(main, ["inspect", shown]).stdout.split())
+    for factors, limited in (("short", True), ("long", False)):
+        assert (txexport.inspect(bundles[factors]).limited is not None) == limited
+    result = CliRunner().invoke(
+        main, ["export", source, str(tmp_path / "long"), "--rope-factors", "long", "--only", "native"]
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "promised" not in json.loads((tmp_path / "long/txexport.json").read_text())
+
+
+def test_a_promise_that_config_json_does_not_make_is_caught(bundles, tmp_path):
+    out = bundles["short"]
+    text = (out / "txexport.json").read_text()
+    values = json.loads(text)
+    try:
+        (out / "txexport.json").write_text(json.dumps(values | {"promised": {"longrope": 73}}))
+        report = verify(out, cases=["manifest and copied files"])
+        assert "promised is {'longrope': 73}, expected {'longrope': 72}" in report.failed[0].exception
+        (out / "txexport.json").write_text(json.dumps(values | {"promised": {"other": 73}}))
+        with pytest.raises(BundleError, match="promised is"):
+            txexport.load(out)
+    finally:
+        (out / "txexport.json").write_text(text)
+
+
+def test_factors_are_refused_where_there_are_none(checkpoint_of, tmp_path):
+    with pytest.raises(
+        UnsupportedError, match=r"has no short_factor and long_factor; leave rope_factors out"
+    ):
+        export(checkpoint_of("llama"), tmp_path / "out", rope_factors="long")
+    with pytest.raises(InputError, match="rope_factors is 'middle', expected short or long"):
+        export(checkpoint_of(ROW), tmp_path / "out", rope_factors="middle")
