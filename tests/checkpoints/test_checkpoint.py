@@ -194,6 +194,14 @@ UNSUPPORTED = [
         {"rope_parameters": {"full_attention": {"rope_type": "longrope"}}},
         "rope_type 'longrope'",
     ),
+    *(
+        (
+            name,
+            {"rope_parameters": {"full_attention": {"rope_type": "yarn", "truncate": False}}},
+            "truncate=False",
+        )
+        for name in ("olmo3", "gemma3_text")
+    ),
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
     ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
     ("marian", {"normalize_before": True}, "normalize_before=True"),
@@ -379,6 +387,11 @@ OLD_ROPE = [
         {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3},
     ),
     ("llama", {"rope_scaling": None}, PLAIN_ROPE),
+    (
+        "qwen2",
+        {"rope_scaling": {"type": "yarn", "factor": 6.0, "original_max_position_embeddings": 10}},
+        {"rope_type": "yarn", "factor": 6.0, "rope_theta": 1e4, "original_max_position_embeddings": 10},
+    ),
     ("phi", {"partial_rotary_factor": 0.4}, PLAIN_ROPE | {"partial_rotary_factor": 0.4}),
     ("phi", {}, PLAIN_ROPE | {"partial_rotary_factor": 0.5}),
 ]

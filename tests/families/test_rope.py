@@ -33,13 +33,23 @@ KINDS = {
     "linear": {"factor": 4.0},
     "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0} | LENGTH,
     "yarn": {"factor": 4.0} | LENGTH,
+    "yarn, attention_factor": {"factor": 4.0, "attention_factor": 0.8} | LENGTH,
+    "yarn, betas": {"factor": 4.0, "beta_fast": 20.0, "beta_slow": 0.5} | LENGTH,
+    "yarn, betas of 0": {"factor": 4.0, "beta_fast": 0, "beta_slow": 0} | LENGTH,
+    "yarn, mscale": {"factor": 40.0, "mscale": 0.7, "mscale_all_dim": 1.3} | LENGTH,
+    "yarn, mscale alone": {"factor": 40.0, "mscale": 0.7} | LENGTH,
+    "yarn, not truncated": {"factor": 4.0, "truncate": False} | LENGTH,
+    "yarn, truncated by null": {"factor": 4.0, "truncate": None} | LENGTH,
+    "yarn, factor of lengths": {"factor": None} | LENGTH,
+    "yarn, all positions": {"factor": 4.0},
     "longrope": LENGTH,
 }
 
 
 def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Ours and transformers', float32; the factors of attention must be equal."""
-    values = {"rope_type": kind, "rope_theta": theta} | KINDS[kind]
+    values, (kind, *_) = {"rope_theta": theta} | KINDS[kind], kind.split(",")
+    values["rope_type"] = kind
     if kind == "longrope":
         stretch = np.linspace(1, 3, head_dim // 2)
         values |= {"short_factor": stretch.tolist(), "long_factor": (9 * stretch).tolist()}
@@ -94,6 +104,33 @@ def test_longrope_is_known_by_its_factors_and_ends_where_the_long_ones_begin(old
     assert found.scale == math.sqrt(1.5)
     with pytest.raises(CheckpointError, match="'short_factor' has 2 numbers, expected 4"):
         rotary(config, 8, long=True)
+
+
+@pytest.mark.parametrize(
+    ("most", "values", "limit"),
+    [
+        (32768, {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        (40960, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        (131072, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        (131072, {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32768}, 131072),
+        (32768, {"rope_type": "yarn", "factor": 4.0}, 131072),
+        (8192, {"rope_type": "yarn", "factor": None, "original_max_position_embeddings": 2048}, 8192),
+        (8192, {"rope_type": "linear", "factor": 4.0}, 8192),
+        (8192, {"rope_type": "dynamic", "factor": 4.0}, 8192),
+    ],
+)
+def test_yarn_reaches_as_far_as_it_stretches(most, values, limit):
+    """Model cards of Qwen 2.5 and 3 write the first two, those of others the third."""
+    config = {"max_position_embeddings": most, "rope_scaling": values}
+    assert longest(Config(config, Path("config.json"))) == limit
+
+
+@pytest.mark.parametrize("name", ["attn_factor", "extrapolation_factor"])
+def test_what_other_software_reads_of_yarn_is_refused(name):
+    values = {"rope_type": "yarn", "factor": 4.0, name: 0.5}
+    config = {"max_position_embeddings": 64, "rope_scaling": values}
+    with pytest.raises(UnsupportedError, match=rf"{name}=0\.5 is not supported; expected 1\.0"):
+        rotary(Config(config, Path("config.json")), 8)
 
 
 @pytest.mark.parametrize(

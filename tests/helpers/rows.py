@@ -95,6 +95,9 @@ ROPE = {
     "llama3": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4} | LENGTH | BANDS,
     "yarn": {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4} | LENGTH,
 }
+# As model cards say for long texts: factor times the original length, which may be all that config.json says.
+CARD = {"rope_type": "yarn", "factor": 6.0, "rope_theta": 1e4, "original_max_position_embeddings": 10}
+EXACT = CARD | {"truncate": False, "beta_fast": 0.5, "beta_slow": 0.01, "mscale": 0.7, "mscale_all_dim": 1.3}
 FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
 LONG = {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4} | FACTORS}
 LONG |= {"original_max_position_embeddings": 32, "max_position_embeddings": 96}
@@ -203,8 +206,16 @@ DECODERS = [
     *decoder("qwen2", "Qwen2"),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "window in later layers", MIXED),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
+    Row(
+        "qwen2",
+        "Qwen2ForCausalLM",
+        GENERATE,
+        "yarn",
+        {"rope_parameters": CARD} | {"max_position_embeddings": 10},
+    ),
     *decoder("qwen3", "Qwen3"),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
+    Row("qwen3", "Qwen3ForCausalLM", GENERATE, "yarn, not truncated", {"rope_parameters": EXACT}),
     *decoder("phi", "Phi"),
     Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
     Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),

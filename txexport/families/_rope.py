@@ -99,6 +99,9 @@ def longest(config: Config, default: int | None = None) -> int:
     most = config.integer("max_position_embeddings", default)
     if kind == LONG and values.values.get("long_factor") != values.values["short_factor"]:
         return min(most, _original_length(values, config))
+    if kind == "yarn":
+        length = _original_length(values, config)
+        return max(most, int(values.number("factor", most / length) * length))
     return most
 
 
@@ -156,8 +159,10 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
         """The index of the pair that turns so many times within the original length."""
         return size * log(length / (rotations * 2 * math.pi)) / (2 * log(theta))
 
-    low, high = turning(values.number("beta_fast", 32.0)), turning(values.number("beta_slow", 1.0))
-    if values.flag("truncate", True):
+    values.expect(attn_factor=1.0, extrapolation_factor=1.0)  # other software's, which transformers ignores
+    fast, slow = values.number("beta_fast", 0.0) or 32.0, values.number("beta_slow", 0.0) or 1.0
+    low, high = turning(fast), turning(slow)
+    if "truncate" not in values.values or values.flag("truncate", False):  # null is false there
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, size - 1)
     ramp = (np.arange(size // 2, dtype=np.float32) - low) / (high - low if high != low else 0.001)

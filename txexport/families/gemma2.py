@@ -5,7 +5,7 @@ import math
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames, minimal_cycle
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
     norm = NormSpec(width, config.number("rms_norm_eps", 1e-6), NormKind.RMS)
     bias, window = config.flag("attention_bias", False), config.integer("sliding_window", 4096)
-    longest, turns = config.integer("max_position_embeddings"), rotary(config, head_dim)
+    most, turns = longest(config), rotary(config, head_dim)
     activation = config.activation("hidden_activation", "gelu_pytorch_tanh")
     blocks = [
         BlockSpec(
@@ -46,7 +46,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
                 output_bias=bias,
                 scale=1 / math.sqrt(config.number("query_pre_attn_scalar", 256)),
                 rotary=turns,
-                window=window if local and window < longest else None,
+                window=window if local and window < most else None,
                 softcap=_cap(config, "attn_logit_softcapping", 50.0),
             ),
             FeedForwardSpec(width, config.integer("intermediate_size"), activation, bias=False, gated=True),
@@ -59,7 +59,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
-            PositionSpec(PositionKind.NONE, longest),
+            PositionSpec(PositionKind.NONE, most),
             scale=math.sqrt(width),
         ),
         minimal_cycle(blocks),

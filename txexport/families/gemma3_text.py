@@ -57,7 +57,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 def _rotary(config: Config, windowed: bool) -> RotarySpec:
     """Rotation of a kind of layers; newer files have a table for each, older ones a theta."""
     kind, name, theta = WINDOWED if windowed else FULL
-    values = dict(config.table("rope_parameters").table(kind).values)
+    table = config.table("rope_parameters").table(kind)
+    table.expect(truncate=True)  # which the original reads in no table of a kind
+    values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
     own = {"rope_theta": config.number(name, theta)} | {k: v for k, v in values.items() if v is not None}

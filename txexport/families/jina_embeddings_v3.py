@@ -5,7 +5,7 @@ from dataclasses import replace
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert, nomic_bert, roberta
 from txexport.families._config import Config, TensorNames
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import Activation, EncoderSpec, PositionKind, PositionSpec, TextStackSpec
 
 TASKS = {
@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         rope_theta=20_000.0, max_position_embeddings=8194, type_vocab_size=1, layer_norm_eps=1e-5
     )
     config.expect(head_dim=None)
-    position = PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings"))
+    position = PositionSpec(PositionKind.NONE, longest(config))
     base = bert.encoder_spec(config, task, names, position, Activation.GELU)
     stack = base.encoder
     assert isinstance(stack, TextStackSpec)

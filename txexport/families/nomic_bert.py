@@ -3,7 +3,7 @@
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import bert
 from txexport.families._config import Config, TensorNames
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -51,8 +51,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes, in its form of today or that of its release."""
     config.expect(**OTHERWISE)
     # Beyond the positions that were trained, a scaling factor would change the frequencies.
-    longest = "n_positions" if config.values.get("rotary_scaling_factor") is None else "max_trained_positions"
-    names_then = PUBLISHED | {"max_position_embeddings": longest}
+    trained = "n_positions" if config.values.get("rotary_scaling_factor") is None else "max_trained_positions"
+    names_then = PUBLISHED | {"max_position_embeddings": trained}
     then = {now: config.values[old] for now, old in names_then.items() if old in config.values}
     ours = config.with_defaults(**then).with_defaults(
         rope_theta=1000.0, max_position_embeddings=2048, type_vocab_size=2, hidden_act="silu"
@@ -82,7 +82,7 @@ def encoder_spec(
         norm,
         NormPlacement.POST,
     )
-    position = PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings"))
+    position = PositionSpec(PositionKind.NONE, longest(config))
     segments = config.integer("type_vocab_size")
     embedding = EmbeddingSpec(config.integer("vocab_size"), width, position, segments, norm)
     stack = TextStackSpec(embedding, (block,), config.count("num_hidden_layers"))

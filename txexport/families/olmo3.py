@@ -31,7 +31,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 def _rotary(config: Config, windowed: bool, head_dim: int) -> RotarySpec:
     """Rotation of a kind of layers; newer files have a table for each, older ones a theta and a scaling."""
     kind = "sliding_attention" if windowed else "full_attention"
-    values = dict(config.table("rope_parameters").table(kind).values)
+    table = config.table("rope_parameters").table(kind)
+    table.expect(truncate=True)  # which the original reads in no table of a kind
+    values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
     own = {"rope_theta": config.number("rope_theta", 5e5)} | {

@@ -3,7 +3,7 @@
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._config import Config, TensorNames
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -44,7 +44,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
-            PositionSpec(PositionKind.NONE, config.integer("max_position_embeddings")),
+            PositionSpec(PositionKind.NONE, longest(config)),
         ),
         (
             BlockSpec(

@@ -3,7 +3,7 @@
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
 from txexport.families._config import Config, TensorNames
-from txexport.families._rope import rotary
+from txexport.families._rope import longest, rotary
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -28,11 +28,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("use_bias", True)
     config.expect(head_dim=head_dim, layer_types=None)
-    norm, longest = (
-        NormSpec(width, config.number("norm_epsilon", 1e-5)),
-        config.integer("max_position_embeddings"),
-    )
-    window = config.integer("sliding_window", longest)
+    norm, most = NormSpec(width, config.number("norm_epsilon", 1e-5)), longest(config)
+    window = config.integer("sliding_window", most)
     attention = AttentionSpec(
         width,
         heads,
@@ -42,13 +39,13 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         bias=bias,
         output_bias=bias,
         rotary=rotary(config, head_dim),
-        window=window if window < longest else None,
+        window=window if window < most else None,
     )
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu_pytorch_tanh"), bias
     )
     stack = TextStackSpec(
-        EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, longest)),
+        EmbeddingSpec(config.integer("vocab_size"), width, PositionSpec(PositionKind.NONE, most)),
         (BlockSpec(attention, feed_forward, norm, NormPlacement.PRE),),
         config.count("num_hidden_layers"),
         final_norm=norm,
