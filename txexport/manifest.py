@@ -54,7 +54,8 @@ class Form:
     `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
     texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. int8
     takes the middle off rows where it is `centred`, which it was not in bundles of format 6. `rope_factors`
-    are the ones of LongRoPE, where "short" or "long" were asked for.
+    are the ones of LongRoPE, where "short" or "long" were asked for, and `image_size` height and width of
+    images, where these were.
     """
 
     cache: str | None
@@ -69,6 +70,7 @@ class Form:
     outputs: list[str] = field(default_factory=list)
     centred: bool = False
     rope_factors: str | None = None
+    image_size: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -243,11 +245,8 @@ class Manifest:
     def _values(self) -> dict:
         """What is written: without what was not asked for, as before it could be."""
         values = dataclasses.asdict(self)
-        for place, name in (
-            (values["form"], "outputs"),
-            (values["form"], "rope_factors"),
-            (values, "promised"),
-        ):
+        asked = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size")]
+        for place, name in (*asked, (values, "promised")):
             if not place[name]:
                 del place[name]
         return values

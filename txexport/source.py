@@ -2,12 +2,14 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import adapter_at, opened
+from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
 from txexport.manifest import Manifest
@@ -56,12 +58,16 @@ def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
     return result
 
 
-def as_asked(checkpoint: Checkpoint, rope_factors: str | None) -> Checkpoint:
-    """The checkpoint as options of export have it read: with those factors of LongRoPE.
+def as_asked(
+    checkpoint: Checkpoint, rope_factors: str | None, image_size: Sequence[int] | None
+) -> Checkpoint:
+    """The checkpoint as options of export have it read: with those factors of LongRoPE, for those images.
 
     Raises InputError or UnsupportedError for options that are not for it.
     """
-    return checkpoint if rope_factors is None else with_rope_factors(checkpoint, rope_factors)
+    if rope_factors is not None:
+        checkpoint = with_rope_factors(checkpoint, rope_factors)
+    return checkpoint if image_size is None else Resized(checkpoint, image_size)
 
 
 def _home_of(path: Path) -> Path | None:
@@ -91,7 +97,7 @@ def source_of(
         checkpoint = opened(f"{manifest.source.repository}@{manifest.source.revision}")
     else:
         checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
-    return as_asked(merged(checkpoint, adapter), manifest.form.rope_factors)
+    return as_asked(merged(checkpoint, adapter), manifest.form.rope_factors, manifest.form.image_size)
 
 
 def _found(out: Path, way: str, what: str, advice: str) -> str:

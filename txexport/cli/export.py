@@ -74,6 +74,13 @@ samples = click.option(
     "longer sequences alone, up to max_position_embeddings.",
 )
 @click.option(
+    "--image-size",
+    metavar="N|HxW",
+    callback=lambda _, __, given: _pixels(given),
+    show_default="config.json's",
+    help="Take images of that many pixels a side: positions are interpolated, as in transformers.",
+)
+@click.option(
     "--absolute-source",
     is_flag=True,
     help="Record the checkpoint's absolute path, not the way to it from OUT, which may then be moved alone.",
@@ -117,6 +124,16 @@ def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     from txexport.exporter import quantize as run
 
     click.echo(_told(out, _written(run, out, dtype, **options), as_json))
+
+
+def _pixels(text: str | None) -> list[int] | None:
+    """Height and width, None where nothing was given. Raises BadParameter for another form."""
+    if text is None:
+        return None
+    sides = text.split("x")
+    if len(sides) > 2 or not all(side.isascii() and side.isdigit() and len(side) < 6 for side in sides):
+        raise click.BadParameter(f"{text!r}, expected pixels, as 384, or height and width, as 384x512")
+    return [int(side) for side in (sides[0], sides[-1])]
 
 
 def _listed(text: str | None) -> list[str] | None:

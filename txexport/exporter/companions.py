@@ -10,11 +10,13 @@ import numpy as np
 
 from txexport import bundle
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
 from txexport.errors import BundleError, CheckpointError, shown
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.hub_files import hub_files
+from txexport.exporter.image_settings import settings_for
 
 
 def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, Path | bytes]]:
@@ -24,6 +26,8 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     tells clients of the graphs. Raises CheckpointError for a file that cannot be read.
     """
     own = checkpoint.companions()
+    if isinstance(checkpoint, Resized):
+        own |= settings_for(own, checkpoint.image_size, plan.model_type)
     made = hub_files(own, plan)
     yield from (own | made).items()
     if isinstance(tokenizer := own.get(TOKENIZER), Path):

@@ -63,6 +63,7 @@ def export(
     keep: str | Sequence[str] = (),
     outputs: str | Sequence[str] = (),
     rope_factors: str | None = None,
+    image_size: int | Sequence[int] | None = None,
     texts: str | Path | Sequence[Item] | None = None,
     absolute_source: bool = False,
     force: bool = False,
@@ -90,16 +91,20 @@ def export(
     every layer, which graphs then give too, by names and shapes of `output_attentions` and
     `output_hidden_states` in transformers; attention is then spelled out, and slower. `rope_factors` are
     "short" (default) or "long" for LongRoPE: the first end at original_max_position_embeddings, the second
-    are the original's for longer sequences alone, up to max_position_embeddings. `texts` calibrate int4
-    and int4-128 (GPTQ): a file of samples of what the model will read, one a line, or two with a tab between
-    them (of an encoder-decoder, a source and its target), or the texts themselves; ONNX Runtime reads them.
+    are the original's for longer sequences alone, up to max_position_embeddings. `image_size` is the side of
+    images in pixels, or height and width, where that is not config.json's: positions are interpolated once
+    and for all, as transformers does with interpolate_pos_encoding=True, and images prepared so large.
+    `texts` calibrate int4 and int4-128 (GPTQ): a file of samples of what the model will read, one a line, or
+    two with a tab between them (of an encoder-decoder, a source and its target), or the texts themselves;
+    ONNX Runtime reads them.
     txexport.json says where the checkpoint is by the way from `out`, or with `absolute_source` by its
     absolute path. `force` replaces an existing bundle; `progress` is told bytes done and bytes in all, and
     True shows them. The bundle appears whole or not at all. Raises CheckpointError, UnsupportedError,
     BundleError, InputError, OSError for texts that cannot be read.
     """
+    size = [image_size, image_size] if isinstance(image_size, int) else image_size
     with saved(source, tokenizer, Path(out), force) as folder:
-        checkpoint = as_asked(merged(opened(folder), adapter), rope_factors)
+        checkpoint = as_asked(merged(opened(folder), adapter), rope_factors, size)
         resolved = families.resolve(checkpoint, task, model_type)
         place = recorded(source, checkpoint, Path(out), absolute_source)
         if opset not in IR_VERSIONS:
@@ -119,6 +124,7 @@ def export(
             outputs=given,
             centred=True,
             rope_factors=rope_factors,
+            image_size=None if size is None else list(size),
         )
         form = _form(TASKS[resolved.task], asked)
         check_outputs(resolved.spec, form.outputs)

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -81,7 +81,7 @@ class Images:
     def __init__(self, folder: Path):
         settings = read_settings(folder, "image_processor")
         given = {name: value for name, value in settings.items() if value is not None}
-        kind = _kind(settings, folder)
+        kind = processor(settings, str(read_json(folder / "config.json", missing={}).get("model_type")))
         asked = DEFAULTS[kind] | given
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
@@ -93,8 +93,8 @@ class Images:
             raise UnsupportedError(f"image processor: resample {shown(asked['resample'])} is not supported")
         self.on_white: bool = asked["do_convert_rgb"]
         self.resample = int(asked["resample"])
-        self.size = _size("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
-        crop = _size("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
+        self.size = edges("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
+        crop = edges("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
         if isinstance(crop, int):
             raise UnsupportedError(
                 f"image processor: crop_size by shortest_edge is not supported; it is {crop}, "
@@ -169,10 +169,13 @@ BY_MODEL = {
 }
 
 
-def _kind(settings: dict, folder: Path) -> str:
-    """The processor that `settings` name, in its present form or that of older files."""
+def processor(settings: Mapping[str, Any], model_type: str) -> str:
+    """The processor that `settings` name, in its present form or that of older files, or a model's own.
+
+    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
+    """
     name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
-    name = name or BY_MODEL.get(str(read_json(folder / "config.json", missing={}).get("model_type")))
+    name = name or BY_MODEL.get(model_type)
     if name is None:
         raise BundleError(
             "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
@@ -184,17 +187,17 @@ def _kind(settings: dict, folder: Path) -> str:
     return kind
 
 
-def _size(name: str, value: Any, square: bool) -> tuple[int, int] | int:
-    """Height and width, or the length of the shorter edge alone."""
+def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
+    """Height and width, or the length of the shorter edge alone. Raises UnsupportedError for another size."""
     if isinstance(value, int):
         value = {"height": value, "width": value} if square else {"shortest_edge": value}
     elif isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
-    edges = list(value.values()) if isinstance(value, dict) else []
-    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in edges)
-    if whole and edges and value.keys() == {"height", "width"}:
+    given = list(value.values()) if isinstance(value, dict) else []
+    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in given)
+    if whole and given and value.keys() == {"height", "width"}:
         return value["height"], value["width"]
-    if whole and edges and value.keys() == {"shortest_edge"}:
+    if whole and given and value.keys() == {"shortest_edge"}:
         return value["shortest_edge"]
     wanted = "height and width, or shortest_edge"
     raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")

@@ -14,6 +14,7 @@ from txmodels.training.checkpoints import build
 
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.stored import FLOATS, Stored
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
@@ -217,6 +218,9 @@ class Transformers:
         self.new_cache = transformers.DynamicCache
         name = resolved.original or TASKS[resolved.task].judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
+        self.given: dict[str, bool] = dict(self.asked)
+        if isinstance(checkpoint, Resized) and checkpoint.interpolated:
+            checkpoint, self.given = checkpoint.whole, self.asked | {"interpolate_pos_encoding": True}
         config = _plain_config(checkpoint, resolved.model_type, "eager" if ATTENTIONS in outputs else None)
         if checkpoint.in_safetensors and not checkpoint.quantised:
             model = transformers_loading.model_from_pretrained(
@@ -242,7 +246,7 @@ class Transformers:
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = self.model(**tensors(inputs), **self.asked)
+        outputs = self.model(**tensors(inputs), **self.given)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder, whose head is on the decoder
         if not self.pooler:

@@ -1,0 +1,138 @@
+"""A checkpoint of images for another size: its table of positions interpolated, once and for all.
+
+transformers does it in a call, by `interpolate_pos_encoding=True` in ViT, DeiT, CLIP and SigLIP: bicubic
+(Keys 1981, a = -0.75), edges repeated, not antialiased.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.stored import Stored
+from txexport.errors import InputError, UnsupportedError, shown
+
+# Families whose graphs interpolate for images of any size, or have no table: they need no other checkpoint.
+ANY_SIZE = ("dinov2", "dinov2_with_registers", "dinov3_vit")
+LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches'
+# The projection of patches, and the table beside it, of ViT and of CLIP.
+TABLES = {
+    "embeddings.patch_embeddings.projection.weight": "embeddings.position_embeddings",
+    "embeddings.patch_embedding.weight": "embeddings.position_embedding.weight",
+}
+TOWERS = ("vision_config_dict", "vision_config")  # the first of old files, in which it wins
+A = -0.75
+MOST = 2**12  # pixels of a side
+
+
+class Resized(Checkpoint):
+    """The checkpoint `whole` for images of `image_size`, height and width in pixels.
+
+    Of families in ANY_SIZE it differs in nothing but that. Raises InputError for a size that holds no patch
+    or is too large, UnsupportedError for a model that has no such positions.
+    """
+
+    def __init__(self, whole: Checkpoint, image_size: Sequence[int]):
+        vars(self).update(vars(whole))
+        if len(image_size) != 2 or not all(1 <= pixels <= MOST for pixels in image_size):
+            raise InputError(f"image_size is {shown(image_size)}, expected 1 to {MOST} pixels high and wide")
+        self.whole, self.image_size = whole, (image_size[0], image_size[1])
+        self.interpolated = whole.config.get("model_type") not in ANY_SIZE
+        if not self.interpolated:
+            return
+        patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
+        if patches is None:
+            raise UnsupportedError(
+                f"image_size is for models of images, and {whole.folder} is none; leave it out"
+            )
+        prefix, _, _ = patches.rpartition("embeddings.patch")
+        ending = TABLES[patches.removeprefix(prefix)]
+        side = whole.tensors[patches].shape[-1]
+        self.table = f"{prefix}{ending}"
+        self.grid = image_size[0] // side, image_size[1] // side
+        if min(self.grid) < 1:
+            raise InputError(f"image_size is {shown(image_size)}, expected at least a patch of {side} pixels")
+        if ending.endswith("weight") and image_size[0] != image_size[1]:
+            raise UnsupportedError(
+                f"image_size is {shown(image_size)}, but this model's config has one number"
+            )
+        self.tokens = sum(f"{prefix}embeddings.{name}" in whole.tensors for name in LEARNED)
+        stored = whole.tensors.get(self.table)
+        if (
+            not isinstance(stored, Stored)
+            or math.isqrt(places := stored.shape[-2] - self.tokens) ** 2 != places
+        ):
+            raise UnsupportedError(
+                f"{whole.folder} has no table of positions of a square image: '{self.table}'"
+            )
+        shape = (*stored.shape[:-2], self.tokens + math.prod(self.grid), stored.shape[-1])
+        self.tensors = whole.tensors | {self.table: replace(stored, shape=shape)}
+        self.config, self.in_safetensors, self.as_published = self._config(), False, False
+
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """See Checkpoint."""
+        if not self.interpolated or name != self.table:
+            yield from self.whole.rows(name)
+            return
+        table = self.whole.read(name)
+        side = math.isqrt(table.shape[-2] - self.tokens)
+        flat = table.reshape(table.shape[-2:])  # (tokens + side * side, W)
+        places = bicubic(flat[self.tokens :].reshape(side, side, -1), self.grid)
+        yield np.concatenate([flat[: self.tokens], places.reshape(-1, table.shape[-1])]).reshape(
+            self.tensors[name].shape
+        )
+
+    def companions(self) -> dict[str, Path | bytes]:
+        """See Checkpoint; config.json has the size."""
+        files = self.whole.companions()
+        if self.interpolated and "config.json" in files:
+            files["config.json"] = (json.dumps(self.config, indent=2) + "\n").encode()
+        return files
+
+    def hashes(self) -> dict[str, str]:
+        """See Checkpoint."""
+        return self.whole.hashes()
+
+    def _config(self) -> dict[str, Any]:
+        height, width = self.image_size
+        size = {"image_size": height if height == width else [height, width]}
+        config = self.whole.config
+        tower = next((name for name in TOWERS if config.get(name)), None)
+        return config | size if tower is None else config | {tower: config[tower] | size}
+
+
+def bicubic(table: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """table (rows,columns,W) -> (size[0],size[1],W) float32, as PyTorch interpolates without align_corners.
+
+    It is computed in float64, by sums and products alone: the same bits on every processor, and nearer to
+    what PyTorch's float32 comes near to than that is.
+    """
+    wide, shares = _taps(table.shape[1], size[1])
+    across = sum(shares[k][:, None] * table[:, wide[k]] for k in range(4))  # (rows, size[1], W)
+    high, shares = _taps(table.shape[0], size[0])
+    result = sum(shares[k][:, None, None] * across[high[k]] for k in range(4))
+    return np.asarray(result, np.float32)
+
+
+def _taps(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each of `new` values the four `old` ones that it is made of (4,new), and their shares (4,new)."""
+    places = old / new * (np.arange(new) + 0.5) - 0.5
+    first = np.floor(places)
+    t = places - first
+    taps = np.clip(first.astype(int) + np.arange(-1, 3)[:, None], 0, old - 1)
+    return taps, np.stack([_far(t + 1), _near(t), _near(1 - t), _far(2 - t)])
+
+
+def _near(x: np.ndarray) -> np.ndarray:
+    """The share of a value at a distance of up to 1."""
+    return ((A + 2) * x - (A + 3)) * x * x + 1
+
+
+def _far(x: np.ndarray) -> np.ndarray:
+    """The share of a value at a distance of 1 to 2."""
+    return ((A * x - 5 * A) * x + 8 * A) * x - 4 * A

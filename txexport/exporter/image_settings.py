@@ -1,0 +1,54 @@
+"""The settings of an image processor for images of another size."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, CheckpointError
+from txexport.runtime.preprocessing.images import DEFAULTS, edges, processor
+from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
+
+IMAGES = "image_processor"
+
+
+def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_type: str) -> dict[str, bytes]:
+    """The files of `own` that set an image processor, for images of `size`, height and width in pixels.
+
+    What is cut out of an image is of that size, and what it is cut of grows as much; where nothing is cut,
+    the image is resized to it. Raises CheckpointError for one that is damaged, UnsupportedError for a
+    processor that is not known.
+    """
+    result = {}
+    for name in (ALONE, TOGETHER):
+        if not isinstance(file := own.get(name), Path):
+            continue
+        try:
+            content = read_json(file)
+            if name == ALONE:
+                content = content | _resized(content, size, model_type)
+            elif isinstance(inner := content.get(IMAGES), dict):
+                content = content | {IMAGES: inner | _resized(inner, size, model_type)}
+        except BundleError as error:
+            raise CheckpointError(str(error)) from None
+        result[name] = (json.dumps(content, indent=2) + "\n").encode()
+    return result
+
+
+def _resized(settings: Mapping[str, Any], size: tuple[int, int], model_type: str) -> dict[str, Any]:
+    """The values that change."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    asked = DEFAULTS[processor(settings, model_type)] | given
+    whole = dict(zip(("height", "width"), size, strict=True))
+    if not asked["do_center_crop"]:
+        return {"size": whole}
+    crop = edges("crop_size", asked["crop_size"], True)
+    before = edges("size", asked["size"], asked["default_to_square"])
+    if isinstance(crop, int):
+        crop = (crop, crop)
+    grown = [new / old for new, old in zip(size, crop, strict=True)]
+    if isinstance(before, int):
+        return {"size": {"shortest_edge": round(before * max(grown))}, "crop_size": whole}
+    height, width = (round(edge * share) for edge, share in zip(before, grown, strict=True))
+    return {"size": {"height": height, "width": width}, "crop_size": whole}
