@@ -1,6 +1,7 @@
 """LongRoPE: an export turns by the factors that were asked for, and ends where they do."""
 
 import json
+import shutil
 
 import numpy as np
 import onnxruntime
@@ -28,6 +29,7 @@ ROW = Row(
     {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4} | FACTORS, "rms_norm_eps": 1e-5}
     | PUBLISHED,
 )
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.5, "rope_theta": 1e4}
 TOKENS = np.random.default_rng(5).integers(5, 300, LONG).tolist()
 
 
@@ -41,9 +43,15 @@ def bundles(checkpoint_of, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def original(checkpoint_of):
-    """The unpatched model, which switches by the longest position of a call."""
-    return transformers.AutoModelForCausalLM.from_pretrained(checkpoint_of(ROW)).eval()
+def original_of():
+    """A function from a checkpoint to the unpatched model, which turns by the longest position of a call."""
+    return lambda folder: transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module")
+def original(checkpoint_of, original_of):
+    """That of ROW."""
+    return original_of(checkpoint_of(ROW))
 
 
 @torch.inference_mode()
@@ -166,6 +174,22 @@ def test_where_it_ends_before_config_json_is_said(bundles, checkpoint_of, tmp_pa
     assert "promised" not in json.loads((tmp_path / "long/txexport.json").read_text())
 
 
+def test_dynamic_rope_ends_where_it_would_begin_and_says_so(checkpoint_of, original_of, tmp_path):
+    """Within max_position_embeddings it is as if there were none; beyond, the original turns anew."""
+    row = Row("llama", "LlamaForCausalLM", GENERATE, "dynamic", {"rope_parameters": DYNAMIC})
+    source, out = checkpoint_of(row), tmp_path / "out"
+    result = CliRunner().invoke(main, ["export", str(source), str(out)])
+    assert "sequences end at 40 tokens, of 100 that config.json promises with 'dynamic' rope" in result.stderr
+    assert result.stderr.endswith("give config.json another rope_scaling, as yarn\n")
+    original, chunks = original_of(source), stepped(30, 40)
+    theirs = expected(original, chunks)
+    assert np.abs(found(out, chunks) - theirs).max() < 1e-5 * np.abs(theirs).max()
+    beyond = expected(original, [TOKENS[:60]])
+    assert np.abs(found(out, [TOKENS[:60]]) - beyond).max() > 1e-2 * np.abs(beyond).max()
+    with pytest.raises(InputError, match="exceed the model's 40"):
+        txexport.load(out, device="cpu").generate_ids([TOKENS[:30]], max_new_tokens=11)
+
+
 def test_a_promise_that_config_json_does_not_make_is_caught(bundles, tmp_path):
     out = bundles["short"]
     text = (out / "txexport.json").read_text()
@@ -188,3 +212,17 @@ def test_factors_are_refused_where_there_are_none(checkpoint_of, tmp_path):
         export(checkpoint_of("llama"), tmp_path / "out", rope_factors="long")
     with pytest.raises(InputError, match="rope_factors is 'middle', expected short or long"):
         export(checkpoint_of(ROW), tmp_path / "out", rope_factors="middle")
+
+
+@pytest.mark.parametrize("kind", ["yarn", "longrope"])
+def test_files_as_they_were_published_have_long_factors_too(kind, bundles, checkpoint_of, tmp_path):
+    """Those of before transformers 5, which kept theta apart; Phi-3 first called its scaling yarn."""
+    source = tmp_path / "source"
+    shutil.copytree(checkpoint_of(ROW), source)
+    values = json.loads((source / "config.json").read_text())
+    del values["rope_parameters"]
+    old = {"rope_theta": 1e4, "rope_scaling": {"type": kind} | FACTORS}
+    (source / "config.json").write_text(json.dumps(values | old))
+    export(source, tmp_path / "out", rope_factors="long", only="hub")
+    assert np.array_equal(found(tmp_path / "out", [TOKENS]), found(bundles["long"], [TOKENS]))
+    assert verify(tmp_path / "out", cases="quick").ok

@@ -22,7 +22,7 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config
 from txexport.families._elementary import exp, power, sin_cos
-from txexport.families._rope import longest, rotary
+from txexport.families._rope import longest, promised, rotary
 from txexport.families._sinusoid import halves, stretched
 
 BIT = np.finfo(np.float32).eps  # the last bit of a float32, as a part of the number at most
@@ -102,7 +102,7 @@ def test_longrope_is_known_by_its_factors_and_ends_where_the_long_ones_begin(old
     found, plain = rotary(config, 4, long=True), rotary(Config({}, Path("config.json")), 4)
     assert found.frequencies == tuple(f / n for f, n in zip(plain.frequencies, (1, 2), strict=True))
     assert found.scale == math.sqrt(1.5)
-    with pytest.raises(CheckpointError, match="'short_factor' has 2 numbers, expected 4"):
+    with pytest.raises(CheckpointError, match="a list of factors has 2 numbers, expected 4"):
         rotary(config, 8, long=True)
 
 
@@ -123,6 +123,27 @@ def test_yarn_reaches_as_far_as_it_stretches(most, values, limit):
     """Model cards of Qwen 2.5 and 3 write the first two, those of others the third."""
     config = {"max_position_embeddings": most, "rope_scaling": values}
     assert longest(Config(config, Path("config.json"))) == limit
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"type": "dynamic", "factor": 2.5}, {"dynamic": 160}),
+        (
+            {"type": "dynamic", "alpha": 50.0, "factor": 1.0},
+            {},
+        ),  # Hunyuan's, a base that grows once and for all
+        ({"type": "su", "short_factor": [1.0], "long_factor": [4.0]}, {"longrope": 64}),
+        ({"type": "su", "short_factor": [4.0], "long_factor": [4.0]}, {}),
+        ({"type": "yarn", "factor": 4.0}, {}),
+        ({"type": "linear", "factor": 4.0}, {}),
+        (None, {}),
+    ],
+)
+def test_what_config_json_promises_beyond_the_limit_is_known(values, told):
+    given = {"rope_scaling": values, "max_position_embeddings": 64, "original_max_position_embeddings": 16}
+    config = Config(given, Path("config.json"))
+    assert promised(config, longest(config)) == told
 
 
 @pytest.mark.parametrize("name", ["attn_factor", "extrapolation_factor"])

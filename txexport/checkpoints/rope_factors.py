@@ -21,8 +21,9 @@ def with_rope_factors(checkpoint: Checkpoint, factors: str) -> Checkpoint:
     if factors not in FACTORS:
         raise InputError(f"rope_factors is {shown(factors)}, expected {' or '.join(FACTORS)}")
     name = "rope_scaling" if checkpoint.config.get("rope_scaling") else "rope_parameters"
-    values = checkpoint.config.get(name)
-    if not (isinstance(values, dict) and {"short_factor", "long_factor"} <= values.keys()):
+    scaling = checkpoint.config.get(name)
+    values = scaling if isinstance(scaling, dict) else {}
+    if not all(isinstance(values.get(f"{one}_factor"), list) for one in FACTORS):
         raise UnsupportedError(
             f"{checkpoint.config_file} has no short_factor and long_factor; leave rope_factors out"
         )

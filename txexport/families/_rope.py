@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from txexport.errors import CheckpointError, UnsupportedError
-from txexport.families._config import Config
+from txexport.families._config import LONGEST, Config
 from txexport.families._elementary import log, power
 from txexport.spec import RotarySpec
 
@@ -101,7 +101,7 @@ def longest(config: Config, default: int | None = None) -> int:
         return min(most, _original_length(values, config))
     if kind == "yarn":
         length = _original_length(values, config)
-        return max(most, int(values.number("factor", most / length) * length))
+        return max(most, int(min(values.number("factor", most / length) * length, LONGEST)))
     return most
 
 
@@ -111,7 +111,7 @@ def promised(config: Config, limit: int) -> dict[str, int]:
     if kind not in (LONG, "dynamic"):
         return {}
     grown = values.number("factor", 1.0) if kind == "dynamic" else 1
-    most = int(config.integer("max_position_embeddings") * grown)
+    most = int(min(config.integer("max_position_embeddings") * grown, LONGEST))
     return {kind: most} if most > limit else {}
 
 
@@ -132,7 +132,7 @@ def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.n
     factors, length = values.numbers("short_factor"), _original_length(values, config)
     if len(factors) != len(periods):
         raise CheckpointError(
-            f"{values.path}: 'short_factor' has {len(factors)} numbers, expected {len(periods)}"
+            f"{values.path}: a list of factors has {len(factors)} numbers, expected {len(periods)}"
         )
     factor = values.number("factor", config.integer("max_position_embeddings") / length)
     grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0
