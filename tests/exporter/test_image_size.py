@@ -1,5 +1,6 @@
 """Images of another size than config.json's: positions are those that transformers interpolates in a call."""
 
+import dataclasses
 import json
 import shutil
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from click.testing import CliRunner
 from helpers.row import CLASSIFY, LABEL, LABELS, MATCH, SEE, Row
 from PIL import Image
 from torch.nn.functional import interpolate
@@ -14,7 +16,8 @@ from torch.nn.functional import interpolate
 import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.image_size import ANY_SIZE, bicubic
+from txexport.checkpoints.image_size import ANY_SIZE, Resized, bicubic
+from txexport.cli.main import main
 from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.families import resolve
@@ -200,3 +203,34 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
     refused("clip", (20, 30), UnsupportedError, "config has one number")
     oblong = Row("vit", "ViTModel", CLASSIFY, "oblong", {"image_size": [18, 31]})
     refused(oblong, 30, UnsupportedError, "no table of positions of a square image")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("vit.embeddings.patch_embeddings.projection.weight", (), "is for models of images"),
+        ("vit.embeddings.patch_embeddings.projection.weight", (48, 3, 0, 0), "is for models of images"),
+        ("vit.embeddings.position_embeddings", (26,), "no table of positions of a square image"),
+        ("vit.embeddings.position_embeddings", (1, 0, 48), "no table of positions of a square image"),
+    ],
+)
+def test_damaged_tensors_are_told(name, shape, message, checkpoint_of):
+    checkpoint = Checkpoint(checkpoint_of(VIT))
+    assert name in checkpoint.tensors
+    checkpoint.tensors[name] = dataclasses.replace(checkpoint.tensors[name], shape=shape)
+    with pytest.raises(UnsupportedError, match=message):
+        Resized(checkpoint, (50, 50))
+
+
+def test_the_command_takes_one_side_or_two(checkpoint_of, tmp_path):
+    def run(size):
+        command = ["export", str(checkpoint_of("vit")), str(tmp_path / size), "--image-size", size]
+        return CliRunner().invoke(main, [*command, "--only", "hub"])
+
+    for size, sides in (("20x41", [20, 41]), ("42", [42, 42])):
+        assert run(size).exit_code == 0
+        assert json.loads((tmp_path / size / "txexport.json").read_text())["form"]["image_size"] == sides
+    for size in ("large", "1x2x3", "20x", "-5"):
+        result = run(size)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "expected pixels, as 384, or height and width, as 384x512" in result.stderr

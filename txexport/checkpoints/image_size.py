@@ -46,27 +46,26 @@ class Resized(Checkpoint):
         if not self.interpolated:
             return
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
-        if patches is None:
+        side = () if patches is None else whole.tensors[patches].shape[-1:]
+        if patches is None or not side or not side[0]:
             raise UnsupportedError(
                 f"image_size is for models of images, and {whole.folder} is none; leave it out"
             )
         prefix, _, _ = patches.rpartition("embeddings.patch")
         ending = TABLES[patches.removeprefix(prefix)]
-        side = whole.tensors[patches].shape[-1]
         self.table = f"{prefix}{ending}"
-        self.grid = image_size[0] // side, image_size[1] // side
+        self.grid = image_size[0] // side[0], image_size[1] // side[0]
         if min(self.grid) < 1:
-            raise InputError(f"image_size is {shown(image_size)}, expected at least a patch of {side} pixels")
+            raise InputError(
+                f"image_size is {shown(image_size)}, expected at least a patch of {side[0]} pixels"
+            )
         if ending.endswith("weight") and image_size[0] != image_size[1]:
             raise UnsupportedError(
                 f"image_size is {shown(image_size)}, but this model's config has one number"
             )
         self.tokens = sum(f"{prefix}embeddings.{name}" in whole.tensors for name in LEARNED)
         stored = whole.tensors.get(self.table)
-        if (
-            not isinstance(stored, Stored)
-            or math.isqrt(places := stored.shape[-2] - self.tokens) ** 2 != places
-        ):
+        if not isinstance(stored, Stored) or not _is_square(stored.shape, self.tokens):
             raise UnsupportedError(
                 f"{whole.folder} has no table of positions of a square image: '{self.table}'"
             )
@@ -102,8 +101,14 @@ class Resized(Checkpoint):
         height, width = self.image_size
         size = {"image_size": height if height == width else [height, width]}
         config = self.whole.config
-        tower = next((name for name in TOWERS if config.get(name)), None)
+        tower = next((name for name in TOWERS if isinstance(config.get(name), dict) and config[name]), None)
         return config | size if tower is None else config | {tower: config[tower] | size}
+
+
+def _is_square(shape: tuple[int, ...], tokens: int) -> bool:
+    """Whether a table has the positions of `tokens`, and then as many down as across."""
+    places = shape[-2] - tokens if len(shape) > 1 else 0
+    return places > 0 and math.isqrt(places) ** 2 == places
 
 
 def bicubic(table: np.ndarray, size: tuple[int, int]) -> np.ndarray:
