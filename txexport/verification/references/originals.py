@@ -214,7 +214,7 @@ class Transformers:
         spec = resolved.spec
         self.pooler = isinstance(spec, EncoderSpec) and (spec.pooler or spec.vector is not None)
         decoder = spec.stacks.get("decoder")
-        self.kv_heads = [block.dense.num_kv_heads for block in decoder.layers] if decoder else []
+        self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         name = resolved.original or TASKS[resolved.task].judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
@@ -330,9 +330,10 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
 
 
 def _plain_config(checkpoint: Checkpoint, model_type: str, attention: str | None) -> Any:
-    """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, a kernel for attention.
+    """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, kernels.
 
-    `attention` is the kernel to take, of which "eager" alone tells its weights.
+    `attention` is the kernel to take, of which "eager" alone tells its weights; of those for experts it alone
+    computes in float64.
     """
     if checkpoint.as_published and checkpoint.config.get("model_type") is not None:
         options = {"attn_implementation": attention}
@@ -342,6 +343,7 @@ def _plain_config(checkpoint: Checkpoint, model_type: str, attention: str | None
         config._attn_implementation = attention
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
+        one._experts_implementation = "eager"
         if getattr(one, "chunk_size_feed_forward", 0):
             one.chunk_size_feed_forward = 0
     return config
