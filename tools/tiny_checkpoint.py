@@ -128,6 +128,30 @@ QWEN3_MOE = LLAMA | {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
 }
+DEEPSEEK = LLAMA | {
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 3,
+    "q_lora_rank": 20,
+    "kv_lora_rank": 18,
+    "qk_nope_head_dim": 10,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 14,
+    "moe_intermediate_size": 28,
+    "n_routed_experts": 8,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 3,
+    "n_group": 4,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+}
+GLM4_MOE = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 12,
+    "moe_intermediate_size": 28,
+    "n_routed_experts": 5,
+    "num_experts_per_tok": 2,
+}
 QWEN2_MOE = QWEN3_MOE | {"shared_expert_intermediate_size": 50}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
@@ -239,10 +263,13 @@ FAMILIES = {
     "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", DEEPSEEK),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", DEEPSEEK),
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
+    "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "helium": ("HeliumForCausalLM", LLAMA | {"head_dim": 8}),
     "hyperclovax": ("HyperCLOVAXForCausalLM", GRANITE),

@@ -147,7 +147,7 @@ def cached_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    read_k, read_v = (_used(g, cached, **room) for cached in (k, v))
+    read_k, read_v = (used_slots(g, cached, **room) for cached in (k, v))
     weights: list[ir.Value] = []
     if cache == Cache.STATIC and spec.maskless_static and not weighted:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
@@ -236,7 +236,7 @@ def _rotated(
     return g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, rotary_embedding_dim=part)
 
 
-def _used(g: Body, cached: ir.Value, used: ir.Value | None = None) -> ir.Value:
+def used_slots(g: Body, cached: ir.Value, used: ir.Value | None = None) -> ir.Value:
     """Keys or values (B,K,C,H) -> (B,K,used,H), all of them unless told."""
     if used is None:
         return cached

@@ -11,6 +11,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
@@ -24,6 +25,7 @@ from txgraphs.attention import attention, cached_attention, cross_attention
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
@@ -34,7 +36,12 @@ from txgraphs.strided_attention import strided_attention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: attention,
+    LatentAttentionSpec: latent_attention,
     DisentangledAttentionSpec: disentangled_attention,
+}
+CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
+    AttentionSpec: cached_attention,
+    LatentAttentionSpec: cached_latent_attention,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
@@ -84,7 +91,8 @@ def decoder_block(
     (B,K,E,H), and weights (B,N,S,E) of it come last.
     """
     inner = _before_attention(spec, g, x)
-    mixed, k, v, *weights = cached_attention(spec.dense, weighted, cache, g / "attention", inner, **context)
+    attend = CACHED_ATTENTIONS[type(spec.attention)]
+    mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
         attended, *cross_weights = _crossed(spec, weighted, g, attended, cross)  # (B, S, W)

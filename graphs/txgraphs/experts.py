@@ -16,11 +16,47 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     """
     op = g.op
     scores = op.Flatten(linear(False, g, x), axis=-1, name="scores")  # (B*S, experts)
-    if not spec.normalised:
-        scores = op.Softmax(scores, axis=-1, name="scores")
-    best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
-    share = op.Softmax(best, axis=-1) if spec.normalised else best
+    if spec.corrected:
+        share, choice = _corrected(spec, g, op.Sigmoid(scores, name="scores"))
+    else:
+        if not spec.normalised:
+            scores = op.Softmax(scores, axis=-1, name="scores")
+        top_k, scores = op.Constant(value_ints=[spec.top_k]), _within_groups(spec, g, scores, 1)
+        best, choice = op.TopK(scores, top_k, name=["best", "choice"])  # (B*S, C)
+        share = op.Softmax(best, axis=-1) if spec.normalised else best
+    if spec.scale != 1:
+        share = op.Mul(share, op.Constant(value_float=spec.scale))
     return share, choice
+
+
+def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """scores (B*S,experts) -> those best when corrected, and their numbers, both (B*S,C)."""
+    op = g.op
+    ranked = _within_groups(spec, g, op.Add(scores, g.weight("correction"), name="ranked"), 2)
+    _, choice = op.TopK(ranked, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
+    share = op.GatherElements(scores, choice, axis=1, name="share")
+    if spec.normalised:
+        total = op.ReduceSum(share, op.Constant(value_ints=[1]))  # (B*S, 1)
+        share = op.Div(share, op.Add(total, op.Constant(value_float=1e-20)))
+    return share, choice
+
+
+def _within_groups(spec: ExpertsSpec, g: Body, scores: ir.Value, best: int) -> ir.Value:
+    """scores (B*S,experts) -> the same, but for groups other than those whose `best` sum up highest."""
+    if spec.num_groups == 1:
+        return scores
+    op, last = g.op, g.op.Constant(value_ints=[-1])
+    size = spec.num_experts // spec.num_groups
+    groups = op.Reshape(scores, op.Constant(value_ints=[-1, spec.num_groups, size]), name="groups")
+    first, _ = op.TopK(groups, op.Constant(value_ints=[best]), name=["first", "places"])
+    merits = op.ReduceSum(first, last, keepdims=0, name="merits")  # (B*S, groups)
+    _, chosen = op.TopK(merits, op.Constant(value_ints=[spec.top_groups]), name=["merit", "chosen"])
+    numbers = op.Constant(value_ints=list(range(spec.num_groups)))
+    same = op.Equal(op.Unsqueeze(chosen, last), numbers)  # (B*S, top_groups, groups)
+    kept = op.ReduceSum(op.Cast(same, to=7), op.Constant(value_ints=[1]), keepdims=0)  # (B*S, groups)
+    hidden = op.Constant(value_float=-3.0e38)
+    within = op.Where(op.Cast(op.Unsqueeze(kept, last), to=9), groups, hidden)
+    return op.Reshape(within, op.Constant(value_ints=[-1, spec.num_experts]), name="within")
 
 
 @component("total")
@@ -60,6 +96,10 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
         total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))
     y = op.Reshape(total, op.Shape(x))  # (B, S, W)
     if spec.shared is not None:
-        gate = op.Sigmoid(linear(False, g / "shared_router", x), name="gate")  # (B, S, 1)
-        y = op.Add(y, op.Mul(gate, feed_forward(spec.shared, g / "shared", x), name="shared"))
+        if spec.shared_gated:
+            gate = op.Sigmoid(linear(False, g / "shared_router", x), name="gate")  # (B, S, 1)
+            shared = op.Mul(gate, feed_forward(spec.shared, g / "shared", x), name="shared")
+        else:
+            shared = feed_forward(spec.shared, g / "shared", x)
+        y = op.Add(y, shared)
     return y

@@ -8,11 +8,11 @@ from txexport.contracts import names
 from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
-    AttentionSpec,
     BlockSpec,
     Cache,
     DisentangledAttentionSpec,
     LogMelSpec,
+    MaskedAttentionSpec,
     PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -62,7 +62,7 @@ def encoder(
     linear = isinstance(spec.relative, AlibiSpec)
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
+    for window in dict.fromkeys(kind.window for kind in _masked(spec)):
         if spec.causal:
             mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         elif window is not None:
@@ -127,7 +127,7 @@ def decoder(
     present = []
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
-        if cache == Cache.STATIC and block.dense.maskless_static and not given.weighted:
+        if cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
@@ -178,7 +178,8 @@ def _over_slots(
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in _dense(spec) if weighted or not kind.maskless_static):
+    read = (kind for kind in _masked(spec) if weighted or not kind.maskless_static)
+    for window in dict.fromkeys(kind.window for kind in read):
         mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
         masks[window] = mask
     return places, _biased(spec, graph, "decoder", masks, places, slots)
@@ -198,15 +199,15 @@ def _over_past(
         position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in _dense(spec)):
+    for window in dict.fromkeys(kind.window for kind in _masked(spec)):
         mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
         masks[window] = mask
     return position_ids, _biased(spec, graph, "decoder", masks, position_ids, order)
 
 
-def _dense(spec: TextStackSpec) -> list[AttentionSpec]:
+def _masked(spec: TextStackSpec) -> list[MaskedAttentionSpec]:
     """The attentions of a stack that read a mask of pairs."""
-    return [block.attention for block in spec.blocks if isinstance(block.attention, AttentionSpec)]
+    return [block.attention for block in spec.blocks if isinstance(block.attention, MaskedAttentionSpec)]
 
 
 def _context(
@@ -222,7 +223,7 @@ def _context(
     """
     if isinstance(block.attention, DisentangledAttentionSpec):
         return relative
-    if not isinstance(block.attention, AttentionSpec):
+    if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: inputs[name] for name in block.attention.token_masks}
     return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
 
@@ -240,7 +241,7 @@ def _embed(
 def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[RotarySpec | None, Values]:
     """Cosines and sines for every way of rotating that a layer has."""
     rotations: dict[RotarySpec | None, Values] = {}
-    for kind in dict.fromkeys(attention.rotary for attention in _dense(spec)):
+    for kind in dict.fromkeys(attention.rotary for attention in _masked(spec)):
         cos, sin = (
             (None, None) if kind is None else graph.call(rotation(kind, graph.dtype), places, name="rotation")
         )

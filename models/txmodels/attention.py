@@ -60,7 +60,7 @@ def _weights(
     return masked_softmax(s, mask) if mask.dtype == torch.bool else (s + mask).softmax(dim=-1)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
     cos, sin, size = cos[:, None], sin[:, None], 2 * cos.shape[-1]
     pairs, rest = x[..., :size], x[..., size:]
@@ -73,7 +73,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     return torch.cat([turned, rest], dim=-1)
 
 
-def _scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
+def scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
     """past (B,K,C,H) with new (B,K,S,H) written to row b from slot cache_lengths[b] on."""
     slots = cache_lengths[:, None] + torch.arange(new.shape[2], device=new.device)  # (B, S)
     return past.scatter(2, slots[:, None, :, None].expand_as(new), new)
@@ -150,7 +150,7 @@ class Attention(nn.Module):
             return x
         assert cos is not None
         assert sin is not None
-        return _rotate(x, cos, sin, self.interleaved)
+        return rotate(x, cos, sin, self.interleaved)
 
 
 class CachedAttention(Attention):
@@ -180,8 +180,8 @@ class CachedAttention(Attention):
         q, new_k = self._turned(q, new_k, cos, sin)
         if self.static:
             assert cache_lengths is not None
-            k = _scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
-            v = _scatter(past_v, new_v, cache_lengths)
+            k = scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
+            v = scatter(past_v, new_v, cache_lengths)
             if self.maskless:
                 mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
         else:

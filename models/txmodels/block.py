@@ -12,6 +12,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
@@ -24,6 +25,7 @@ from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
@@ -34,7 +36,12 @@ from txmodels.strided_attention import StridedAttention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: Attention,
+    LatentAttentionSpec: LatentAttention,
     DisentangledAttentionSpec: DisentangledAttention,
+}
+CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
+    AttentionSpec: CachedAttention,
+    LatentAttentionSpec: CachedLatentAttention,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
@@ -162,7 +169,8 @@ class DecoderBlock(_Block):
     """Attention over a cache, over the encoder where there is one, then feed-forward."""
 
     def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
-        super().__init__(spec, CachedAttention(spec.dense, cache, weighted), weighted)
+        attention = CACHED_ATTENTIONS[type(spec.attention)](spec.attention, cache, weighted)
+        super().__init__(spec, attention, weighted)
 
     def forward(
         self, x: Tensor, cross: dict[str, Tensor | None] | None, **context: Tensor | None

@@ -13,16 +13,43 @@ class Router(Linear):
 
     def __init__(self, spec: ExpertsSpec):
         super().__init__(spec.hidden_size, spec.num_experts, bias=False)
-        self.top_k, self.normalised = spec.top_k, spec.normalised
+        self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
+        self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
+        if spec.corrected:
+            self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C)."""
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
-        if not self.normalised:
-            scores = scores.softmax(dim=-1)
-        best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
-        share = best.softmax(dim=-1) if self.normalised else best
+        if self.corrected:
+            share, choice = self._corrected(scores.sigmoid())
+        else:
+            if not self.normalised:
+                scores = scores.softmax(dim=-1)
+            best, choice = self._within_groups(scores, 1).topk(self.top_k, dim=-1)  # (B*S, C)
+            share = best.softmax(dim=-1) if self.normalised else best
+        if self.scale != 1:
+            share = share * self.scale
         return share, choice
+
+    def _corrected(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """scores (B*S,experts) -> those best when corrected, and their numbers, both (B*S,C)."""
+        ranked = self._within_groups(scores + self.correction, 2)
+        _, choice = ranked.topk(self.top_k, dim=-1)  # (B*S, C)
+        share = scores.gather(1, choice)
+        if self.normalised:
+            share = share / (share.sum(dim=-1, keepdim=True) + 1e-20)
+        return share, choice
+
+    def _within_groups(self, scores: Tensor, best: int) -> Tensor:
+        """scores (B*S,experts) -> the same, but for groups other than those whose `best` sum up highest."""
+        if self.num_groups == 1:
+            return scores
+        groups = scores.unflatten(1, (self.num_groups, -1))  # (B*S, groups, size)
+        merits = groups.topk(best, dim=-1).values.sum(dim=-1)  # (B*S, groups)
+        _, chosen = merits.topk(self.top_groups, dim=-1)
+        kept = torch.zeros_like(merits, dtype=torch.bool).scatter(1, chosen, True)
+        return groups.masked_fill(~kept[:, :, None], -3.0e38).flatten(1)
 
 
 class Expert(FeedForward):
@@ -49,9 +76,10 @@ class Experts(nn.Module):
         self.router = Router(spec)
         self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.num_experts))
         if spec.shared is not None:
-            self.shared_router = Linear(spec.hidden_size, 1, bias=False)
+            if spec.shared_gated:
+                self.shared_router = Linear(spec.hidden_size, 1, bias=False)
             self.shared = FeedForward(spec.shared)
-        self.is_shared = spec.shared is not None
+        self.is_shared, self.shared_gated = spec.shared is not None, spec.shared_gated
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
@@ -61,6 +89,8 @@ class Experts(nn.Module):
             total = expert(total, x, share, choice, choice.new_tensor([number]))
         y = total.view_as(x)  # (B, S, W)
         if self.is_shared:
-            gate = self.shared_router(x).sigmoid()  # (B, S, 1)
-            y = y + gate * self.shared(x)
+            shared = self.shared(x)
+            if self.shared_gated:
+                shared = self.shared_router(x).sigmoid() * shared
+            y = y + shared
         return y

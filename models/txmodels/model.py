@@ -188,8 +188,9 @@ class Model(nn.Module):
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
         past = []
         for block in self.decoder.spec.layers:
-            zeros = torch.zeros(batch, block.dense.num_kv_heads, capacity, block.dense.head_dim)
-            past.append((zeros, zeros))
+            (kv_heads, k_size), (_, v_size) = block.masked.cache_shapes
+            k, v = (torch.zeros(batch, kv_heads, capacity, size) for size in (k_size, v_size))
+            past.append((k, v))
         return past
 
 

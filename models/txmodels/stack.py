@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
-    AttentionSpec,
     BlockSpec,
     Cache,
     DisentangledAttentionSpec,
     LogMelSpec,
+    MaskedAttentionSpec,
     PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -71,14 +71,16 @@ class _Stack(nn.Module):
         layers = [{window: biased_mask(bias, mask) for window, mask in masks.items()} for bias in biases]
         return layers if len(layers) > 1 else layers * self.spec.num_layers
 
-    def dense(self) -> list[AttentionSpec]:
+    def masked(self) -> list[MaskedAttentionSpec]:
         """The attentions of the stack that read a mask of pairs."""
-        return [block.attention for block in self.spec.blocks if isinstance(block.attention, AttentionSpec)]
+        return [
+            block.attention for block in self.spec.blocks if isinstance(block.attention, MaskedAttentionSpec)
+        ]
 
     def rotations(self, places: Tensor) -> dict[RotarySpec | None, Values]:
         """Cosines and sines for every way of rotating that a layer has."""
         rotations: dict[RotarySpec | None, Values] = {}
-        for kind in {attention.rotary for attention in self.dense()}:
+        for kind in {attention.rotary for attention in self.masked()}:
             cos, sin = (None, None) if kind is None else rotation(kind, places)
             rotations[kind] = {"cos": cos, "sin": sin}
         return rotations
@@ -105,7 +107,7 @@ def _context(
     """
     if isinstance(block.attention, DisentangledAttentionSpec):
         return relative
-    if not isinstance(block.attention, AttentionSpec):
+    if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: tokens[name] for name in block.attention.token_masks}
     return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
 
@@ -134,7 +136,7 @@ class Encoder(_Stack):
         apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
         masks = {
             window: self.mask(window, attention_mask, input_ids, order)
-            for window in {attention.window for attention in self.dense()}
+            for window in {attention.window for attention in self.masked()}
         }
         biased = self.biased(masks, apart, apart)
         rotations, relative = self.rotations(order), self.related(attention_mask)
@@ -242,7 +244,7 @@ class Decoder(_Stack):
         places = positions(input_ids, cache_lengths)  # (B, S)
         slots = torch.arange(past_k.shape[2], device=input_ids.device)[None]  # (1, C)
         masks: Masks = {}
-        for window in {attention.window for attention in self.dense()}:
+        for window in {attention.window for attention in self.masked()}:
             masks[window] = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
         return places, self.biased(masks, places, slots)
 
@@ -257,7 +259,7 @@ class Decoder(_Stack):
             position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
         masks: Masks = {}
-        for window in {attention.window for attention in self.dense()}:
+        for window in {attention.window for attention in self.masked()}:
             masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
         return position_ids, self.biased(masks, position_ids, order)
 

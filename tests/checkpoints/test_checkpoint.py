@@ -186,6 +186,15 @@ UNSUPPORTED = [
     ("exaone4", {"sliding_window": None}, "layer_types="),
     ("olmoe", {"head_dim": 20}, "head_dim=20"),
     ("qwen2_moe", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
+    ("deepseek_v2", {"norm_topk_prob": True}, "norm_topk_prob=True"),
+    ("deepseek_v2", {"mlp_bias": True}, "mlp_bias=True"),
+    ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method='noaux_tc'"),
+    ("deepseek_v2", {"scoring_func": "sigmoid"}, "scoring_func='sigmoid'"),
+    ("deepseek_v3", {"scoring_func": "softmax"}, "scoring_func='softmax'"),
+    ("deepseek_v3", {"topk_method": "greedy"}, "topk_method='greedy'"),
+    ("deepseek_v3", {"moe_layer_freq": 2}, "moe_layer_freq=2"),
+    ("deepseek_v3", {"num_key_value_heads": 1}, "num_key_value_heads=1"),
+    ("deepseek_v3", {"head_dim": 10}, "head_dim=10"),
     ("phi", {"head_dim": 20}, "head_dim=20"),
     ("phi3", {"rope_parameters": {"rope_type": "ntk"}}, "rope_type 'ntk'"),
     ("gpt_neo", {"attention_layers": ["global"] * 2}, "each of 3 layers"),
@@ -499,6 +508,16 @@ VARIANTS = {
                     "model.decoder.embed_tokens.weight",
                     "lm_head.weight",
                 )
+            }
+        ),
+    ),
+    "deepseek_v3 with a layer that predicts further": (
+        "deepseek_v3",
+        lambda t: (
+            t
+            | {
+                "model.layers.3.eh_proj.weight": torch.ones(48, 96),
+                "model.layers.3.self_attn.o_proj.weight": torch.ones(48, 42),
             }
         ),
     ),

@@ -96,6 +96,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.swap_experts,
         common.swap_gate_and_up,
     ),
+    ("deepseek_v3", "static", "model"): (
+        family.uncorrected_choice,
+        family.any_group,
+        family.drop_norm_of_latents,
+        family.latents_not_turned,
+        family.drop_positions_of_latents,
+    ),
     ("gemma2", "static", "model"): (
         family.wrong_softcap,
         family.uncapped_logits,

@@ -35,6 +35,36 @@ def swap_experts(model):
         swap_inputs(blocks(model)[0], f".experts.0.{part}.weight", f".experts.1.{part}.weight")
 
 
+def uncorrected_choice(model):
+    """The likeliest experts, whatever their corrections."""
+    ranked = node(function(model, "router"), "Add")
+    become(ranked, "Identity", ranked.input[0])
+
+
+def any_group(model):
+    """The best experts of all groups."""
+    within = node(function(model, "router"), "Where")
+    become(within, "Identity", within.input[1])
+
+
+def drop_norm_of_latents(model):
+    """A cache keeps latents as they are projected."""
+    norm = node(function(model, "cached_latent_attention"), "norm")
+    become(norm, "Identity", norm.input[0])
+
+
+def latents_not_turned(model):
+    """Rotary positions for queries only."""
+    turn = node(function(model, "cached_latent_attention"), "RotaryEmbedding")
+    become(turn, "Identity", turn.input[0])
+
+
+def drop_positions_of_latents(model):
+    """Scores of contents alone."""
+    scores = node(function(model, "cached_latent_attention"), "Add")
+    become(scores, "Identity", scores.input[0])
+
+
 def wrong_softcap(model):
     """Scores capped a tenth higher."""
     mix = node(function(model, "cached_attention"), "capped_mix")

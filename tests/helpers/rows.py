@@ -120,6 +120,12 @@ BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
 FULL = {"layer_types": ["full_attention"] * 3}
 UNEVEN = {"full_attention": ROPE["yarn"], "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}
+ALL_DIMENSIONS = {"rope_parameters": ROPE["yarn"] | {"mscale": 0.8, "mscale_all_dim": 0.6}}
+V2_GROUPED = {"topk_method": "group_limited_greedy", "routed_scaling_factor": 1.7, "q_lora_rank": None}
+V2_GROUPED |= ALL_DIMENSIONS
+MOONLIGHT = {"n_group": 1, "topk_group": 1, "q_lora_rank": None} | ALL_DIMENSIONS
+V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob": False}
+GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
@@ -232,6 +238,13 @@ DECODERS = [
     Row("cohere", "CohereModel", FEATURES),
     Row("cohere2", "Cohere2ForCausalLM", GENERATE),
     Row("cohere2", "Cohere2Model", FEATURES),
+    Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE),
+    Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE, "groups, yarn, whole queries", V2_GROUPED),
+    Row("deepseek_v2", "DeepseekV2ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    Row("deepseek_v2", "DeepseekV2Model", FEATURES),
+    *decoder("deepseek_v3", "DeepseekV3"),
+    Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "yarn, whole queries, as Moonlight", MOONLIGHT),
+    Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "halves, biases, not normalised", V3_HALVES),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE, "biases, untied", UNTIED | {"use_bias": True}),
     Row("ernie4_5", "Ernie4_5Model", FEATURES),
@@ -239,6 +252,9 @@ DECODERS = [
     Row("exaone4", "Exaone4ForCausalLM", GENERATE, "no window", {"sliding_window": None} | FULL),
     *decoder("glm", "Glm"),
     *decoder("glm4", "Glm4"),
+    Row("glm4_moe", "Glm4MoeForCausalLM", GENERATE),
+    Row("glm4_moe", "Glm4MoeForCausalLM", GENERATE, "head norms, biases", GLM_4_5),
+    Row("glm4_moe", "Glm4MoeModel", FEATURES),
     *decoder("gpt_bigcode", "GPTBigCode"),
     Row("gpt_bigcode", "GPTBigCodeForCausalLM", GENERATE, "a key head each", {"multi_query": False}),
     Row("helium", "HeliumForCausalLM", GENERATE),

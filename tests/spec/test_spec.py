@@ -30,6 +30,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LatentAttentionSpec,
     LocalAttentionSpec,
     LogMelSpec,
     ModelSpec,
@@ -64,6 +65,7 @@ ENCODER = TextStackSpec(EMBEDDING, (BLOCK,), 2)
 DECODER = TextStackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
+LATENT = LatentAttentionSpec(12, 3, 4, 5, 8, RotarySpec((1.0,)), NormSpec(8, 1e-6), 0.4)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
 TURNING = dataclasses.replace(SELF, unmasked=True, rotary=RotarySpec((1.0, 1.0)))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
@@ -98,6 +100,18 @@ CONTRADICTIONS = {
         CROSSING, residual_scale=0.5
     ),
     "a norm behind it alone": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.RES_POST),
+    "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
+    "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
+    "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),
+    "1 experts from 1 groups of 1": lambda: ExpertsSpec(FEED, 3, 1, num_groups=3, corrected=True),
+    "a softmax over those picked from groups": lambda: ExpertsSpec(FEED, 6, 2, num_groups=3),
+    "the norm is 7 wide, expected kv_lora_rank, 8": lambda: dataclasses.replace(
+        LATENT, norm=NormSpec(7, 1e-6)
+    ),
+    "neighbours that lie apart are no neighbours": lambda: dataclasses.replace(
+        LATENT, rotary=RotarySpec((1.0,), interleaved=True), apart=True
+    ),
+    "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),

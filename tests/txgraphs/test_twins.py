@@ -454,8 +454,45 @@ def test_router(normalised):
     assert (share.sum(axis=1) > 0.999).all() == normalised
 
 
-def test_shared_expert():
-    spec = replace(EXPERTS, shared=FeedForwardSpec(W, 30, Activation.SILU, bias=False, gated=True))
+ROUTERS = {
+    "corrected": {"corrected": True},
+    "corrected, not normalised": {"corrected": True, "normalised": False, "scale": 2.5},
+    "corrected, in groups": {"corrected": True, "num_groups": 4, "top_groups": 2, "scale": 0.3},
+    "corrected, best group": {"corrected": True, "num_groups": 2, "top_groups": 1},
+    "scaled": {"scale": 1.6},
+    "in groups": {"normalised": False, "num_groups": 4, "top_groups": 2, "scale": 16.0},
+    "all groups": {"normalised": False, "num_groups": 4, "top_groups": 4},
+}
+
+
+@pytest.mark.parametrize("switches", ROUTERS.values(), ids=ROUTERS)
+def test_router_in_groups(switches):
+    """A choice is of the best groups: those of the best expert, or corrected of the best two."""
+    spec = replace(EXPERTS, num_experts=8, top_k=3, **switches)
+    module, x = txmodels.experts.Router(spec), random(B, S, W)
+    share, choice = check(module, partial(txgraphs.experts.router, spec), x)
+    with torch.no_grad():
+        scores = torch.nn.functional.linear(x.flatten(0, 1), module.weight)
+    scores = scores.sigmoid() if spec.corrected else scores.softmax(dim=-1)
+    for row, experts, weights in zip(scores, choice, share, strict=True):
+        merits = (row + module.correction.detach() if spec.corrected else row).view(spec.num_groups, -1)
+        best = merits.sort(descending=True).values[:, : 1 + spec.corrected].sum(dim=1)
+        groups = best.sort(descending=True).indices[: spec.top_groups]
+        size = merits.shape[1]
+        ranked = sorted(
+            (expert for group in groups.tolist() for expert in range(group * size, (group + 1) * size)),
+            key=lambda expert: -merits.flatten()[expert],
+        )
+        assert experts.tolist() == ranked[:3]
+        expected = row[ranked[:3]]
+        expected = spec.scale * (expected / expected.sum() if spec.normalised else expected)
+        assert weights == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_shared_expert(gated):
+    shared = FeedForwardSpec(W, 30, Activation.SILU, bias=False, gated=True)
+    spec = replace(EXPERTS, shared=shared, shared_gated=gated)
     module = txmodels.experts.Experts(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.experts(spec)
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))

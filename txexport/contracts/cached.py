@@ -6,7 +6,7 @@ from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Port, Signature, floats, ints
 from txexport.contracts.one_pass import Shape, encoder_inputs, hidden_shape
 from txexport.errors import SpecError
-from txexport.spec import AttentionSpec, DecoderSpec, EncoderDecoderSpec, ModelSpec, TextStackSpec
+from txexport.spec import DecoderSpec, EncoderDecoderSpec, MaskedAttentionSpec, ModelSpec, TextStackSpec
 
 SOURCE: Shape = (names.BATCH_SIZE, names.ENCODER_SEQUENCE_LENGTH)
 
@@ -55,7 +55,7 @@ def present(spec: DecoderSpec | EncoderDecoderSpec, length: str) -> list[Port]:
     """A decoder's own keys and values, as they come out."""
     ports = []
     for layer, block in enumerate(spec.decoder.layers):
-        ports += _pair(cache_names.present(layer, _part(spec)), block.dense, length)
+        ports += _pair(cache_names.present(layer, _part(spec)), block.masked, length)
     return ports
 
 
@@ -74,7 +74,7 @@ def _past(spec: DecoderSpec | EncoderDecoderSpec, length: str) -> list[Port]:
     ports: list[Port] = []
     source = iter(cross(spec, cache_names.PAST) if isinstance(spec, EncoderDecoderSpec) else ())
     for layer, block in enumerate(spec.decoder.layers):
-        ports += _pair(cache_names.past(layer, _part(spec)), block.dense, length)
+        ports += _pair(cache_names.past(layer, _part(spec)), block.masked, length)
         if block.cross_attention is not None:
             ports += [next(source), next(source)]
     return ports
@@ -90,6 +90,9 @@ def _source_length(spec: EncoderDecoderSpec) -> int | str:
     return hidden_shape(spec.encoder, SOURCE)[1]
 
 
-def _pair(pair: tuple[str, str], spec: AttentionSpec, length: int | str) -> list[Port]:
+def _pair(pair: tuple[str, str], spec: MaskedAttentionSpec, length: int | str) -> list[Port]:
     """Keys and values (B,K,length,H)."""
-    return [floats(name, names.BATCH_SIZE, spec.num_kv_heads, length, spec.head_dim) for name in pair]
+    return [
+        floats(name, names.BATCH_SIZE, heads, length, size)
+        for name, (heads, size) in zip(pair, spec.cache_shapes, strict=True)
+    ]

@@ -14,12 +14,12 @@ from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.contracts.one_pass import TOKENS, Shape, hidden_shape
 from txexport.errors import UnsupportedError
 from txexport.spec import (
-    AttentionSpec,
     DisentangledAttentionSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
     HeadKind,
+    MaskedAttentionSpec,
     ModelSpec,
     PatchSpec,
     StackSpec,
@@ -96,7 +96,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
         )
     for name, stack in spec.stacks.items() if names.ATTENTIONS in outputs else ():
         for block in stack.blocks:
-            if not isinstance(block.attention, AttentionSpec | DisentangledAttentionSpec):
+            if not isinstance(block.attention, MaskedAttentionSpec | DisentangledAttentionSpec):
                 kind = type(block.attention).__name__.removesuffix("AttentionSpec").lower()
                 raise UnsupportedError(
                     f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weight of "

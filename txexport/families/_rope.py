@@ -172,8 +172,17 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
 
 
 def _attention_factor(factor: float, values: Config) -> float:
-    def grown(weight: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * weight * log(factor) + 1
-
     own, every = values.number("mscale", 0.0), values.number("mscale_all_dim", 0.0)
-    return grown(own) / grown(every) if own and every else grown(1.0)
+    return _grown(factor, own) / _grown(factor, every) if own and every else _grown(factor, 1.0)
+
+
+def _grown(factor: float, weight: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * weight * log(factor) + 1
+
+
+def latent_scale(config: Config, head_dim: int) -> float:
+    """What DeepSeek multiplies scores with: of stretched positions, `mscale_all_dim` has a part in it too."""
+    values, kind = scaling(config)
+    every = values.number("mscale_all_dim", 0.0) if kind != "default" else 0.0
+    grown = _grown(values.number("factor"), every) if every else 1.0
+    return head_dim**-0.5 * grown * grown

@@ -47,7 +47,7 @@ def mixed(config: Config, stack: TextStackSpec, shared: int | None = None) -> Te
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As LLaMA's, with experts."""
     inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward"
-    rules: Rules = {f"{layer}.router.*": "layers.{i}.mlp.gate.*"}
+    rules: Rules = {f"{layer}.router.weight": "layers.{i}.mlp.gate.weight"}
     mixtures = [
         block.feed_forward for block in spec.stack.blocks if isinstance(block.feed_forward, ExpertsSpec)
     ]

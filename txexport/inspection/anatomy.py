@@ -114,7 +114,7 @@ class _Stack:
         size = self.length
         if name == "cross_attention":
             size = flops.tokens(self.spec.stacks["encoder"], self.length)
-        return 2 * flops.NUMBER * kind.num_kv_heads * kind.head_dim * size * self.batch
+        return flops.NUMBER * flops.cached(kind) * size * self.batch
 
     def _behind(self) -> list[Part]:
         parts = []

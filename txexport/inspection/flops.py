@@ -23,11 +23,13 @@ from txexport.spec import (
     EncoderDecoderSpec,
     EncoderSpec,
     HeadKind,
+    LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LogMelSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    MaskedAttentionSpec,
     ModelSpec,
     PatchSpec,
     PerformerAttentionSpec,
@@ -107,10 +109,10 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
     source = tokens(spec.encoder, length) if isinstance(spec, EncoderDecoderSpec) else 0
     attention = 0
     for block in spec.decoder.layers:
-        own, cross = block.dense, block.cross_attention
-        attention += 4 * own.num_heads * own.head_dim * min(length, own.window or length)
+        own, cross = block.masked, block.cross_attention
+        attention += _per_pair(own) * min(length, own.window or length)
         if cross is not None:
-            attention += 4 * cross.num_heads * cross.head_dim * source
+            attention += _per_pair(cross) * source
     head = 2 * batch * _head_weights(spec)
     return _pass(batch, 2 * batch * _weights(spec, "decoder"), batch * attention, head)
 
@@ -120,11 +122,11 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
         return None
     layers = spec.decoder.layers
-    own = 2 * NUMBER * sum(block.dense.num_kv_heads * block.dense.head_dim for block in layers)
+    own = NUMBER * sum(cached(block.masked) for block in layers)
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
-    cross = 2 * NUMBER * sum(kind.num_kv_heads * kind.head_dim for kind in crossed)
+    cross = NUMBER * sum(cached(kind) for kind in crossed)
     source = tokens(spec.encoder, length) if isinstance(spec, EncoderDecoderSpec) else 0
-    windowed = sum(block.dense.window is not None for block in layers)
+    windowed = sum(block.masked.window is not None for block in layers)
     return CacheBytes(
         own, own * length * batch, cross, cross * source * batch, windowed, spec.decoder.num_layers
     )
@@ -155,7 +157,7 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
                         if source
                         else min(length, kind.window or length)
                     )
-                result[owner] += 4 * kind.num_heads * kind.head_dim * seen
+                result[owner] += _per_pair(kind) * seen
         row, shared[f"{name}.layers.{layer}.attention"] = _related(stack, block, size)
         result[f"{name}.layers.{layer}.attention"] += row
     if name == "encoder":
@@ -212,7 +214,7 @@ def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int)
     size = tokens(stack, length)
     weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
     kinds = [kind for block in stack.layers for kind in (block.attention, block.cross_attention)]
-    attention = sum(4 * kind.num_heads * kind.head_dim * _pairs(kind, size) for kind in kinds if kind)
+    attention = sum(_per_pair(kind) * _pairs(kind, size) for kind in kinds if kind)
     related = [_related(stack, block, size) for block in stack.layers]
     attention += sum(row for row, _ in related)
     matrices = 2 * size * weights + _signal(stack)
@@ -226,15 +228,27 @@ def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
     return Pass(size, matrices, attention, head, total, round(total / size))
 
 
-def _scored(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
+def cached(spec: MaskedAttentionSpec) -> int:
+    """How many numbers a layer keeps of a token."""
+    return sum(heads * size for heads, size in spec.cache_shapes)
+
+
+def _per_pair(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> int:
+    """Operations for a query and the key that it sees: their product, and a share of the value."""
+    if isinstance(spec, LatentAttentionSpec):
+        return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
+    return 4 * spec.num_heads * spec.head_dim
+
+
+def _scored(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many scores of one sequence and head there are."""
-    return length**2 if isinstance(spec, AttentionSpec) else _pairs(spec, length)
+    return length**2 if isinstance(spec, MaskedAttentionSpec) else _pairs(spec, length)
 
 
-def _pairs(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
+def _pairs(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
     match spec:
-        case AttentionSpec() | DisentangledAttentionSpec() | LowRankAttentionSpec():
+        case AttentionSpec() | LatentAttentionSpec() | DisentangledAttentionSpec() | LowRankAttentionSpec():
             return _within(spec.window, spec.causal, length)
         case LongformerAttentionSpec():
             return _within(spec.window // 2 + 1, spec.causal, length)

@@ -11,11 +11,13 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LogMelSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    MaskedAttentionSpec,
     PatchSpec,
     PerformerAttentionSpec,
     RelativeSpec,
@@ -47,12 +49,14 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def heads(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> str:
+def heads(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> str:
     """Heads of attention, and its kind."""
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
         case AttentionSpec(num_kv_heads=keys):
             return heads if keys == spec.num_heads else f"{heads} on {keys} key/value heads"
+        case LatentAttentionSpec():
+            return f"{heads} on latents of {spec.kv_lora_rank:,}"
         case DisentangledAttentionSpec():
             return f"{heads} (Disentangled)"
         case LocalAttentionSpec():
@@ -125,7 +129,7 @@ def _relative_positions(spec: TextStackSpec) -> str:
             return "linear biases of distance"
         case None:
             kinds = [block.attention for block in spec.blocks]
-            rotary = any(isinstance(kind, AttentionSpec) and kind.rotary is not None for kind in kinds)
+            rotary = any(isinstance(kind, MaskedAttentionSpec) and kind.rotary is not None for kind in kinds)
             return "rotary positions" if rotary else "no positions"
         case kind:
             assert_never(kind)

@@ -30,6 +30,7 @@ from txexport.spec.embedding import (
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
+from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
@@ -54,11 +55,13 @@ __all__ = [
     "FeedForwardSpec",
     "HeadKind",
     "HeadSpec",
+    "LatentAttentionSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",
     "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
+    "MaskedAttentionSpec",
     "ModelSpec",
     "NormKind",
     "NormPlacement",

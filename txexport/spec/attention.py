@@ -137,6 +137,11 @@ class AttentionSpec:
         """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
         return self.window is None and self.softcap is None and not self.has_position_bias
 
+    @property
+    def cache_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Heads, and numbers of each, that a cache keeps of a token's keys, and of its values."""
+        return ((self.num_kv_heads, self.head_dim),) * 2
+
 
 @dataclass(frozen=True)
 class DisentangledAttentionSpec:

@@ -2,7 +2,13 @@
 
 from typing import assert_never
 
-from txexport.spec import AttentionSpec, DisentangledAttentionSpec, SparseAttentionSpec
+from txexport.spec import (
+    AttentionSpec,
+    DisentangledAttentionSpec,
+    LatentAttentionSpec,
+    MaskedAttentionSpec,
+    SparseAttentionSpec,
+)
 from txexport.spec.attention import (
     Factored,
     LinformerAttentionSpec,
@@ -16,11 +22,13 @@ from txexport.spec.attention import (
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def attention(spec: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> Shapes:
+def attention(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> Shapes:
     """What attention of any kind has."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
+        case LatentAttentionSpec():
+            return latent_attention(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case LocalAttentionSpec():
@@ -51,6 +59,23 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     return shapes
+
+
+def latent_attention(spec: LatentAttentionSpec) -> Shapes:
+    """Projections of queries, through fewer numbers or not; down to what a cache keeps; and up from that."""
+    heads, rank = spec.num_heads, spec.kv_lora_rank
+    shapes: Shapes = {}
+    if spec.q_lora_rank is not None:
+        shapes |= under("q_down", linear(spec.hidden_size, spec.q_lora_rank, spec.bias))
+        shapes |= under("q_norm", norm(spec.q_norm))
+    return shapes | {
+        **under("q", linear(spec.q_lora_rank or spec.hidden_size, heads * spec.head_dim, False)),
+        **under("kv_down", linear(spec.hidden_size, rank + spec.qk_rope_head_dim, spec.bias)),
+        **under("kv_norm", norm(spec.norm)),
+        **under("k_up", linear(rank, heads * spec.qk_nope_head_dim, False)),
+        **under("v_up", linear(rank, heads * spec.v_head_dim, False)),
+        **under("o", linear(heads * spec.v_head_dim, spec.hidden_size, spec.bias)),
+    }
 
 
 def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec, DisentangledAttentionSpec, SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
+from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
 
 
@@ -27,8 +28,12 @@ class ExpertsSpec:
     """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` a token.
 
     Their outputs are added with the router's softmax as weights (Shazeer et al. 2017, 2; Jiang et al. 2024,
-    2.1): over the picked ones, or where it is not `normalised` over all. `shared` is one that every token
-    takes besides, as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2).
+    2.1): over the picked ones, or where it is not `normalised` over all. Where it is `corrected`, sigmoids
+    stand for the softmax, divided by the sum of the picked ones where `normalised`, and experts are picked by
+    these and a learned number each (DeepSeek-AI 2025, 2.1.2). Of `num_groups` groups of experts only the best
+    `top_groups` are picked from: those with the best expert, or where `corrected` the best two (DeepSeek-AI
+    2024, 2.2.2). `scale` multiplies the weights. `shared` is an expert that every token takes besides, where
+    it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2).
     """
 
     expert: FeedForwardSpec
@@ -36,9 +41,14 @@ class ExpertsSpec:
     top_k: int
     normalised: bool = True
     shared: FeedForwardSpec | None = None
+    shared_gated: bool = True
+    corrected: bool = False
+    num_groups: int = 1
+    top_groups: int = 1
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(self, "num_experts", "top_k")
+        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
@@ -46,6 +56,26 @@ class ExpertsSpec:
             raise SpecError(
                 f"ExpertsSpec: the shared expert is {self.shared.hidden_size} wide, expected the others' "
                 f"{self.hidden_size}"
+            )
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Raise SpecError unless the experts fall into groups from which so many can be picked."""
+        size, rest = divmod(self.num_experts, self.num_groups)
+        if rest or self.top_groups > self.num_groups:
+            raise SpecError(
+                f"ExpertsSpec: the best {self.top_groups} of {self.num_groups} groups of {self.num_experts} "
+                "experts; expected groups of one size, and no more of them than there are"
+            )
+        if self.num_groups > 1 and (self.top_groups * size < self.top_k or (self.corrected and size < 2)):
+            raise SpecError(
+                f"ExpertsSpec: {self.top_k} experts from {self.top_groups} groups of {size}; expected enough "
+                "of them, and two in each group where they are corrected"
+            )
+        if self.num_groups > 1 and self.normalised and not self.corrected:
+            raise SpecError(
+                "ExpertsSpec: normalised is True with groups of experts, but no architecture has a softmax "
+                "over those picked from groups; expected normalised=False, or corrected=True"
             )
 
     @property
@@ -62,7 +92,7 @@ class BlockSpec:
     what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
     """
 
-    attention: AttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec
+    attention: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec
     feed_forward: FeedForwardSpec | ExpertsSpec
     norm: NormSpec
     placement: NormPlacement
@@ -134,6 +164,12 @@ class BlockSpec:
 
     @property
     def dense(self) -> AttentionSpec:
-        """The attention of a block whose attention reads a mask of pairs, and may have a cache."""
+        """The attention of a block that has the usual one."""
         assert isinstance(self.attention, AttentionSpec)
+        return self.attention
+
+    @property
+    def masked(self) -> MaskedAttentionSpec:
+        """The attention of a block whose attention reads a mask of pairs, and may have a cache."""
+        assert isinstance(self.attention, MaskedAttentionSpec)
         return self.attention

@@ -58,10 +58,13 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
 def experts(spec: ExpertsSpec) -> Shapes:
     """The router, every expert, and the shared one with its router."""
     shapes = under("router", linear(spec.hidden_size, spec.num_experts, False))
+    if spec.corrected:
+        shapes["router.correction"] = (spec.num_experts,)
     for number in range(spec.num_experts):
         shapes |= under(f"experts.{number}", dense_feed_forward(spec.expert))
     if spec.shared is not None:
-        shapes |= under("shared_router", linear(spec.hidden_size, 1, False))
+        if spec.shared_gated:
+            shapes |= under("shared_router", linear(spec.hidden_size, 1, False))
         shapes |= under("shared", dense_feed_forward(spec.shared))
     return shapes
 

@@ -29,6 +29,7 @@ TYPES: dict[str, type] = {
     "relative_vectors": specs.RelativeVectorsSpec,
     "alibi": specs.AlibiSpec,
     "attention": specs.AttentionSpec,
+    "latent": specs.LatentAttentionSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "local": specs.LocalAttentionSpec,
     "strided": specs.StridedAttentionSpec,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from tiny_quantised import e4m3, edit, float8
+from tiny_quantised import e4m3, edit, float8, quantised
 
+from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.quantised.float8 import E4M3, E5M2, E8M0
 from txexport.errors import CheckpointError, UnsupportedError
@@ -38,6 +39,24 @@ def test_numbers_are_the_formats_own(made, size):
         assert np.array_equal(checkpoint.read(name), numbers)
         assert checkpoint.blocks(name) is None
         assert not checkpoint.rounds(name)
+
+
+def test_heads_are_cut_across_rectangles(checkpoint_of, tmp_path):
+    """DeepSeek's matrix of 3 heads, each with 10 rows for its keys and 14 for its values."""
+    settings = SETTINGS | {"weight_block_size": [16, 16]}
+    folder, modules = tmp_path / "quantised", "kv_b_proj|experts.1.up_proj"
+    expected = quantised(checkpoint_of("deepseek_v3"), folder, float8(16, 16), settings, modules)
+    checkpoint = Checkpoint(folder)
+    weights = families.resolve(checkpoint).weights
+    layer = "decoder.layers.1"
+    keys, values, up = (
+        np.concatenate(list(weights[f"{layer}.{name}.weight"].rows(checkpoint)))
+        for name in ("attention.k_up", "attention.v_up", "feed_forward.experts.1.up")
+    )
+    heads = expected["model.layers.1.self_attn.kv_b_proj.weight"].reshape(3, 24, 18)
+    assert np.array_equal(keys, heads[:, :10].reshape(30, 18))
+    assert np.array_equal(values, heads[:, 10:].reshape(42, 18))
+    assert np.array_equal(up, expected["model.layers.1.mlp.experts.1.up_proj.weight"])
 
 
 def test_scales_may_be_powers_of_two(made):
