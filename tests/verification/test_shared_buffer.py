@@ -86,6 +86,14 @@ def test_what_has_no_such_buffer_is_refused(model_type, made):
         made(model_type)
 
 
+def test_what_keeps_two_sizes_is_refused(made, checkpoint_of, tmp_path):
+    """onnxruntime-genai makes keys and values of one size; without settings, it says that it has none."""
+    with pytest.raises(UnsupportedError, match="'genai' makes keys and values of one size, and latent"):
+        made("deepseek_v3")
+    export(checkpoint_of("deepseek_v3"), tmp_path / "out")
+    assert not (tmp_path / "out/genai_config.json").exists()
+
+
 def test_it_lists_the_shared_graph(made):
     folder = made("gpt2")
     assert {role: graph.file for role, graph in bundle.read(folder).hub.items()} == {

@@ -24,6 +24,7 @@ from txexport.contracts import OUTPUTS, Contract, Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes, shown
 from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
 from txexport.exporter.companions import companions
+from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
@@ -31,7 +32,7 @@ from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Sourc
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
 from txexport.source import Place, as_asked, merged, place_of
-from txexport.spec import Cache, DecoderSpec, EncoderDecoderSpec, ModelSpec
+from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
 from txexport.spec.serialization import to_dict
 from txexport.tasks import TASKS, Task
 
@@ -128,8 +129,8 @@ def export(
         )
         form = _form(TASKS[resolved.task], asked)
         check_outputs(resolved.spec, form.outputs)
-        if client == roles.GENAI and not isinstance(resolved.spec, DecoderSpec):
-            raise UnsupportedError(f"'genai' is for decoders alone, not {resolved.task}; leave it out")
+        if client == roles.GENAI:
+            check_genai(resolved.spec, resolved.task)
         check_browsers(form, resolved.spec)
         items = None if texts is None else samples(texts, resolved, dtypes)
         plan = BundlePlan(checkpoint, resolved, form)

@@ -8,10 +8,10 @@ from typing import Any
 from txexport.bundle import read_json
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.contracts import cache_names, names, roles
-from txexport.errors import BundleError, CheckpointError
+from txexport.errors import BundleError, CheckpointError, UnsupportedError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec
+from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec, ModelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
@@ -53,7 +53,7 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     made = {CONFIG: _config(config, plan)}
     generation = contents.get(GENERATION, contents[CONFIG])
     match plan.spec:
-        case DecoderSpec() as spec:
+        case DecoderSpec() as spec if _keeps_one_size(spec):
             shared = any(one.role == roles.SHARED for one in plan.hub)
             file = _file(plan, roles.SHARED if shared else roles.MODEL)
             graphs = {"type": "decoder", "decoder": {"filename": file}}
@@ -74,6 +74,22 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
             name = PurePosixPath(one.path).parts[0]
             texts[f"{name}/{TRITON_CONFIG}"] = triton.config(name, signature).encode()
     return texts
+
+
+def check_genai(spec: ModelSpec, task: str) -> None:
+    """Raise UnsupportedError where onnxruntime-genai has no such model."""
+    if not isinstance(spec, DecoderSpec):
+        raise UnsupportedError(f"'genai' is for decoders alone, not {task}; leave it out")
+    if not _keeps_one_size(spec):
+        raise UnsupportedError(
+            "'genai' makes keys and values of one size, and latent attention keeps two; leave it out"
+        )
+
+
+def _keeps_one_size(spec: DecoderSpec) -> bool:
+    """Whether keys and values are of one size, as onnxruntime-genai makes them."""
+    shapes = (block.masked.cache_shapes for block in spec.decoder.layers)
+    return all(keys == values for keys, values in shapes)
 
 
 def _read(content: Path | bytes) -> dict[str, Any]:
