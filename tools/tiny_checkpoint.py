@@ -121,6 +121,22 @@ GRANITE = LLAMA | {
     "residual_multiplier": 0.7,
     "logits_scaling": 1.6,
 }
+GPT_OSS = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 10,
+    "intermediate_size": 28,
+    "sliding_window": 5,
+    "swiglu_limit": 0.3,
+    "num_local_experts": 5,
+    "num_experts_per_tok": 2,
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 150000.0,
+        "factor": 4.0,
+        "truncate": False,
+        "original_max_position_embeddings": 10,
+    },
+}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -273,6 +289,7 @@ FAMILIES = {
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "helium": ("HeliumForCausalLM", LLAMA | {"head_dim": 8}),
     "hyperclovax": ("HyperCLOVAXForCausalLM", GRANITE),
+    "gpt_oss": ("GptOssForCausalLM", GPT_OSS),
     "granite": ("GraniteForCausalLM", GRANITE),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),

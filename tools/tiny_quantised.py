@@ -293,6 +293,42 @@ def torchao(random: Random, outputs: int, inputs: int) -> Packed:
     }, numbers
 
 
+def mxfp4(random: Random, experts: int, outputs: int, inputs: int) -> Packed:
+    """MXFP4 of stacked experts: a power plus 127 for 32 inputs, and numbers in pairs, the low one first."""
+    levels = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    levels += [-level for level in levels]
+    codes = random.integers(0, 16, (experts, outputs, inputs))
+    powers = random.integers(119, 124, (experts, outputs, inputs // 32))
+    numbers = np.empty(codes.shape, np.float32)
+    for e, n, k in np.ndindex(*codes.shape):
+        numbers[e, n, k] = levels[codes[e, n, k]] * 2.0 ** (int(powers[e, n, k // 32]) - 127)
+    octets = (codes[..., 1::2] << 4 | codes[..., ::2]).astype(np.uint8)
+    blocks = octets.reshape(experts, outputs, inputs // 32, 16)
+    return {"blocks": torch.from_numpy(blocks), "scales": torch.from_numpy(powers.astype(np.uint8))}, numbers
+
+
+def quantised_experts(source: Path, folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
+    """Write a copy of a gpt-oss checkpoint with experts in MXFP4; what they stand for (experts,out,in)."""
+    shutil.copytree(source, folder)
+    settle(folder, **MXFP4)
+    random = np.random.default_rng(seed)
+    tensors, expected = {}, {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = tensor
+            continue
+        parts, expected[name] = mxfp4(random, *tensor.mT.shape)
+        tensors |= {f"{name}_{leaf}": part for leaf, part in parts.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return expected
+
+
+def tiny_gpt_oss(folder: Path, **config) -> Path:
+    """A float gpt-oss whose experts have sizes that MXFP4 packs; some activations reach their clip."""
+    tiny_checkpoint.save(folder, "gpt_oss", **SIZES | {"num_hidden_layers": 2} | config)
+    return folder
+
+
 def quantised(
     source: Path, folder: Path, packer: Packer, settings: dict, modules: str = LLAMA, seed: int = 0
 ) -> dict[str, np.ndarray]:
@@ -332,6 +368,15 @@ def compressed(form: str, **weights) -> dict:
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 16]}
+MXFP4 = {
+    "quant_method": "mxfp4",
+    "modules_to_not_convert": [
+        "model.layers.*.self_attn",
+        "model.layers.*.mlp.router",
+        "model.embed_tokens",
+        "lm_head",
+    ],
+}
 TORCHAO = {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}
 
 # Of each format a packer, and what config.json says of it.
@@ -361,5 +406,5 @@ def edit(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> N
 def settle(folder: Path, **settings) -> None:
     """Change a checkpoint's quantization_config."""
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] |= settings
+    config["quantization_config"] = config.get("quantization_config", {}) | settings
     (folder / "config.json").write_text(json.dumps(config))

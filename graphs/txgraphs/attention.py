@@ -77,6 +77,20 @@ def masked_softmax(s, mask):
 
 
 @script(domain, default_opset=op)
+def sunk_softmax(s, mask, sinks):
+    """As `masked_softmax`, with one more score of each head, sinks (N), then left out (OpenAI 2025)."""
+    bias = op.Where(mask, op.Constant(value_float=0.0), op.Constant(value_float=-3.0e38))  # (B, 1, S, T)
+    column = op.Reshape(sinks, op.Constant(value_ints=[1, -1, 1, 1]))
+    last = op.Expand(
+        column, op.Concat(op.Shape(s, end=3), op.Constant(value_ints=[1]), axis=0)
+    )  # (B, N, S, 1)
+    every = op.Softmax(op.Concat(s + bias, last, axis=-1), axis=-1)  # (B, N, S, T + 1)
+    zero, end, keys = op.Constant(value_ints=[0]), op.Constant(value_ints=[-1]), op.Constant(value_ints=[3])
+    y = op.Slice(every, zero, end, keys)
+    return y
+
+
+@script(domain, default_opset=op)
 def weighted_sum(weights, v):
     """weights (B,N,S,T), v (B,K,T,H) -> (B,N,S,H)."""
     shape = op.Concat(
@@ -258,9 +272,10 @@ def _mix(
     A query that sees nothing gets 0.
     """
     scale = _scale(spec)
-    if weighted:
+    if weighted or spec.sinks:
         weights = _weights(spec, g, g.call(scores, q, k, scale=scale), mask)
-        return g.call(weighted_sum, weights, v), weights
+        mixed = g.call(weighted_sum, weights, v)
+        return (mixed, weights) if weighted else (mixed,)
     if spec.has_position_bias:
         return (g.call(biased_mix, q, k, v, mask, scale=scale),)
     if spec.softcap is not None:
@@ -278,6 +293,8 @@ def _weights(spec: AttentionSpec, g: Body, s: ir.Value, mask: ir.Value | None) -
         s = g.call(capped, s, softcap=spec.softcap)
     if spec.unmasked:
         return g.op.Softmax(s, axis=-1, name="weights")
+    if spec.sinks:
+        return g.call(sunk_softmax, s, mask, g.weight("sinks"), name="weights")
     return g.call(masked_softmax, s, mask, name="weights")
 
 

@@ -15,7 +15,7 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C).
     """
     op = g.op
-    scores = op.Flatten(linear(False, g, x), axis=-1, name="scores")  # (B*S, experts)
+    scores = op.Flatten(linear(spec.router_bias, g, x), axis=-1, name="scores")  # (B*S, experts)
     if spec.corrected:
         share, choice = _corrected(spec, g, op.Sigmoid(scores, name="scores"))
     else:

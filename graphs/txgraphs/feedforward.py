@@ -12,7 +12,12 @@ from txgraphs.linear import linear
 def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
     """Up, non-linearity, down (Vaswani et al. 2017, 3.3); or gated (Shazeer 2020, 2): x (B,S,W) -> y."""
     act = activation(spec.activation)
-    if spec.gated:
+    if spec.clip is not None:
+        high, low, one = (g.op.Constant(value_float=number) for number in (spec.clip, -spec.clip, 1.0))
+        gate = g.op.Min(linear(spec.bias, g / "gate", x), high)
+        up = g.op.Clip(linear(spec.bias, g / "up", x), low, high)
+        wide = g.op.Mul(g.call(act, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
+    elif spec.gated:
         gate = g.call(act, linear(spec.bias, g / "gate", x))
         wide = g.op.Mul(gate, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     else:

@@ -20,11 +20,17 @@ def merge(x: Tensor) -> Tensor:
 
 
 def _mix(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, softcap: float | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float | None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H); a query that sees nothing gets 0."""
-    if softcap is not None:
-        return weighted_sum(_weights(q, k, mask, scale, softcap), v)
+    if softcap is not None or sinks is not None:
+        return weighted_sum(_weights(q, k, mask, scale, softcap, sinks), v)
     return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
@@ -43,18 +49,33 @@ def masked_softmax(s: Tensor, mask: Tensor) -> Tensor:
     return s.masked_fill(~mask, float("-inf")).softmax(dim=-1).nan_to_num(0.0)
 
 
+def sunk_softmax(s: Tensor, mask: Tensor, sinks: Tensor) -> Tensor:
+    """As `masked_softmax`, with one more score of each head, sinks (N), then left out (OpenAI 2025)."""
+    last = sinks[:, None, None].expand(*s.shape[:3], 1)  # (B, N, S, 1)
+    every = torch.cat([s.masked_fill(~mask, float("-inf")), last], dim=-1)  # (B, N, S, T + 1)
+    return every.softmax(dim=-1)[..., :-1]
+
+
 def weighted_sum(weights: Tensor, v: Tensor) -> Tensor:
     """weights (B,N,S,T), v (B,K,T,H) -> (B,N,S,H)."""
     return weights @ v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)
 
 
 def _weights(
-    q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None, softcap: float | None = None
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    scale: float | None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """q (B,N,S,H), k (B,K,T,H), mask (B,1,S,T) or a bias (B,N,S,T) -> weights (B,N,S,T)."""
     s = scores(q, k, scale or q.shape[-1] ** -0.5)
     if softcap is not None:
         s = capped(s, softcap)
+    if sinks is not None:
+        assert mask is not None
+        return sunk_softmax(s, mask, sinks)
     if mask is None:
         return s.softmax(dim=-1)
     return masked_softmax(s, mask) if mask.dtype == torch.bool else (s + mask).softmax(dim=-1)
@@ -105,6 +126,7 @@ class Attention(nn.Module):
         if spec.q_norm is not None and spec.k_norm is not None:
             self.q_norm = Norm(spec.q_norm)
             self.k_norm = Norm(spec.k_norm)
+        self.sinks = nn.Parameter(torch.zeros(spec.num_heads)) if spec.sinks else None
 
     def forward(
         self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None
@@ -119,8 +141,8 @@ class Attention(nn.Module):
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
         """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and weights (B,N,S,T)."""
         if not self.weighted:
-            return (_mix(q, k, v, mask, self.scale, self.softcap),)
-        weights = _weights(q, k, mask, self.scale, self.softcap)
+            return (_mix(q, k, v, mask, self.scale, self.softcap, self.sinks),)
+        weights = _weights(q, k, mask, self.scale, self.softcap, self.sinks)
         return weighted_sum(weights, v), weights
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

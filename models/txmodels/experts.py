@@ -12,7 +12,7 @@ class Router(Linear):
     """Which experts a token takes, and with what weights (Jiang et al. 2024, 2.1)."""
 
     def __init__(self, spec: ExpertsSpec):
-        super().__init__(spec.hidden_size, spec.num_experts, bias=False)
+        super().__init__(spec.hidden_size, spec.num_experts, bias=spec.router_bias)
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
         if spec.corrected:

@@ -13,7 +13,7 @@ class FeedForward(nn.Module):
     def __init__(self, spec: FeedForwardSpec):
         super().__init__()
         self.act = activation(spec.activation)
-        self.gated = spec.gated
+        self.gated, self.clip = spec.gated, spec.clip
         self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
         if self.gated:
             self.gate = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
@@ -21,7 +21,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
-        if self.gated:
+        if self.clip is not None:
+            gate, up = self.gate(x).clamp(max=self.clip), self.up(x).clamp(-self.clip, self.clip)
+            wide = self.act(gate) * (up + 1)  # (B, S, F)
+        elif self.gated:
             wide = self.act(self.gate(x)) * self.up(x)  # (B, S, F)
         else:
             wide = self.act(self.up(x))  # (B, S, F)

@@ -185,6 +185,7 @@ UNSUPPORTED = [
     ("xglm", {"pad_token_id": 5}, "pad_token_id 5"),
     ("exaone4", {"sliding_window": None}, "layer_types="),
     ("olmoe", {"head_dim": 20}, "head_dim=20"),
+    ("gpt_oss", {"swiglu_alpha": 1.5}, "swiglu_alpha=1.5"),
     ("qwen2_moe", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),
     ("deepseek_v2", {"norm_topk_prob": True}, "norm_topk_prob=True"),
     ("deepseek_v2", {"mlp_bias": True}, "mlp_bias=True"),
@@ -628,3 +629,27 @@ def test_a_file_of_a_checkpoint_leads_to_its_folder(name, tmp_path):
     (tmp_path / name).write_bytes(b"{}")
     with pytest.raises(CheckpointError, match=rf"{name} is one file of a checkpoint; give the folder"):
         Checkpoint(tmp_path / name)
+
+
+def test_of_stacked_experts_each_is_read_alone(checkpoint_of, monkeypatch):
+    """Those of gpt-oss are many gigabytes in a tensor."""
+    folder, read = checkpoint_of("gpt_oss"), []
+    checkpoint, whole = Checkpoint(folder), load_file(folder / "model.safetensors")
+    weights, fromfile = families.resolve(checkpoint).weights, np.fromfile
+    monkeypatch.setattr(
+        np, "fromfile", lambda file, kind, count: read.append(count) or fromfile(file, kind, count)
+    )
+    for part, name in enumerate(("gate", "up")):
+        for leaf, end in (("weight", ""), ("bias", "_bias")):
+            weight = weights[f"decoder.layers.1.feed_forward.experts.3.{name}.{leaf}"]
+            [numbers] = weight.rows(checkpoint)
+            expected = whole[f"model.layers.1.mlp.experts.gate_up_proj{end}"].numpy()[3, ..., part::2].T
+            assert np.array_equal(numbers, expected)
+            assert sum(read) == 2 * expected.size
+            read.clear()
+
+
+def test_experts_that_are_too_many_are_named(copy_of):
+    folder = copy_of("gpt_oss", num_local_experts=4)
+    with pytest.raises(CheckpointError, match=r"down_proj' is \(5, 28, 48\), expected \(4, 28, 48\)"):
+        resolve(folder)

@@ -103,6 +103,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.latents_not_turned,
         family.drop_positions_of_latents,
     ),
+    ("gpt_oss", "static", "model"): (
+        family.drop_sinks,
+        family.unclipped_gate,
+        family.nothing_added,
+        family.local_for_global,
+        common.wider_window,
+    ),
     ("gemma2", "static", "model"): (
         family.wrong_softcap,
         family.uncapped_logits,

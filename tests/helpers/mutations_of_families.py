@@ -65,6 +65,24 @@ def drop_positions_of_latents(model):
     become(scores, "Identity", scores.input[0])
 
 
+def drop_sinks(model):
+    """Heads all of whose shares go to keys."""
+    through(function(model, "sunk_softmax"), "column", "Sub", 1e9)
+
+
+def unclipped_gate(model):
+    """Gates of any size."""
+    least = node(function(model, "feed_forward"), "Min")
+    become(least, "Identity", least.input[0])
+
+
+def nothing_added(model):
+    """What a gate opens, without the 1 that is added to it."""
+    body = function(model, "feed_forward")
+    more = next(one for one in body.node if node(body, "Clip").output[0] in one.input)
+    become(more, "Identity", more.input[0])
+
+
 def wrong_softcap(model):
     """Scores capped a tenth higher."""
     mix = node(function(model, "cached_attention"), "capped_mix")

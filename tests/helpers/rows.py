@@ -132,6 +132,7 @@ WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [
 ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
 ALPHA |= {"attention_bias": True}
 CLIPPED = {"clip_qkv": 0.7}
+OSS = FULL | {"attention_bias": False, "rope_parameters": {"rope_type": "default", "rope_theta": 5e3}}
 
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
@@ -263,6 +264,8 @@ DECODERS = [
     Row("hyperclovax", "HyperCLOVAXForCausalLM", GENERATE),
     Row("hyperclovax", "HyperCLOVAXForCausalLM", GENERATE, "one norm", {"use_post_norm": False}, slow=True),
     Row("hyperclovax", "HyperCLOVAXModel", FEATURES, slow=True),
+    *decoder("gpt_oss", "GptOss"),
+    Row("gpt_oss", "GptOssForCausalLM", GENERATE, "no biases, tied, full, default rope", TIED | OSS),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
     *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),

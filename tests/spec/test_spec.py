@@ -208,6 +208,12 @@ CONTRADICTIONS = {
     "images and sounds have no ids": lambda: EncoderSpec(VISION, vector=VectorSpec(Pick.ARGMAX_ID)),
     "the vector's norm is 4 wide": lambda: EncoderSpec(ENCODER, vector=VectorSpec(norm=NormSpec(4, 1e-5))),
     "no slopes": lambda: AlibiSpec(()),
+    "sinks with softcap=5.0": lambda: dataclasses.replace(SELF, softcap=5.0, sinks=True),
+    "no bias and no sinks": lambda: dataclasses.replace(SELF, causal=False, unmasked=True, sinks=True),
+    "clip is 7.0 and gated False": lambda: FeedForwardSpec(12, 20, Activation.GELU, clip=7.0),
+    "cross_attention.sinks is True": lambda: dataclasses.replace(
+        DECODER.blocks[0], cross_attention=dataclasses.replace(SELF, causal=False, sinks=True)
+    ),
     "caps scores and adds a bias": lambda: dataclasses.replace(SELF, softcap=5.0, has_position_bias=True),
     "cannot skip padding": lambda: DecoderSpec(
         decoder=dataclasses.replace(

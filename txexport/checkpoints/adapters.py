@@ -98,14 +98,14 @@ class Merged(Checkpoint):
         self.config = self._labelled()
         self._relabelled = self.config is not base.config
 
-    def rows(self, name: str) -> Iterator[np.ndarray]:
+    def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
         """See Checkpoint."""
         update, first = self._updates.get(name), 0
         if update is None:
-            yield from super().rows(name)
+            yield from super().rows(name, number)
             return
         left, right = update.factors()
-        for block in super().rows(name):
+        for block in super().rows(name, number):
             with np.errstate(over="ignore", invalid="ignore"):  # whoever uses them sees what is not finite
                 product = _product(left[first : first + len(block)], right).reshape(block.shape)
                 product *= np.float32(update.scale)

@@ -16,7 +16,7 @@ from txexport.checkpoints import quantised
 from txexport.checkpoints.gguf import model as gguf
 from txexport.checkpoints.gguf.tensors import GgufTensor
 from txexport.checkpoints.pytorch.files import read_index
-from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised.matrix import Matrix, Stack
 from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
 from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
@@ -52,7 +52,7 @@ class Checkpoint:
         self.adapter_name: str | None = None
         self.task: str | None = None
         self.as_published = True
-        self.tensors: dict[str, Stored | Matrix | GgufTensor] = {}
+        self.tensors: dict[str, Stored | Matrix | Stack | GgufTensor] = {}
         self.gguf, self.in_safetensors = gguf.opened(self.folder), False
         if self.gguf is not None:
             self.as_published = False
@@ -109,17 +109,20 @@ class Checkpoint:
                 raise CheckpointError(f"{file.name} is missing, though {index} names it")
         return files
 
-    def read(self, name: str) -> np.ndarray:
-        """The whole tensor as float32; half and bfloat16 widen exactly, float64 and scaled integers round."""
-        rows = list(self.rows(name))
+    def read(self, name: str, number: int | None = None) -> np.ndarray:
+        """The whole tensor as float32; half and bfloat16 widen exactly, float64 and scaled integers round.
+
+        Of one whose first axis is of several experts, the part of that `number`, where one is given.
+        """
+        rows = list(self.rows(name, number))
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
-    def rows(self, name: str) -> Iterator[np.ndarray]:
-        """The tensor as float32, a few megabytes of whole rows at a time.
+    def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
+        """The tensor, or an expert's part as `read` says, as float32, some megabytes of whole rows at a time.
 
         Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
         """
-        stored = self.tensors[name]
+        stored = self._part(name, number)
         yield from stored.rows(name) if isinstance(stored, Stored) else stored.rows()
 
     @property
@@ -127,14 +130,21 @@ class Checkpoint:
         """Whether any tensor stands for packed ones."""
         return any(not isinstance(tensor, Stored) for tensor in self.tensors.values())
 
-    def blocks(self, name: str) -> Blocks | None:
-        """The integers and scales (out,in) that a quantised checkpoint keeps of a tensor, which `rows` gives
-        the products of; None where it keeps floats, or codes of floats.
+    def blocks(self, name: str, number: int | None = None) -> Blocks | None:
+        """The integers and scales (out,in) that a quantised checkpoint keeps of a tensor, or of an expert's
+        part, which `rows` gives the products of; None where it keeps floats, or codes of floats.
 
         Raises CheckpointError where they cannot be read or contradict each other.
         """
-        stored = self.tensors[name]
+        stored = self._part(name, number)
         return None if isinstance(stored, Stored) else stored.blocks()
+
+    def _part(self, name: str, number: int | None) -> Stored | Matrix | Stack | GgufTensor:
+        stored = self.tensors[name]
+        if number is None:
+            return stored
+        assert isinstance(stored, Stored | Stack)  # no architecture of GGUF that is read stacks any
+        return stored.at(number)
 
     def rounds(self, name: str) -> bool:
         """Whether the checkpoint means what is multiplied with a matrix to be rounded; see Matrix.rounds."""

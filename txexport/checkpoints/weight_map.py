@@ -33,7 +33,8 @@ class Take:
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
     `groups`, one head's parts before the next head's, from each group. Numbers stored with a
     `leading_axis` have one of size 1 before ours, those with `no_leading_axis` lack ours. `plus` is added to
-    every number.
+    every number. Where so many `experts` keep theirs in one tensor, along an axis before all others, it is
+    that of number `expert`, and all else is said of its part.
     """
 
     source: str
@@ -47,6 +48,8 @@ class Take:
     leading_axis: bool = False
     no_leading_axis: bool = False
     plus: float = 0.0
+    expert: int = 0
+    experts: int = 0
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -55,10 +58,20 @@ class Take:
         if self.transpose:
             stored = stored[::-1]
         stored = stored[1:] if self.no_leading_axis else stored
-        return (1, *stored) if self.leading_axis else stored
+        stored = (1, *stored) if self.leading_axis else stored
+        return (self.experts, *stored) if self.experts else stored
+
+    @property
+    def number(self) -> int | None:
+        """Whose part of a tensor of several experts it is; None where it is no such tensor."""
+        return self.expert if self.experts else None
+
+    def own(self, stored: np.ndarray) -> np.ndarray:
+        """A whole tensor, or its expert's part of it; a view."""
+        return stored[self.expert] if self.experts else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
-        """The parameter, from the tensor that holds it."""
+        """The parameter, from what `own` gives of the tensor that holds it."""
         whole = self._with_our_axes(stored)
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
@@ -66,7 +79,7 @@ class Take:
         return numbers + np.float32(self.plus) if self.plus else numbers
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
-        """Write a parameter's numbers into the tensor that holds it: the inverse of `cut`."""
+        """Write a parameter's numbers into what `own` gives: the inverse of `cut`."""
         whole = self._with_our_axes(stored)
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
         place = grouped[:, self.part : self.part + self.width]
@@ -146,7 +159,8 @@ class Weight:
         take = self.take
         if not self.tensors:
             return take.computed, self.shape
-        return self.tensors[0], take.transpose, take.part, take.parts, take.groups, take.width, take.plus
+        cut = take.transpose, take.part, take.parts, take.groups, take.width, take.plus, take.number
+        return self.tensors[0], *cut
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of rows. Raises CheckpointError for what is not finite."""
@@ -154,9 +168,9 @@ class Weight:
             assert self.take.computed is not None
             yield self.take.computed(self.shape)
             return
-        name = self.tensors[0]
-        blocks = checkpoint.rows(name) if self.take.plain else [self.take.cut(checkpoint.read(name))]
-        for block in blocks:
+        name, take = self.tensors[0], self.take
+        own = name, take.number
+        for block in checkpoint.rows(*own) if take.plain else [take.cut(checkpoint.read(*own))]:
             check_finite(block, f"tensor '{name}', which fills {self.parameter},")
             yield block
 
@@ -165,7 +179,7 @@ class Weight:
 
         Raises CheckpointError for scales that are not finite.
         """
-        blocks = checkpoint.blocks(self.tensors[0]) if self.tensors else None
+        blocks = checkpoint.blocks(self.tensors[0], self.take.number) if self.tensors else None
         if blocks is None or not self.take.along_outputs:
             return None
         check_finite(blocks.scales, f"what scales tensor '{self.tensors[0]}'")

@@ -50,7 +50,8 @@ class AttentionSpec:
     where it is a `rotated_norm`, every head after it is rotated. Numbers of queries, keys and values before
     that rotation are held within -clip and clip.
     Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
-    the scores; where it is `unmasked`, every query sees every key, without a mask.
+    the scores; where it is `unmasked`, every query sees every key, without a mask. With `sinks`, the softmax
+    of each query head has one more score, a learned number, whose share goes to no key.
     """
 
     hidden_size: int
@@ -70,6 +71,7 @@ class AttentionSpec:
     joint_norm: bool = False
     rotated_norm: bool = False
     clip: float | None = None
+    sinks: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -78,8 +80,15 @@ class AttentionSpec:
         if self.unmasked and not (self.maskless_static and not self.causal):
             raise SpecError(
                 f"AttentionSpec: unmasked with causal={self.causal}, window={self.window}, "
-                f"softcap={self.softcap}, has_position_bias={self.has_position_bias}; what sees everything "
-                "has no window, no cap and no bias: expected False, None, None, False, or unmasked=False"
+                f"softcap={self.softcap}, has_position_bias={self.has_position_bias}, sinks={self.sinks}; "
+                "what sees everything has no window, no cap, no bias and no sinks: expected False, None, "
+                "None, False, False, or unmasked=False"
+            )
+        if self.sinks and (self.softcap is not None or self.has_position_bias):
+            raise SpecError(
+                f"AttentionSpec: sinks with softcap={self.softcap}, "
+                f"has_position_bias={self.has_position_bias}, but no architecture has both; expected None "
+                "and False, or sinks=False"
             )
         if self.window is not None:
             positive(self, "window")
@@ -135,7 +144,8 @@ class AttentionSpec:
     @property
     def maskless_static(self) -> bool:
         """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
-        return self.window is None and self.softcap is None and not self.has_position_bias
+        plain = self.softcap is None and not self.has_position_bias and not self.sinks
+        return plain and self.window is None
 
     @property
     def cache_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:

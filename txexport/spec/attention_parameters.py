@@ -48,7 +48,7 @@ def attention(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAtte
 
 
 def dense_attention(spec: AttentionSpec) -> Shapes:
-    """Query, key, value and output projections, and the norms of query and key heads."""
+    """Query, key, value and output projections, the norms of query and key heads, and the sinks."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
     shapes = {
         **under("q", linear(spec.hidden_size, queries, spec.bias)),
@@ -58,6 +58,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     }
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
+    if spec.sinks:
+        shapes["sinks"] = (spec.num_heads,)
     return shapes
 
 

@@ -11,16 +11,28 @@ from txexport.spec.norm import NormSpec
 
 @dataclass(frozen=True)
 class FeedForwardSpec:
-    """Two projections with a non-linearity between them; where `gated`, a third multiplies it."""
+    """Two projections with a non-linearity between them; where `gated`, a third multiplies it.
+
+    With a `clip`, what the non-linearity gets is at most that, and what multiplies it within -clip and clip,
+    and 1 more (OpenAI 2025).
+    """
 
     hidden_size: int
     intermediate_size: int
     activation: Activation
     bias: bool = True
     gated: bool = False
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "intermediate_size")
+        if self.clip is not None:
+            positive(self, "clip")
+            if not self.gated:
+                raise SpecError(
+                    f"FeedForwardSpec: clip is {self.clip} and gated False; expected None, or gated=True: "
+                    "what it adds 1 to is the gated half"
+                )
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,8 @@ class ExpertsSpec:
     these and a learned number each (DeepSeek-AI 2025, 2.1.2). Of `num_groups` groups of experts only the best
     `top_groups` are picked from: those with the best expert, or where `corrected` the best two (DeepSeek-AI
     2024, 2.2.2). `scale` multiplies the weights. `shared` is an expert that every token takes besides, where
-    it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2).
+    it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2). `router_bias`
+    is whether the router's scores have one.
     """
 
     expert: FeedForwardSpec
@@ -46,6 +59,7 @@ class ExpertsSpec:
     num_groups: int = 1
     top_groups: int = 1
     scale: float = 1.0
+    router_bias: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
@@ -154,6 +168,10 @@ class BlockSpec:
             raise SpecError(
                 f"BlockSpec: cross_attention.{field} is given, expected None: "
                 "cross attention rotates nothing and has no head norm"
+            )
+        if cross.sinks:
+            raise SpecError(
+                "BlockSpec: cross_attention.sinks is True, expected False: no architecture has them there"
             )
         if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST):
             raise SpecError(

@@ -57,7 +57,7 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
 
 def experts(spec: ExpertsSpec) -> Shapes:
     """The router, every expert, and the shared one with its router."""
-    shapes = under("router", linear(spec.hidden_size, spec.num_experts, False))
+    shapes = under("router", linear(spec.hidden_size, spec.num_experts, spec.router_bias))
     if spec.corrected:
         shapes["router.correction"] = (spec.num_experts,)
     for number in range(spec.num_experts):

@@ -127,5 +127,5 @@ def _renamed(
     for parameter, weight in resolved.weights.items():
         for name in weight.tensors:
             if parameter in own:  # else it is another's, shared
-                weight.take.paste(stored[name], own[parameter].numpy())
+                weight.take.paste(weight.take.own(stored[name]), own[parameter].numpy())
     return {name: torch.from_numpy(array) for name, array in stored.items()}

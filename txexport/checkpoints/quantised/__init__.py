@@ -1,32 +1,33 @@
 """Checkpoints that come quantised: one file a format, from its tensors to the matrices they stand for.
 
-A module's packed tensors become one `Matrix` under the name that it has in a float checkpoint; all other
-tensors stay as they are. Nothing in config.json is run, nor its regular expressions: what they would choose,
-a module's bits and groups, its shapes say too.
+A module's packed tensors become one `Matrix`, or a `Stack` of several, under the name that it has in a float
+checkpoint; all other tensors stay as they are. Nothing in config.json is run, nor its regular expressions:
+what they would choose, a module's bits and groups, its shapes say too.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txexport.checkpoints.quantised import awq, bitsandbytes, compressed_tensors, fp8, gptq, torchao
-from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised import awq, bitsandbytes, compressed_tensors, fp8, gptq, mxfp4, torchao
+from txexport.checkpoints.quantised.matrix import Matrix, Stack
 from txexport.checkpoints.quantised.module import Module, by_module
 from txexport.checkpoints.quantised.settings import Settings
 from txexport.checkpoints.stored import Stored
 from txexport.errors import CheckpointError, UnsupportedError, shown
 
-Reader = Callable[[Module], Matrix | None]
+Reader = Callable[[Module], Matrix | dict[str, Stack] | None]  # the module's weight, or stacks by leaf
 READERS: dict[str, Callable[[Settings], Reader]] = {
     "gptq": gptq.reader,
     "awq": awq.reader,
     "compressed-tensors": compressed_tensors.reader,
     "bitsandbytes": bitsandbytes.reader,
     "fp8": fp8.reader,
+    "mxfp4": mxfp4.reader,
     "torchao": torchao.reader,
 }
 
 
-def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[str, Stored | Matrix]:
+def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[str, Stored | Matrix | Stack]:
     """The tensors that `tensors` stand for, by what config.json says of their quantisation.
 
     Raises UnsupportedError for a format that is not read, CheckpointError for what does not fit it.
@@ -41,13 +42,13 @@ def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[st
             f"{', '.join(READERS)}, or float weights"
         )
     read = READERS[method](settings)
-    result: dict[str, Stored | Matrix] = {}
+    result: dict[str, Stored | Matrix | Stack] = {}
     packed = 0
     for module in by_module(tensors):
-        matrix = read(module)
-        if matrix is not None:
-            packed += 1
-            result[module.full("weight")] = matrix
+        matrices = read(module)
+        named = {"weight": matrices} if isinstance(matrices, Matrix) else matrices or {}
+        packed += len(named)
+        result |= {module.full(leaf): matrix for leaf, matrix in named.items()}
         for leaf, stored in module.left():
             if module.full(leaf) in result:
                 raise CheckpointError(f"tensor '{module.full(leaf)}' is there packed and unpacked")

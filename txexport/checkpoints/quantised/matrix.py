@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,3 +62,39 @@ class Matrix:
         """Its own integers and scales; None where only codes of floats are kept."""
         matrix = self.load()
         return matrix if isinstance(matrix, Blocks) else None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Matrices of one shape, one of each expert, where a float checkpoint has one tensor (experts,out,in)."""
+
+    matrices: tuple[Matrix, ...]
+
+    rounds: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> str:
+        """See Matrix."""
+        return self.matrices[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(experts,out,in)."""
+        return len(self.matrices), *self.matrices[0].shape
+
+    @property
+    def nbytes(self) -> int:
+        """See Matrix."""
+        return sum(matrix.nbytes for matrix in self.matrices)
+
+    def at(self, number: int) -> Matrix:
+        """The matrix of one expert."""
+        return self.matrices[number]
+
+    def rows(self) -> Iterator[np.ndarray]:
+        """As float32, one expert's (1,out,in) at a time."""
+        for matrix in self.matrices:
+            yield np.concatenate(list(matrix.rows()))[None]
+
+    def blocks(self) -> None:
+        """None: integers are of each."""

@@ -5,27 +5,42 @@
 an integer, so that the matrix is one of int8 with half the scales.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from txexport.checkpoints.quantised.float8 import E8M0
-from txexport.checkpoints.quantised.matrix import Matrix
+from txexport.checkpoints.quantised.matrix import Matrix, Stack
 from txexport.checkpoints.quantised.module import Module, Part, nbytes_of
+from txexport.checkpoints.quantised.settings import Settings
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 
 BLOCK = 32
+BLOCKS = "_blocks"
 TWICE = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)
 
 
-def experts(module: Module, leaf: str) -> list[Matrix]:
+def reader(settings: Settings) -> Callable[[Module], dict[str, Stack]]:
+    """A reader of modules; which they are is seen from their tensors."""
+    return stacks
+
+
+def stacks(module: Module) -> dict[str, Stack]:
+    """What `experts` gives of each pair of tensors, by its name."""
+    leaves = [leaf.removesuffix(BLOCKS) for leaf in module.parts if leaf.endswith(BLOCKS)]
+    return {leaf: experts(module, leaf) for leaf in leaves}
+
+
+def experts(module: Module, leaf: str) -> Stack:
     """The matrix (out,in) of each expert, from the tensors `leaf`_blocks and `leaf`_scales of a module.
 
     Raises CheckpointError where one is missing or they do not fit.
     """
-    packed, scales = module.take(f"{leaf}_blocks", ("U8",), 4), module.take(f"{leaf}_scales", ("U8",), 3)
+    packed, scales = module.take(f"{leaf}{BLOCKS}", ("U8",), 4), module.take(f"{leaf}_scales", ("U8",), 3)
     packed.expect((*packed.shape[:3], BLOCK // 2))
     scales.expect(packed.shape[:3])
-    return [_matrix(packed.of(number), scales.of(number)) for number in range(packed.shape[0])]
+    return Stack(tuple(_matrix(packed.of(number), scales.of(number)) for number in range(packed.shape[0])))
 
 
 def _matrix(packed: Part, scales: Part) -> Matrix:

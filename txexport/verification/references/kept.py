@@ -37,13 +37,16 @@ class Kept(Checkpoint):
         """That originals must take the numbers from here."""
         return True
 
-    def rows(self, name: str) -> Iterator[np.ndarray]:
-        """See Checkpoint: the whole tensor at once where it is stored otherwise."""
+    def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
+        """See Checkpoint: the whole tensor, or its expert's part, at once where it is stored otherwise."""
         if name not in self._fills:
-            yield from self._whole.rows(name)
+            yield from self._whole.rows(name, number)
             return
-        tensor = np.array(self._whole.read(name))
+        tensor = np.array(self._whole.read(name, number))
         for parameter, weight in self._fills[name]:
-            numbers = weight.take.cut(tensor)
-            weight.take.paste(tensor, kept(self.formats[parameter], [numbers], numbers.shape))
+            take = weight.take
+            if number in (None, take.number):
+                part = take.own(tensor) if number is None else tensor
+                numbers = take.cut(part)
+                take.paste(part, kept(self.formats[parameter], [numbers], numbers.shape))
         yield tensor

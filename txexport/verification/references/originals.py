@@ -307,7 +307,7 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     """The original with the numbers that a checkpoint's tensors stand for.
 
     Of quantised ones the library itself would make others, with kernels for a GPU, and pickles it is never
-    given. Packed matrices are (out,in), and those of its Conv1D modules are not.
+    given. Packed matrices are (out,in), and those of its Conv1D modules and of some experts are not.
     """
     from transformers.pytorch_utils import Conv1D
 
@@ -315,14 +315,19 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
         del config.quantization_config
     with torch.device("meta"):
         empty = transformers_loading.model_of_config(auto, config)
-    turned = [f".{name}.weight" for name, module in empty.named_modules() if isinstance(module, Conv1D)]
+    turned = [
+        f".{name}.{leaf}"
+        for name, module in empty.named_modules()
+        if isinstance(module, Conv1D) or getattr(module, "is_transposed", False)
+        for leaf, _ in module.named_parameters(recurse=False)
+    ]
     state = {}
     for name, tensor in checkpoint.tensors.items():
         packed = not isinstance(tensor, Stored)
         if packed or tensor.dtype in FLOATS:
             numbers = torch.from_numpy(checkpoint.read(name))
             is_turned = packed and any(one.endswith(f".{name}") for one in turned)
-            state[name] = numbers.T.contiguous() if is_turned else numbers
+            state[name] = numbers.mT.contiguous() if is_turned else numbers
     kind = type(empty).__name__
     return transformers_loading.model_from_pretrained(
         kind, None, dtype=torch.float32, config=config, state_dict=state
