@@ -137,6 +137,7 @@ GPT_OSS = LLAMA | {
         "original_max_position_embeddings": 10,
     },
 }
+GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -291,6 +292,7 @@ FAMILIES = {
     "hyperclovax": ("HyperCLOVAXForCausalLM", GRANITE),
     "gpt_oss": ("GptOssForCausalLM", GPT_OSS),
     "granite": ("GraniteForCausalLM", GRANITE),
+    "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

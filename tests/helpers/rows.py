@@ -268,6 +268,8 @@ DECODERS = [
     Row("gpt_oss", "GptOssForCausalLM", GENERATE, "no biases, tied, full, default rope", TIED | OSS),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
+    Row("granitemoe", "GraniteMoeForCausalLM", GENERATE),
+    Row("granitemoe", "GraniteMoeModel", FEATURES),
     *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),
     Row("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", GENERATE, "alpha, biases, tied", ALPHA | TIED),
     *decoder("modernbert-decoder", "ModernBertDecoder"),
