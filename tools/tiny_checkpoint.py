@@ -227,6 +227,17 @@ T5 = {
     **IDS,
 }
 
+CROSSED = {"is_decoder": True, "add_cross_attention": True}
+PAIR = {"decoder_start_token_id": 3, **IDS}
+BERTS = PAIR | {
+    "encoder": BERT | {"model_type": "bert"},
+    "decoder": BERT | CROSSED | {"model_type": "bert", "num_hidden_layers": 3},
+}
+CAPTIONS = PAIR | {
+    "encoder": VIT | {"model_type": "vit"},
+    "decoder": GPT2 | CROSSED | {"model_type": "gpt2", "n_layer": 3},
+}
+
 # model_type -> the architecture that a bare name stands for, and its sizes: small and odd.
 FAMILIES = {
     "bert": ("BertModel", BERT),
@@ -334,6 +345,8 @@ FAMILIES = {
     ),
     "umt5": ("UMT5ForConditionalGeneration", T5),
     "mbart": ("MBartForConditionalGeneration", BART),
+    "encoder-decoder": ("EncoderDecoderModel", BERTS),
+    "vision-encoder-decoder": ("VisionEncoderDecoderModel", CAPTIONS),
 }
 
 

@@ -33,6 +33,7 @@ from txgraphs.heads import (
     span_head,
     token_head,
 )
+from txgraphs.linear import linear
 from txgraphs.stack import Given, KeyValues, decoder, encoder, signal_encoder
 
 Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
@@ -173,6 +174,8 @@ def encoder_model(
 
 def _cross(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
     """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
+    if spec.projected:
+        x = linear(True, graph / "cross_projection", x)
     crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
     return [cross_key_value(kind, graph / f"cross.{layer}", x) for layer, kind in enumerate(crossed)]
 

@@ -220,8 +220,8 @@ class CrossKeyValue(nn.Module):
     def __init__(self, spec: AttentionSpec):
         super().__init__()
         self.num_kv_heads = spec.num_kv_heads
-        self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
-        self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.k = Linear(spec.key_value_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.v = Linear(spec.key_value_size, spec.num_kv_heads * spec.head_dim, spec.bias)
 
     def forward(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """encoded (B,E,W) -> k and v (B,K,E,H)."""

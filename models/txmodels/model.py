@@ -29,6 +29,7 @@ from txmodels.heads import (
     SpanHead,
     TokenHead,
 )
+from txmodels.linear import Linear
 from txmodels.stack import Decoder, Encoder, Given, KeyValues, SignalEncoder
 
 LABEL_HEADS = {
@@ -59,6 +60,8 @@ class Model(nn.Module):
             self.reads_tokens = isinstance(self.encoder, Encoder)
         if isinstance(spec, EncoderDecoderSpec):
             crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
+            if spec.projected:
+                self.cross_projection = Linear(spec.encoder.hidden_size, width)
             self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
         if isinstance(spec, DecoderSpec | EncoderDecoderSpec):
             self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC, weighted)
@@ -114,7 +117,7 @@ class Model(nn.Module):
         """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
         first = torch.full_like(input_ids[:, :1], start)
         later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
-        cross, nothing = [pair(x) for pair in self.cross], self.empty_past(input_ids.shape[0])
+        cross, nothing = self._cross(x), self.empty_past(input_ids.shape[0])
         given = self._given(self.spec.stacks[names.DECODER], names.DECODER)
         x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross, given=given)
         return x, given
@@ -165,9 +168,15 @@ class Model(nn.Module):
         if isinstance(self.spec, EncoderSpec) and self.spec.vector is not None:
             outputs[vector_name(self.spec)] = self.vector(x, input_ids, attention_mask)
         if self.spec.generates:
-            for i, cross in enumerate(self.cross):
-                outputs |= zip(cache_names.present(i, cache_names.ENCODER), cross(x), strict=True)
+            for i, pair in enumerate(self._cross(x)):
+                outputs |= zip(cache_names.present(i, cache_names.ENCODER), pair, strict=True)
         return outputs
+
+    def _cross(self, x: Tensor) -> KeyValues:
+        """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
+        if isinstance(self.spec, EncoderDecoderSpec) and self.spec.projected:
+            x = self.cross_projection(x)
+        return [pair(x) for pair in self.cross]
 
     def decode(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs

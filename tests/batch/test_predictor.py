@@ -39,6 +39,7 @@ ASKED = {
     "choose": ("bert", "BertForMultipleChoice", "wordpiece", {}, [TEXTS, CHOICES], {}),
     "next_sentence": ("bert", "BertForNextSentencePrediction", "wordpiece", {}, PAIRS, {}),
     "generate": ("gpt2", "GPT2LMHeadModel", "byte_level", {}, [TEXTS], {"do_sample": True, "seed": 3}),
+    "image_to_text": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}, None, {}),
     "embed_image": ("vit", "ViTModel", None, {}, None, {}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
@@ -58,10 +59,10 @@ def bundle(tmp_path_factory):
             tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
             if kind is not None:
                 getattr(tiny_tokenizers, kind)().save_pretrained(folder / "in")
-            if model_type in ("vit", "clip"):
+            if model_type in ("vit", "clip", "vision-encoder-decoder"):
                 size = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
                 kinds = {"vit": transformers.ViTImageProcessorPil, "clip": transformers.CLIPImageProcessorPil}
-                kinds[model_type](**size).save_pretrained(folder / "in")
+                kinds.get(model_type, kinds["vit"])(**size).save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")
             made[key] = folder / "out"
         return made[key], pictures() if rows is None else rows, options

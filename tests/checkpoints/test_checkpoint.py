@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_checkpoint
 import torch
 from helpers.project import DATA
 from helpers.rows import Row
@@ -149,6 +150,9 @@ def test_shape_that_disagrees_names_the_config_value(copy_of):
     assert "config.json says n_inner=77" in message
 
 
+RESIZED = tiny_checkpoint.VIT | {"model_type": "dinov2", "mlp_ratio": 2}
+SINUSOIDAL = {"model_type": "trocr", "use_learned_position_embeddings": False}
+SEEN = tiny_checkpoint.CAPTIONS["decoder"] | {"cross_attention_hidden_size": 36}
 UNSUPPORTED = [
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
     ("bert", {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT'"),
@@ -271,6 +275,12 @@ UNSUPPORTED = [
     ("gte", {"rope_parameters": {"rope_type": "ntk", "factor": 8.0}}, "rope_type 'ntk'"),
     ("bert", {"auto_map": {"AutoModel": "modeling.Mine"}}, "auto_map"),
     ("bert", {"quantization_config": {"bits": 4}}, "quantization_config"),
+    ("encoder-decoder", {"decoder": {"model_type": "t5"}}, "a decoder 't5' is not supported behind"),
+    ("encoder-decoder", {"encoder": {"model_type": "vit"}}, "an encoder 'vit' gives no feature-extraction"),
+    ("encoder-decoder", {"decoder": tiny_checkpoint.BERT | {"model_type": "bert"}}, "is_decoder=None and"),
+    ("vision-encoder-decoder", {"encoder": RESIZED}, "an encoder 'dinov2' is not supported before"),
+    ("vision-encoder-decoder", {"decoder": SINUSOIDAL}, "use_learned_position_embeddings=False"),
+    ("vision-encoder-decoder", {"decoder": SEEN}, "a gpt2 with cross_attention_hidden_size 36"),
 ]
 
 

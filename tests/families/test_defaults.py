@@ -13,6 +13,7 @@ from txexport.errors import TxexportError
 from txexport.families._config import Config, TensorNames
 
 NAMES = {"architectures", "model_type", "transformers_version", "dtype"}
+PARTS = ("encoder", "decoder")
 PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not row.variant}.values())
 
 
@@ -30,7 +31,7 @@ def shortened(values: dict):
     """Each key with the values without it; of a table that describes a tower, each of its keys too."""
     for key in sorted(set(values) - NAMES):
         yield key, {other: value for other, value in values.items() if other != key}
-        if key.endswith("_config") and isinstance(values[key], dict):
+        if (key.endswith("_config") or key in PARTS) and isinstance(values[key], dict):
             yield from ((f"{key}.{own}", values | {key: less}) for own, less in shortened(values[key]))
 
 

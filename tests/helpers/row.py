@@ -8,7 +8,7 @@ FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-predict
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
-HEAR = "automatic-speech-recognition"
+HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -34,7 +34,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR) else [None]
+        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE) else [None]
 
 
 LABELS = {"num_labels": 5}

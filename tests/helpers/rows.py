@@ -9,6 +9,7 @@ from helpers.encoder_rows import BARTS, BERTS, TOWERS
 from helpers.row import (
     ANSWER,
     CLASSIFY,
+    DESCRIBE,
     FEATURES,
     FILL,
     GENERATE,
@@ -319,6 +320,23 @@ RELU = {"activation_function": "relu"}
 UNSCALED = {"scale_embedding": False, "pad_token_id": 7}
 TWO_VOCABULARIES = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 307}
 
+NARROWER = {"decoder": {"hidden_size": 36, "hidden_act": "relu", "tie_word_embeddings": False}}
+ROBERTAS = {
+    "encoder": {"model_type": "roberta", "type_vocab_size": 1},
+    "decoder": {"model_type": "roberta", "type_vocab_size": 1},
+}
+GENERATIONS = {"encoder": {"model_type": "bert-generation"}, "decoder": {"model_type": "bert-generation"}}
+TROCR = {
+    "model_type": "trocr",
+    "d_model": 40,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 4,
+    "decoder_ffn_dim": 90,
+    "max_position_embeddings": 40,
+}
+READ = {"decoder": TROCR | {"cross_attention_hidden_size": 48}}
+SMALL = {"scale_embedding": True, "activation_function": "relu", "layernorm_embedding": False}
+TAUGHT = {"encoder": {"model_type": "deit"}, "decoder": TROCR | SMALL | {"tie_word_embeddings": False}}
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
     Row("t5", "T5EncoderModel", FEATURES),
@@ -366,6 +384,13 @@ FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 OTHERS = [
     Row("whisper", "WhisperForConditionalGeneration", HEAR),
     Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU),
+    Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE),
+    Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "narrower decoder, untied", NARROWER),
+    Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "RoBERTa", ROBERTAS),
+    Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "BertGeneration", GENERATIONS),
+    Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE),
+    Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "TrOCR", READ),
+    Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "DeiT, untied TrOCR", TAUGHT),
     Row("vit", "ViTModel", SEE),
     Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
     Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),

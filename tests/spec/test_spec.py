@@ -64,6 +64,7 @@ CROSSING = dataclasses.replace(BLOCK, attention=CAUSAL, cross_attention=SELF)
 ENCODER = TextStackSpec(EMBEDDING, (BLOCK,), 2)
 DECODER = TextStackSpec(EMBEDDING, (dataclasses.replace(BLOCK, attention=CAUSAL),), 2, final_norm=NORM)
 CROSSED = dataclasses.replace(DECODER, blocks=(CROSSING,))
+WIDER = dataclasses.replace(CROSSING, cross_attention=dataclasses.replace(SELF, source_size=10))
 EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 LATENT = LatentAttentionSpec(12, 3, 4, 5, 8, RotarySpec((1.0,)), NormSpec(8, 1e-6), 0.4)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
@@ -75,6 +76,7 @@ NARROW = BlockSpec(
     NormSpec(10, 1e-5),
     NormPlacement.PRE,
 )
+NARROWER = SignalStackSpec(PatchSpec(10, (9, 15), 5), (NARROW,), 2)
 POOL = AttentionPoolSpec(dataclasses.replace(SELF, unmasked=True), NORM, FEED)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
@@ -291,6 +293,13 @@ CONTRADICTIONS = {
     "needs a causal LM head": lambda: DecoderSpec(DECODER, HeadSpec()),
     "EncoderDecoderSpec: a decoder needs": lambda: EncoderDecoderSpec(ENCODER, CROSSED, HeadSpec()),
     "EncoderDecoderSpec: attention.causal": lambda: EncoderDecoderSpec(ENCODER, ENCODER, CAUSAL_LM),
+    "made of 10 numbers, but a vector given has 12": lambda: EncoderDecoderSpec(
+        ENCODER, dataclasses.replace(CROSSED, blocks=(WIDER,)), CAUSAL_LM
+    ),
+    "made of 12 numbers, but a vector given has 10": lambda: EncoderDecoderSpec(NARROWER, CROSSED, CAUSAL_LM),
+    "only cross attention reads other vectors": lambda: dataclasses.replace(
+        CROSSING, attention=dataclasses.replace(CAUSAL, source_size=10)
+    ),
     "what is read twice are tokens": lambda: EncoderDecoderSpec(
         encoder=ENCODER, head=CAUSAL_LM, decoder=CROSSED, decoder_start_token_id=2
     ),
@@ -396,6 +405,8 @@ MODELS = {
     "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
     "both": EncoderDecoderSpec(ENCODER, CROSSED, dataclasses.replace(CAUSAL_LM, bias=True)),
+    "projected": EncoderDecoderSpec(NARROWER, CROSSED, CAUSAL_LM, projected=True),
+    "another source": EncoderDecoderSpec(NARROWER, dataclasses.replace(CROSSED, blocks=(WIDER,)), CAUSAL_LM),
     "shared": EncoderDecoderSpec(encoder=ENCODER, decoder=CROSSED, head=CAUSAL_LM, shared_embedding=True),
 }
 

@@ -111,7 +111,11 @@ ATTENTIONS = {
     "sinks in a window": attention_spec(1, sinks=True, window=3),
     "biased": attention_spec(scale=1.0, has_position_bias=True, bias=False, output_bias=False),
 }
-CROSSING = ["whole", "plain", "grouped queries", "one key head", "no bias", "no output bias", "no input bias"]
+CROSSING = {
+    **{name: ATTENTIONS[name] for name in ("whole", "plain", "grouped queries", "one key head", "no bias")},
+    **{name: ATTENTIONS[name] for name in ("no output bias", "no input bias")},
+    "another source": attention_spec(2, causal=False, source_size=W + 5),
+}
 
 
 def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
@@ -351,8 +355,8 @@ def test_static_and_dynamic_attention_agree():
 @WEIGHTED
 @pytest.mark.parametrize("name", CROSSING)
 def test_cross_attention(name, weighted):
-    spec = ATTENTIONS[name]
-    encoded = random(B, E, W)
+    spec = CROSSING[name]
+    encoded = random(B, E, spec.key_value_size)
     keys = txmodels.attention.CrossKeyValue(spec)
     k, v = check(keys, partial(txgraphs.attention.cross_key_value, spec), encoded)
     mask = (

@@ -28,6 +28,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "stream_chat": ("decoder", {"messages": MESSAGES, "max_new_tokens": 3}),
     "score": ("decoder", {"texts": TEXTS}),
     "transcribe": ("speech", {"sounds": SOUND, "max_new_tokens": 3}),
+    "image_to_text": ("captions", {"images": PIXELS, "max_new_tokens": 3}),
     "embed": ("sentences", {"texts": TEXTS}),
     "classify": ("classifier", {"texts": TEXTS}),
     "zero_shot": ("classifier", {"texts": TEXTS, "candidate_labels": ["cat", "dog"]}),

@@ -114,6 +114,7 @@ SOUND = np.sin(np.arange(3000) / 7) / 2
 ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "generate": lambda model: model.generate(TEXTS, max_new_tokens=4),
     "transcribe": lambda model: model.transcribe(SOUND, max_new_tokens=4),
+    "image_to_text": lambda model: model.image_to_text(PIXELS, max_new_tokens=4),
     "embed": lambda model: model.embed(TEXTS, pooling=None if model.pooling else "mean"),
     "classify": lambda model: model.classify(TEXTS),
     "tag": lambda model: model.tag(TEXTS),

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "embed-image": ("bundles/towers", ("image.png",)),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
+    "image-to-text": ("bundles/captions", ("image.png", "--max-new-tokens", "3")),
     "inspect": ("bundles/sentences", ()),
     "export": ("families/bert", ("out",)),
     "compare": ("bundles/sentences/onnx/model.onnx", ("model.onnx",)),

@@ -59,6 +59,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "decoder": ("gpt2", "GPT2LMHeadModel", "byte_level", {}),
     "sharded": ("llama", "LlamaForCausalLM", "byte_level", {}),
     "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
+    "captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "towers": (
         "clip",
@@ -100,7 +101,7 @@ PICKLED: dict[str, dict[str, bool]] = {
     "pickled-trained": {"trained": True},
 }
 PYTHON = ("protein", "bytes")  # whose tokenizers are Python alone
-VISION = ("vit", "deit", "dinov2", "clip")
+VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
 
 
 def write(folder: Path) -> None:

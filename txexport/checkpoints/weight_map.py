@@ -116,15 +116,19 @@ Rules = dict[str, str | Take]
 class Naming:
     """How a checkpoint's names vary: `prefix`, or one of `others`, may precede any, and endings be older.
 
-    `rename` maps old endings to new ones.
+    `rename` maps old endings to new ones. What follows the name of one of `parts` varies as that one's names.
     """
 
     prefix: str = ""
     rename: Mapping[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    parts: "Mapping[str, Naming]" = field(default_factory=dict)
 
     def canonical(self, name: str) -> str:
         """A checkpoint's name for a tensor as the rules write it."""
+        for part, naming in self.parts.items():
+            if name.startswith(part):
+                return part + naming.canonical(name.removeprefix(part))
         for prefix in (self.prefix, *self.others):
             if name.startswith(prefix):
                 name = name.removeprefix(prefix)

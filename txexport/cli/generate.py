@@ -1,4 +1,4 @@
-"""Commands that make text: of prompts, and of speech."""
+"""Commands that make text: of prompts, of speech and of images."""
 
 import json
 import warnings
@@ -145,6 +145,25 @@ def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **ch
     """Write down the WAV files SOUNDS, or translate them into English."""
     windows = answers.ask(inputs.lines(texts, file), "transcribe", **chosen)
     show_texts("sound", windows, answers)
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--max-new-tokens",
+    type=int,
+    show_default="the checkpoint's, or else 20",
+    help="Most tokens of a text.",
+)
+@click.option(
+    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
+)
+@options.batch_tokens(8192)
+@options.answers(options.GENERATED)
+def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
+    """Put the image files IMAGES into words, or read what they say."""
+    show_texts("image", answers.ask(inputs.lines(texts, file), "image_to_text", **chosen), answers)
 
 
 def show_texts(kind: str, windows: Iterator[list[Answered]], answers: Answers, sequences: int = 1) -> None:

@@ -17,7 +17,7 @@ from txexport.cli.bench import bench
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
-from txexport.cli.generate import generate, transcribe
+from txexport.cli.generate import generate, image_to_text, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
@@ -283,5 +283,8 @@ def families(as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-for command in (export, quantize, compare, compare_dtypes, bench, generate, transcribe, serve, *COMMANDS):
+for command in (
+    *(export, quantize, compare, compare_dtypes, bench, generate, transcribe, image_to_text, serve),
+    *COMMANDS,
+):
     main.add_command(command)

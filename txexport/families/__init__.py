@@ -6,6 +6,7 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had
 REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
+One whose config.json names the families of its parts has `table_of(config, task, names)` instead of `table`.
 """
 
 import importlib
@@ -54,10 +55,12 @@ HYPHENATED = {
     "blenderbot_small": "blenderbot-small",
     "data2vec_text": "data2vec-text",
     "deberta_v2": "deberta-v2",
+    "encoder_decoder": "encoder-decoder",
     "megatron_bert": "megatron-bert",
     "modernbert_decoder": "modernbert-decoder",
     "openai_gpt": "openai-gpt",
     "roberta_prelayernorm": "roberta-prelayernorm",
+    "vision_encoder_decoder": "vision-encoder-decoder",
     "xlm_roberta": "xlm-roberta",
     "xlm_roberta_xl": "xlm-roberta-xl",
 }
@@ -120,8 +123,11 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     first: CheckpointError | None = None
     for one in _tasks(family, model_type, config, task):
         try:
-            spec = _spec(family, config, one, TensorNames(checkpoint, stored))
-            weights = weight_map.resolve(family.table(spec), parameters(spec), checkpoint)
+            tensors = TensorNames(checkpoint, stored)
+            spec = _spec(family, config, one, tensors)
+            of_parts = hasattr(family, "table_of")
+            table = family.table_of(config, one, tensors) if of_parts else family.table(spec)
+            weights = weight_map.resolve(table, parameters(spec), checkpoint)
         except CheckpointError as error:
             first = first or error
         else:

@@ -102,7 +102,7 @@ def encoder_decoder_spec(
     if positions is None:
         size = config.integer("max_position_embeddings") + OFFSET
         positions = dict.fromkeys(SIDES, PositionSpec(PositionKind.LEARNED, size, OFFSET))
-    encoder, decoder = (_stack(config, side, placement, positions[side], normed) for side in SIDES)
+    encoder, decoder = (stack_spec(config, side, placement, positions[side], normed) for side in SIDES)
     return EncoderDecoderSpec(
         encoder=encoder,
         decoder=decoder,
@@ -111,9 +111,10 @@ def encoder_decoder_spec(
     )
 
 
-def _stack(
+def stack_spec(
     config: Config, side: str, placement: NormPlacement, position: PositionSpec, normed: bool
 ) -> TextStackSpec:
+    """The stack of a side; the decoder's attends to the encoder."""
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
     words = config.integer("vocab_size")
@@ -137,6 +138,25 @@ def _stack(
     return TextStackSpec(embedding, (block,), config.count(f"{side}_layers"), final_norm=final)
 
 
+def stack_rules(side: str) -> Rules:
+    """The stack of a side, without a decoder's attention to the encoder."""
+    layer = f"{side}.layers.{{i}}"
+    return {
+        f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),
+        f"{side}.embedding.position.*": f"{side}.embed_positions.*",
+        f"{side}.embedding.norm.*": f"{side}.layernorm_embedding.*",
+        f"{side}.final_norm.*": f"{side}.layer_norm.*",
+        f"{layer}.attention.q.*": f"{layer}.self_attn.q_proj.*",
+        f"{layer}.attention.k.*": f"{layer}.self_attn.k_proj.*",
+        f"{layer}.attention.v.*": f"{layer}.self_attn.v_proj.*",
+        f"{layer}.attention.o.*": f"{layer}.self_attn.out_proj.*",
+        f"{layer}.attention_norm.*": f"{layer}.self_attn_layer_norm.*",
+        f"{layer}.feed_forward.up.*": f"{layer}.fc1.*",
+        f"{layer}.feed_forward.down.*": f"{layer}.fc2.*",
+        f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
+    }
+
+
 def table(spec: EncoderDecoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     rules: Rules = {
@@ -148,21 +168,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
         **HEADS[spec.head.kind],
     }
     for side in SIDES:
-        layer = f"{side}.layers.{{i}}"
-        rules |= {
-            f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),
-            f"{side}.embedding.position.*": f"{side}.embed_positions.*",
-            f"{side}.embedding.norm.*": f"{side}.layernorm_embedding.*",
-            f"{side}.final_norm.*": f"{side}.layer_norm.*",
-            f"{layer}.attention.q.*": f"{layer}.self_attn.q_proj.*",
-            f"{layer}.attention.k.*": f"{layer}.self_attn.k_proj.*",
-            f"{layer}.attention.v.*": f"{layer}.self_attn.v_proj.*",
-            f"{layer}.attention.o.*": f"{layer}.self_attn.out_proj.*",
-            f"{layer}.attention_norm.*": f"{layer}.self_attn_layer_norm.*",
-            f"{layer}.feed_forward.up.*": f"{layer}.fc1.*",
-            f"{layer}.feed_forward.down.*": f"{layer}.fc2.*",
-            f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
-        }
+        rules |= stack_rules(side)
     if spec.shared_embedding:
         copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
         rules["encoder.embedding.word.weight"] = Take("shared.weight", also=copies)

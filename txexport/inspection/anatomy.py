@@ -125,7 +125,7 @@ class _Stack:
             owners += [f"{self.name}_pool"]
             owners += ["similarity"] * (self.name == list(self.spec.stacks)[-1])
         else:
-            owners = ["cross"] * (self.name == "encoder")
+            owners = [*flops.CROSS] * (self.name == "encoder")
             owners += [*flops.ONCE, "head"] * (self.spec.stack is self.stack)
         for owner in owners:
             part = self._part(owner, [owner], self._said(owner))

@@ -42,6 +42,7 @@ from txexport.spec import (
 )
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
+CROSS = ("cross_projection", "cross")  # what an encoder's graph computes for the decoder
 ONCE = ("pooler", "vector", "next_sentence", "distilled")  # heads that read one vector of a row
 # Matrices of relative positions, which no token is multiplied with, and of features, which `_pairs` counts.
 OTHERS = ("_position.weight", ".features.weight")
@@ -161,7 +162,7 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
         row, shared[f"{name}.layers.{layer}.attention"] = _related(stack, block, size)
         result[f"{name}.layers.{layer}.attention"] += row
     if name == "encoder":
-        result["cross"] = 2 * size * _matrices(spec, "cross")
+        result |= {owner: 2 * size * _matrices(spec, owner) for owner in CROSS}
     result |= _by_head(spec, name, size)
     return {owner: batch * work + shared.get(owner, 0) for owner, work in result.items()}
 
@@ -212,7 +213,8 @@ def tokens(spec: StackSpec, length: int) -> int:
 def _read(spec: ModelSpec, name: str, stack: StackSpec, length: int, batch: int) -> Pass:
     """The pass of a stack over whole rows."""
     size = tokens(stack, length)
-    weights = _weights(spec, name) + _matrices(spec, "cross") * (name == "encoder")
+    crossed = sum(_matrices(spec, owner) for owner in CROSS) * (name == "encoder")
+    weights = _weights(spec, name) + crossed
     kinds = [kind for block in stack.layers for kind in (block.attention, block.cross_attention)]
     attention = sum(_per_pair(kind) * _pairs(kind, size) for kind in kinds if kind)
     related = [_related(stack, block, size) for block in stack.layers]

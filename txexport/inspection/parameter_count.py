@@ -26,7 +26,10 @@ COMPONENTS = (
     "pooler",
     "head",
 )
-OWNERS = {"cross": "cross_attention", "pooler": "pooler", "vector": "pooler"}  # no stack; the rest is heads
+OWNERS = {  # no stack; the rest is heads
+    **dict.fromkeys(("cross", "cross_projection"), "cross_attention"),
+    **dict.fromkeys(("pooler", "vector"), "pooler"),
+}
 
 
 @dataclass(frozen=True)

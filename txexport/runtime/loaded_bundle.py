@@ -6,7 +6,7 @@ import numpy as np
 
 from txexport import bundle
 from txexport.contracts import roles
-from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, PIXEL_VALUES
 from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
@@ -45,6 +45,16 @@ class LoadedBundle:
     def is_speech(self) -> bool:
         """Whether generation begins with sounds."""
         return self.has_encoder and INPUT_FEATURES in self.sessions[roles.ENCODER].inputs
+
+    @property
+    def is_image(self) -> bool:
+        """Whether generation begins with images."""
+        return self.has_encoder and PIXEL_VALUES in self.sessions[roles.ENCODER].inputs
+
+    @property
+    def reads_signal(self) -> bool:
+        """Whether generation begins with what is no text."""
+        return self.is_speech or self.is_image
 
     @property
     def decoder(self) -> Session:

@@ -28,6 +28,7 @@ from txexport.runtime.tasks import (
     attention,
     feature_extraction,
     image_tasks,
+    image_to_text,
     question_answering,
     scoring,
     speech_recognition,
@@ -221,7 +222,8 @@ class Model:
     ) -> str | list[str] | list[list[str]]:
         """The new text for a prompt, or for each of several, in their order.
 
-        For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `transcribe`).
+        For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `transcribe`), for
+        one of images those (see `image_to_text`).
         `options` are those of `GenerationConfig`, with transformers' names and defaults over what the
         checkpoint says; with num_return_sequences above 1 there is a list of texts for each prompt.
         `logits_processor` changes logits at each step: it takes rows of tokens and scores (R,V), and gives
@@ -252,7 +254,7 @@ class Model:
     def generate_ids(
         self, input_ids: Sequence[Sequence[int] | np.ndarray], **options: Any
     ) -> list[list[int]]:
-        """The new token ids for rows of ids of any lengths; for speech, of spectrograms.
+        """The new token ids for rows of ids of any lengths; of spectrograms for speech, of pixels for images.
 
         Arguments as `generate`. A row ends after an end-of-sequence token, which it keeps, at a stop string,
         or after `max_new_tokens`: by default what the checkpoint's settings say, or else 20, within the
@@ -650,6 +652,30 @@ class Model:
         """
         return image_tasks.classify_image(
             self.bundle, images, top_k=top_k, batch_size=batch_size, progress=progress
+        )
+
+    def image_to_text(
+        self,
+        images: "Source | Sequence[Source]",
+        *,
+        batch_tokens: int = CACHE_TOKENS,
+        first_place: int = 0,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> str | list[str]:
+        """What an image shows or says, in words; for one, or each of several.
+
+        An image is as `Model.images` takes it. `options` are those of `generate`. Images are opened batch by
+        batch, each as many tokens as the encoder makes of it. Raises InputError for what is no image, and for
+        num_return_sequences above 1.
+        """
+        return image_to_text.image_to_text(
+            self.bundle,
+            images,
+            batch_tokens=batch_tokens,
+            first_place=first_place,
+            progress=progress,
+            **options,
         )
 
     def embed_image(

@@ -48,7 +48,7 @@ async def completions(request: Request) -> Response:
     asked = await read_json(request, FIELDS, limits.max_body)
     served = find(request.app.state.served, asked["model"])
     wants_usage = include_usage(asked)
-    if served.generation is None or served.model.is_speech:
+    if served.generation is None or served.model.bundle.reads_signal:
         raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
     if asked.get("echo") and "logprobs" in asked:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")

@@ -24,7 +24,13 @@ from txexport.server.served import Limits, Served, find
 from txexport.tasks import ROWS
 
 ELSEWHERE = {"generate": "/v1/completions", "transcribe": "/v1/audio/transcriptions"}
-OURS = {"self", "progress", "batch_tokens", "batch_size"}  # arguments that are no client's to choose
+OURS = {
+    "self",
+    "progress",
+    "batch_tokens",
+    "batch_size",
+    "first_place",
+}  # arguments that are no client's to choose
 METHODS = sorted({method for task in ROWS for method in task.methods} - ELSEWHERE.keys())
 PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
@@ -32,6 +38,7 @@ PLAIN: dict[Any, Schema] = {
     float: {"type": "number"},
     bool: {"type": "boolean"},
 }
+OPTIONS: dict[str, Schema] = {"max_new_tokens": {"type": "integer"}, "num_beams": {"type": "integer"}}
 FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
@@ -92,7 +99,7 @@ def required(method: str) -> list[str]:
     return [
         name
         for name, one in inspect.signature(getattr(Model, method)).parameters.items()
-        if one.default is one.empty and name not in OURS
+        if one.default is one.empty and name not in OURS and one.kind is not one.VAR_KEYWORD
     ]
 
 
@@ -101,7 +108,9 @@ def fields_of(method: str) -> dict[str, Schema]:
     """A method's arguments as fields."""
     fields = dict(MODEL)
     for name, one in inspect.signature(getattr(Model, method)).parameters.items():
-        if name not in OURS:
+        if one.kind is one.VAR_KEYWORD:
+            fields |= OPTIONS
+        elif name not in OURS:
             schema = FILE if name in FILES else schema_of(one.annotation)
             fields[name] = schema | ({"required": True} if one.default is one.empty else {})
     return fields

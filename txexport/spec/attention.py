@@ -44,7 +44,8 @@ class AttentionSpec:
     """Multi-head attention: `num_heads` query heads share `num_kv_heads` key and value heads.
 
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
-    scores; None is 1/sqrt(head_dim). A query sees itself and the `window` - 1 tokens before it, and as many
+    scores; None is 1/sqrt(head_dim). Keys and values of a cross attention are made of vectors `source_size`
+    wide, None for `hidden_size`. A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
     before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector;
     where it is a `rotated_norm`, every head after it is rotated. Numbers of queries, keys and values before
@@ -72,6 +73,7 @@ class AttentionSpec:
     rotated_norm: bool = False
     clip: float | None = None
     sinks: bool = False
+    source_size: int | None = None
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -115,6 +117,8 @@ class AttentionSpec:
             raise SpecError("AttentionSpec: joint_norm is True, but there is no head_norm; expected False")
         if self.clip is not None:
             positive(self, "clip")
+        if self.source_size is not None:
+            positive(self, "source_size")
         if self.rotated_norm and (self.head_norm is None or self.rotary is None or self.joint_norm):
             raise SpecError(
                 f"AttentionSpec: rotated_norm with head_norm={self.head_norm}, rotary={self.rotary}, "
@@ -125,6 +129,11 @@ class AttentionSpec:
                 f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
                 "key/value heads evenly"
             )
+
+    @property
+    def key_value_size(self) -> int:
+        """Width of the vectors that keys and values are made of."""
+        return self.hidden_size if self.source_size is None else self.source_size
 
     @property
     def q_norm(self) -> NormSpec | None:

@@ -52,8 +52,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
     shapes = {
         **under("q", linear(spec.hidden_size, queries, spec.bias)),
-        **under("k", linear(spec.hidden_size, keys, spec.bias)),
-        **under("v", linear(spec.hidden_size, keys, spec.bias)),
+        **under("k", linear(spec.key_value_size, keys, spec.bias)),
+        **under("v", linear(spec.key_value_size, keys, spec.bias)),
         **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
     }
     if spec.q_norm is not None and spec.k_norm is not None:

@@ -163,6 +163,11 @@ class BlockSpec:
                 f"BlockSpec: residual_scale is {self.residual_scale}, but no architecture scales what cross "
                 "attention adds; expected 1.0"
             )
+        if self.dense.source_size is not None:
+            raise SpecError(
+                f"BlockSpec: attention.source_size is {self.dense.source_size}, expected None: only cross "
+                "attention reads other vectors than the block's own"
+            )
         if cross.rotary is not None or cross.head_norm is not None:
             field = "rotary" if cross.rotary is not None else "head_norm"
             raise SpecError(

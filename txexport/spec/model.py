@@ -149,9 +149,10 @@ class DecoderSpec:
 class EncoderDecoderSpec:
     """A decoder that attends to what an encoder makes of a whole sequence.
 
-    `shared_embedding` says that one word matrix serves both. With a `decoder_start_token_id`, the decoder
-    generates nothing: it reads what the encoder reads, one place later and after that token, and the head's
-    labels are of what it makes of it (Lewis et al. 2020, 3.1).
+    `shared_embedding` says that one word matrix serves both. Keys and values are made of the encoder's
+    vectors, `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the
+    decoder generates nothing: it reads what the encoder reads, one place later and after that token, and the
+    head's labels are of what it makes of it (Lewis et al. 2020, 3.1).
     """
 
     encoder: StackSpec
@@ -159,6 +160,7 @@ class EncoderDecoderSpec:
     head: HeadSpec
     shared_embedding: bool = False
     decoder_start_token_id: int | None = None
+    projected: bool = False
 
     def __post_init__(self) -> None:
         _check_decoder(self, self.decoder)
@@ -169,6 +171,7 @@ class EncoderDecoderSpec:
             )
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
+        self._check_source()
         if self.generates:
             _check_causal_lm(self, self.head, self.decoder)
         elif not isinstance(self.encoder, TextStackSpec) or self.head.kind not in (
@@ -193,6 +196,17 @@ class EncoderDecoderSpec:
                 raise SpecError(
                     "EncoderDecoderSpec: encoder and decoder cannot share word matrices of two shapes, "
                     f"{shapes}; expected equal ones, or shared_embedding=False"
+                )
+
+    def _check_source(self) -> None:
+        """Raise SpecError where keys and values are of other vectors than the decoder is given."""
+        given = self.decoder.hidden_size if self.projected else self.encoder.hidden_size
+        for block in self.decoder.blocks:
+            cross = block.cross_attention
+            if cross is not None and cross.key_value_size != given:
+                raise SpecError(
+                    f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
+                    f"vector given has {given}; expected source_size={given}, or projected=True"
                 )
 
     @property

@@ -246,6 +246,9 @@ def _encoder_model(spec: EncoderSpec) -> Shapes:
 def _encoder_decoder_model(spec: EncoderDecoderSpec) -> Shapes:
     """Both stacks, the keys and values that the decoder has of the encoder, and the head."""
     shapes = under("encoder", stack(spec.encoder))
+    if spec.projected:
+        projection = linear(spec.encoder.hidden_size, spec.decoder.hidden_size, True)
+        shapes |= under("cross_projection", projection)
     for layer, kind in enumerate(spec.decoder.layers):
         if kind.cross_attention is not None:
             shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))

@@ -1,4 +1,4 @@
-"""Prompts as what a model reads: token ids of texts, spectrograms of sounds."""
+"""Prompts as what a model reads: token ids of texts, spectrograms of sounds, pixels of images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ import numpy as np
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
@@ -16,11 +17,13 @@ Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
 
 def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
-    """Rows of ids for texts in `language`, or spectrograms for sounds; and whether there was one alone."""
+    """Rows of ids for texts in `language`, or what is read of sounds or images; and whether it was one."""
     check_task(bundle, "generate")
     if bundle.is_speech:
         single = isinstance(prompts, str | Path | np.ndarray)
         return list(bundle.files.audio.features(prompts)), single
+    if bundle.is_image:
+        return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     encodings, single = text.encode(texts), isinstance(prompts, str)
     if language is not None:

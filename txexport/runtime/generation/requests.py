@@ -27,11 +27,11 @@ LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.
 class GenerationRequest:
     """Rows to extend, all that a caller asks for or one batch of them, and how.
 
-    `inputs` are token ids, or of speech what `read` makes spectrograms of. `strict` makes it an error to ask
-    for more tokens than the decoder has room for. `first_place` is that of the first row among those which a
-    caller answers in parts: what is drawn depends on it. `begin` may change what a batch's decoder begins
-    with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the
-    encoder's output gives every step: `cross` by input name.
+    `inputs` are token ids, or sounds or images, of which `read` makes what the encoder takes. `strict` makes
+    it an error to ask for more tokens than the decoder has room for. `first_place` is that of the first row
+    among those which a caller answers in parts: what is drawn depends on it. `begin` may change what a
+    batch's decoder begins with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder
+    begins, and what the encoder's output gives every step: `cross` by input name.
     """
 
     bundle: LoadedBundle
@@ -61,10 +61,10 @@ class GenerationRequest:
 
     @property
     def encoder_input_ids(self) -> Sequence[Sequence[int]] | None:
-        """What the encoder_ options compare with: without an encoder the prompts; of sounds nothing."""
+        """What the encoder_ options compare with: without an encoder the prompts; of no text nothing."""
         if not self.bundle.has_encoder:
             return self.decoder_input_ids
-        return None if self.bundle.is_speech else self.inputs
+        return None if self.bundle.reads_signal else self.inputs
 
 
 def check_place(first_place: object) -> None:
@@ -115,7 +115,7 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     words, own = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
     if words != own:
         raise InputError(f"{ASSISTANT} has {words} tokens, expected the {own} of the model that it assists")
-    if assistant.has_encoder != bundle.has_encoder or assistant.is_speech or bundle.is_speech:
+    if assistant.has_encoder != bundle.has_encoder or assistant.reads_signal or bundle.reads_signal:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 with {ASSISTANT}")
@@ -138,7 +138,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
         warn(f"generation leaves out {', '.join(config.ignored)}")
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     rows: Sequence = as_list(request.inputs)
-    if not rows or bundle.is_speech:
+    if not rows or bundle.reads_signal:
         return replace(request, inputs=rows)
     if not bundle.has_encoder:
         return replace(request, inputs=as_rows(rows, request.vocab_size))
@@ -148,7 +148,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
 
 
 def encoded(request: GenerationRequest) -> GenerationRequest:
-    """A batch of a checked request, ready for its decoder. Raises InputError for bad spectrograms."""
+    """A batch of a checked request, ready for its decoder. Raises InputError for bad sounds and images."""
     inputs = list(request.inputs if request.read is None else request.read(request.inputs))
     batch = replace(request, inputs=inputs, decoder_input_ids=inputs)
     if request.bundle.has_encoder:
@@ -196,12 +196,13 @@ def _encode(request: GenerationRequest) -> dict[str, Value]:
 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:
-    """Spectrograms of one shape as a batch. Raises InputError for any other."""
+    """Spectrograms or pixels of one shape as a batch. Raises InputError for any other."""
+    what = "pixels are" if len(shape) == 4 else "a spectrogram is"
     try:
         arrays = [np.asarray(row, np.float32) for row in rows]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"a spectrogram is no array of numbers, expected {tuple(shape[1:])}") from None
+        raise InputError(f"{what} no array of numbers, expected {tuple(shape[1:])}") from None
     for array in arrays:
         if list(array.shape) != list(shape[1:]):
-            raise InputError(f"a spectrogram is {array.shape}, expected {tuple(shape[1:])}")
+            raise InputError(f"{what} {array.shape}, expected {tuple(shape[1:])}")
     return np.stack(arrays)

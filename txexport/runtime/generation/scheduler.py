@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from txexport.contracts import cache_names, roles
 from txexport.progress import Counting, Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
+from txexport.runtime.loaded_bundle import LoadedBundle
 
 CACHE_TOKENS = 8192  # of a batch; on a CPU more rows at once are hardly faster, and its cache takes memory
 
@@ -81,6 +83,12 @@ def costs(request: GenerationRequest) -> list[int]:
 
 def _lengths(request: GenerationRequest) -> list[int]:
     """How many tokens are read of each row."""
-    if request.bundle.is_speech:
-        return [request.bundle.manifest.spec["encoder"]["embedding"]["length"]] * len(request.inputs)
+    if request.bundle.reads_signal:
+        return [_signal_length(request.bundle)] * len(request.inputs)
     return [len(row) for row in request.inputs]
+
+
+def _signal_length(bundle: LoadedBundle) -> int:
+    """How many vectors the encoder makes of a sound or an image, 0 where that is open."""
+    length = bundle.sessions[roles.ENCODER].outputs[cache_names.present(0, cache_names.ENCODER)[0]].shape[2]
+    return length if isinstance(length, int) else 0

@@ -120,8 +120,7 @@ class Images:
         on white where the settings have do_convert_rgb, and the alpha channel of a file is dropped.
         Raises InputError for what is no image, and for images that come out at different sizes.
         """
-        single = isinstance(images, str | bytes) or not isinstance(images, Sequence)
-        sources: Sequence[Any] = [images] if single else images  # type: ignore[assignment]
+        sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
         if not sources:
             raise InputError("no image was given; expected a path, a PIL image, an array, or a list of these")
         first = self._row(_open(sources[0], self.on_white))
@@ -167,6 +166,11 @@ BY_MODEL = {
     "siglip": "SiglipImageProcessor",
     "siglip_vision_model": "SiglipImageProcessor",
 }
+
+
+def several(images: object) -> bool:
+    """Whether images come in a list."""
+    return isinstance(images, Sequence) and not isinstance(images, str | bytes)
 
 
 def processor(settings: Mapping[str, Any], model_type: str) -> str:

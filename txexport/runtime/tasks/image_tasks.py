@@ -19,7 +19,7 @@ from txexport.errors import InputError, shown
 from txexport.progress import Progress, counting
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Source
+from txexport.runtime.preprocessing.images import Source, several
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
@@ -44,7 +44,7 @@ def classify_image(
     labels = labelled(
         bundle.files.config, np.concatenate([np.empty((0, width), np.float32), *batches]), top_k
     )
-    return labels if _several(images) else labels[0]
+    return labels if several(images) else labels[0]
 
 
 def embed_image(
@@ -71,7 +71,7 @@ def embed_image(
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
-    return vectors if _several(images) else vectors[0]
+    return vectors if several(images) else vectors[0]
 
 
 def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
@@ -112,7 +112,7 @@ def match(
         pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}
         logits = finite(bundle.sessions[roles.SIMILARITY].run(pair))[LOGITS_PER_IMAGE]  # (I, T)
         results += [ranked(labels, row, None) for row in probabilities(logits)]
-    return results if _several(images) else results[0]
+    return results if several(images) else results[0]
 
 
 def _run(
@@ -127,10 +127,6 @@ def _run(
         tell(first + len(batch), len(sources))
 
 
-def _several(images: object) -> bool:
-    return isinstance(images, Sequence) and not isinstance(images, str | bytes)
-
-
 def as_sources(images: "Source | Sequence[Source]") -> Sequence:
     """One image or several as a list."""
-    return images if isinstance(images, Sequence) and not isinstance(images, str | bytes) else [images]
+    return images if several(images) else [images]  # type: ignore[return-value]

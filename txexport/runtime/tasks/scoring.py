@@ -35,8 +35,9 @@ def score(
     progress: Progress | None = None,
 ) -> list[Score]:
     """See Model.score."""
-    if bundle.is_speech:
-        raise InputError("a model of speech scores no texts; it has transcribe")
+    if bundle.reads_signal:
+        what, method = ("speech", "transcribe") if bundle.is_speech else ("images", "image_to_text")
+        raise InputError(f"a model of {what} scores no texts; it has {method}")
     if bundle.has_encoder != (targets is not None):
         expected = "one for each text" if bundle.has_encoder else "None: it is no encoder-decoder"
         given = "None" if targets is None else "given"

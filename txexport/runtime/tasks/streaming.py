@@ -12,7 +12,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.text import Pieces
-from txexport.runtime.tasks import speech_recognition
+from txexport.runtime.tasks import image_to_text, speech_recognition
 
 
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
@@ -35,6 +35,9 @@ def stream_many(
     if bundle.is_speech:
         refuse_languages(src_lang, tgt_lang)
         request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
+    elif bundle.is_image:
+        refuse_languages(src_lang, tgt_lang)
+        request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
         request = request_of(bundle, inputs_of(bundle, prompts, src_lang)[0], logits_processor, options)

@@ -17,6 +17,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.tasks import speech_recognition
+from txexport.runtime.tasks.image_to_text import image_to_text
 
 
 def generate(
@@ -31,6 +32,9 @@ def generate(
     if bundle.is_speech:
         refuse_languages(src_lang, tgt_lang)
         return speech_recognition.transcribe(bundle, prompts, **options)
+    if bundle.is_image:
+        refuse_languages(src_lang, tgt_lang)
+        return image_to_text(bundle, prompts, **options)
     inputs, single = inputs_of(bundle, prompts, src_lang)
     options |= target_option(bundle, tgt_lang)
     texts = bundle.files.text.decode(generate_ids(bundle, inputs, **options))

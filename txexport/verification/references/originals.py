@@ -26,6 +26,7 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
+    PIXEL_VALUES,
     POOLER_OUTPUT,
     TEXT,
     VISION,
@@ -37,7 +38,7 @@ from txexport.spec import EncoderSpec
 from txexport.tasks import TASKS
 
 Arrays = dict[str, np.ndarray]
-Source = list[int] | np.ndarray | None  # tokens, or a spectrogram (bands,frames)
+Source = list[int] | np.ndarray | None  # tokens, a spectrogram (bands,frames), or pixels of 3 axes
 
 
 class Reference(Protocol):
@@ -165,7 +166,8 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     if source is None:
         return {}
     if isinstance(source, np.ndarray):
-        return tensors({INPUT_FEATURES: source[None]})
+        port = INPUT_FEATURES if source.ndim == 2 else PIXEL_VALUES
+        return tensors({port: source[None]})
     ids = torch.tensor([source])
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 

@@ -1,0 +1,214 @@
+"""What families of two models share: config.json describes an `encoder` and a `decoder`, each by its family.
+
+The encoder is any that gives hidden states; the decoder is one of DECODERS, and attends to the encoder.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
+
+from txexport import families
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import UnsupportedError
+from txexport.families import _causal, _trocr, bert, bert_generation, gpt2, roberta, xlm_roberta
+from txexport.families._config import Config, TensorNames
+from txexport.spec import (
+    BlockSpec,
+    DecoderSpec,
+    EmbeddingSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    ModelSpec,
+    PatchSpec,
+    SignalStackSpec,
+    TextStackSpec,
+)
+
+DECODERS: Mapping[str, ModuleType] = {
+    "bert": bert,
+    "bert-generation": bert_generation,
+    "gpt2": gpt2,
+    "roberta": roberta,
+    "trocr": _trocr,
+    "xlm-roberta": xlm_roberta,
+}
+GPT2: Rules = {
+    "cross.{i}.k.*": Take("h.{i}.crossattention.c_attn.*", transpose=True, part=0, parts=2),
+    "cross.{i}.v.*": Take("h.{i}.crossattention.c_attn.*", transpose=True, part=1, parts=2),
+    "decoder.layers.{i}.cross_attention.q.*": Take("h.{i}.crossattention.q_attn.*", transpose=True),
+    "decoder.layers.{i}.cross_attention.o.*": Take("h.{i}.crossattention.c_proj.*", transpose=True),
+    "decoder.layers.{i}.cross_attention_norm.*": "h.{i}.ln_cross_attn.*",
+}
+# Elsewhere cross attention is named as a layer's own is, but for this.
+BESIDE = {".attention.": ".crossattention.", ".self_attn": ".encoder_attn"}
+BUFFERS = ("decoder.h.*.crossattention.bias", "decoder.h.*.crossattention.masked_bias")
+
+_prefix, *_others = dict.fromkeys(family.NAMING.prefix for family in DECODERS.values())
+NAMING = Naming(
+    parts={
+        "encoder.": Naming(rename=bert.NAMING.rename),
+        "decoder.": Naming(_prefix, bert.NAMING.rename, tuple(_others)),
+    }
+)
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
+    """The decoder over the hidden states that the encoder gives for `task`."""
+    _, encoder = _encoder(config, task, names)
+    family, base = _decoder(config, names)
+    source, decoder, own = encoder.encoder, base.stack, config.table("decoder")
+    assert isinstance(decoder, TextStackSpec)
+    given, seen = source.hidden_size, own.values.get("cross_attention_hidden_size")
+    if seen is not None and (seen != given or (seen != decoder.hidden_size and family is not _trocr)):
+        raise UnsupportedError(
+            f"{config.path}: a {own.text('model_type')} with cross_attention_hidden_size {seen} is not "
+            f"supported over an encoder of {given}; expected null"
+        )
+    projected = seen is None and given != decoder.hidden_size
+    unmasked = not isinstance(source, TextStackSpec)
+
+    def crossed(_: int, block: BlockSpec) -> BlockSpec:
+        wider = None if projected or given == decoder.hidden_size else given
+        cross = replace(block.dense, causal=False, unmasked=unmasked, source_size=wider)
+        return replace(block, attention=replace(block.dense, causal=True), cross_attention=cross)
+
+    position = decoder.embedding.position
+    if position.pad_token_id is not None:  # of RoBERTa, whose first token stands after padding's place
+        position = replace(position, offset=position.offset + 1, pad_token_id=None)
+    decoder = replace(decoder, embedding=replace(decoder.embedding, position=position))
+    return EncoderDecoderSpec(
+        encoder=_of_one_segment(source) if isinstance(source, TextStackSpec) else source,
+        decoder=_causal.each_layer(_of_one_segment(decoder), crossed),
+        head=replace(base.head, kind=HeadKind.CAUSAL_LM),
+        projected=projected,
+    )
+
+
+def table_of(config: Config, task: str, names: TensorNames) -> Table:
+    """Where transformers keeps each parameter: in each part as its family has it."""
+    family, encoder = _encoder(config, task, names)
+    own: Table = family.table(encoder)
+    rules = _within("encoder", encoder, own.rules)
+    heads = [key for key in own.rules if not key.startswith("encoder.")]
+    drop = [f"encoder.{pattern}" for pattern in own.drop]
+    drop += [f"encoder.{_take(own.rules[key]).source}".replace("{i}", "*") for key in heads]
+    family, base = _decoder(config, names)
+    own = family.table(base)
+    rules |= _within("decoder", base, own.rules) | _cross_rules(family, own.rules)
+    drop += [f"decoder.{pattern}" for pattern in own.drop]
+    rules["cross_projection.*"] = "enc_to_dec_proj.*"
+    return Table(rules, NAMING, (*drop, *BUFFERS))
+
+
+def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType, EncoderSpec]:
+    """The encoder's family, and what it has of it alone."""
+    model_type = config.table("encoder").text("model_type")
+    family = families.module(model_type)
+    if task not in family.TASKS:
+        raise UnsupportedError(f"{config.path}: an encoder '{model_type}' gives no {task}")
+    base = _part("encoder", family, task, config, names)
+    match base:
+        case EncoderSpec(encoder=TextStackSpec() as texts):
+            read = not (texts.causal or texts.global_tokens)
+        case EncoderSpec(encoder=SignalStackSpec(embedding=PatchSpec() as patches)):
+            read = not patches.any_size
+        case _:
+            read = False
+    if not read:
+        raise UnsupportedError(
+            f"{config.path}: an encoder '{model_type}' is not supported before a decoder; expected one of "
+            "images of one size, as vit, or of texts, as bert"
+        )
+    assert isinstance(base, EncoderSpec)
+    return family, base
+
+
+def _decoder(config: Config, names: TensorNames) -> tuple[ModuleType, EncoderSpec | DecoderSpec]:
+    """The decoder's family, and what it has of it alone: a child of BERT's under its masked LM's head."""
+    values = config.table("decoder")
+    model_type = values.text("model_type")
+    if model_type not in DECODERS:
+        raise UnsupportedError(
+            f"{config.path}: a decoder '{model_type}' is not supported behind an encoder; expected one of "
+            f"{', '.join(DECODERS)}"
+        )
+    family = DECODERS[model_type]
+    if family is not _trocr and not (
+        values.flag("is_decoder", False) and values.flag("add_cross_attention", False)
+    ):
+        raise UnsupportedError(
+            f"{config.path}: the decoder has is_decoder={values.values.get('is_decoder')} and "
+            f"add_cross_attention={values.values.get('add_cross_attention')}; expected true for both"
+        )
+    alone = {"add_cross_attention": False, "is_decoder": family is bert_generation}
+    writes = "text-generation" in family.TASKS
+    task = "text-generation" if writes else "fill-mask"
+    base = _part("decoder", family, task, config, names, **alone)
+    assert isinstance(base, EncoderSpec | DecoderSpec)
+    return family, base
+
+
+def _part(
+    side: str, family: ModuleType, task: str, config: Config, names: TensorNames, **values: bool
+) -> ModelSpec:
+    """What `family` has of a side for `task`, by its own config with other `values`, and its own tensors."""
+    own = config.table(side).renamed(getattr(family, "ALIASES", {})).replaced(**values)
+    own.check_supported(with_code=False)
+    prefix = f"{side}."
+    inner = {key.removeprefix(prefix): full for key, full in names.names.items() if key.startswith(prefix)}
+    part: ModelSpec = family.spec(own, task, TensorNames(names.checkpoint, inner))
+    return part
+
+
+def _of_one_segment(stack: TextStackSpec) -> TextStackSpec:
+    """`stack` without token_type_ids, of which a text alone has the first segment's throughout."""
+    several = min(stack.embedding.type_vocab_size, 1)
+    return replace(stack, embedding=replace(stack.embedding, type_vocab_size=several))
+
+
+def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
+    """A part's rules where it is one side of a whole: its stack, and a decoder's head."""
+    stack, embedding = _causal.stack_name(part), part.stack.embedding
+    segments = embedding.type_vocab_size if isinstance(embedding, EmbeddingSpec) else 0
+    result: Rules = {}
+    for key, rule in rules.items():
+        own, take = key.startswith(f"{stack}."), _take(rule)
+        if key == f"{stack}.embedding.segment.*" and segments > 1:
+            take = replace(take, source=take.source.replace("*", "weight"), parts=segments)
+            key = key.replace("*", "weight")
+        if own or side == "decoder":
+            result[key.replace(stack, side, 1) if own else key] = _renamed(
+                take, lambda name: f"{side}.{name}"
+            )
+    return result
+
+
+def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
+    """Where a decoder's attention to its encoder lies."""
+    if family is gpt2:
+        return {key: _renamed(_take(rule), lambda name: f"decoder.{name}") for key, rule in GPT2.items()}
+
+    def beside(name: str) -> str:
+        for own, other in BESIDE.items():
+            name = name.replace(own, other, 1)
+        return f"decoder.{name}"
+
+    result: Rules = {}
+    for key, rule in rules.items():
+        _, found, part = key.partition(".layers.{i}.attention")
+        if found:
+            cross = part.startswith((".k.", ".v."))
+            ours = f"cross.{{i}}{part}" if cross else f"decoder.layers.{{i}}.cross_attention{part}"
+            result[ours] = _renamed(_take(rule), beside)
+    return result
+
+
+def _take(rule: str | Take) -> Take:
+    return Take(rule) if isinstance(rule, str) else rule
+
+
+def _renamed(take: Take, name: Callable[[str], str]) -> Take:
+    """A rule with its tensors under other names."""
+    also, fallback = tuple(map(name, take.also)), take.fallback and name(take.fallback)
+    return replace(take, source=name(take.source), also=also, fallback=fallback)

@@ -1,0 +1,50 @@
+"""Images put into words: what an encoder of images leaves a decoder of texts to write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from txexport.errors import InputError
+from txexport.progress import Progress
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.requests import (
+    GenerationRequest,
+    LogitsProcessor,
+    check_place,
+    request_of,
+)
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.tasks.image_tasks import as_sources
+
+
+def image_to_text(
+    bundle: LoadedBundle,
+    images: "Source | Sequence[Source]",
+    *,
+    batch_tokens: int = scheduler.CACHE_TOKENS,
+    first_place: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> str | list[str]:
+    """See Model.image_to_text."""
+    check_place(first_place)
+    asked = replace(request(bundle, images, **options), first_place=first_place)
+    results = scheduler.finished(asked, batch_tokens, progress)
+    texts = bundle.files.text.decode([result.tokens for result in results])
+    return texts if several(images) else texts[0]
+
+
+def request(
+    bundle: LoadedBundle,
+    images: "Source | Sequence[Source]",
+    *,
+    logits_processor: LogitsProcessor | None = None,
+    **options: Any,
+) -> GenerationRequest:
+    """An image or several to put into words, which are opened batch by batch. Errors as `image_to_text`."""
+    check_task(bundle, "image_to_text")
+    asked = request_of(bundle, as_sources(images), logits_processor, options)
+    if (count := asked.config.num_return_sequences) > 1:
+        raise InputError(f"an image has one text; num_return_sequences must be 1, and is {count}")
+    return replace(asked, read=bundle.files.images.pixels)
