@@ -73,10 +73,10 @@ class Resized(Checkpoint):
         self.tensors = whole.tensors | {self.table: replace(stored, shape=shape)}
         self.config, self.in_safetensors, self.as_published = self._config(), False, False
 
-    def rows(self, name: str) -> Iterator[np.ndarray]:
+    def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
         """See Checkpoint."""
         if not self.interpolated or name != self.table:
-            yield from self.whole.rows(name)
+            yield from self.whole.rows(name, number)
             return
         table = self.whole.read(name)
         side = math.isqrt(table.shape[-2] - self.tokens)
