@@ -114,6 +114,28 @@ def test_copies_draw_what_generate_draws_for_them(bundle_of):
     assert [row.result.tokens for row in rows] == expected
 
 
+@pytest.mark.parametrize(("model_type", "cache"), [("gpt2", "static"), ("gpt2", "dynamic"), ("t5", "static")])
+def test_copies_read_their_prompt_once(bundle_of, monkeypatch, model_type, cache):
+    """And go on from what it left: copies of a prompt come at a prompt's price."""
+    model, read = load_alone(bundle_of(model_type, cache)), []
+    options = {"do_sample": True, "seed": 5, "num_return_sequences": 4, "max_new_tokens": 8}
+    prompts = [[3, 4, 5, 6, 7], [9, 8]]
+    expected = model.generate_ids(prompts, **options)
+    reading = running_batch._Reading.__init__
+
+    def watched(self, rows):
+        reading(self, rows)
+        read.append(self.ids.shape[0])
+
+    monkeypatch.setattr(running_batch._Reading, "__init__", watched)
+    batch, rows = RunningBatch(model.bundle), rows_of(request_of(model.bundle, prompts, None, options))
+    batch.add(rows)
+    while batch.busy:
+        batch.step()
+    assert [row.result.tokens for row in rows] == expected
+    assert read == [2]
+
+
 def test_a_row_that_fails_or_goes_leaves_the_others_alone(bundle_of):
     model = load_alone(bundle_of("gpt2", "static"))
 

@@ -23,7 +23,7 @@ OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are no values, which no file
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GenerationRequest:
     """Rows to extend, all that a caller asks for or one batch of them, and how.
 

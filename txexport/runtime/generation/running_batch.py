@@ -165,29 +165,34 @@ def _kind(bundle: LoadedBundle) -> str:
 
 
 def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
-    """Whether a row may be read with others: the same start behind an encoder, and few tokens in all."""
+    """Whether a row may be read with others: a copy, or with the same start and few tokens in all."""
     first, request = rows[0].request, row.request
+    if request is rows[-1].request:
+        return True
     if request.begin is not None or first.config.decoder_start != request.config.decoder_start:
         return False
-    longest = max(len(one.request.inputs[0]) for one in (*rows, row))
-    return (len(rows) + 1) * longest <= PROMPT_TOKENS
+    requests = {one.request for one in (*rows, row)}
+    return len(requests) * max(len(one.inputs[0]) for one in requests) <= PROMPT_TOKENS
 
 
 class _Reading:
-    """Prompts of rows on their way into a cache of their own."""
+    """Prompts of rows on their way into a cache of their own: P of them, each once for all of its copies."""
 
     def __init__(self, rows: Sequence[RunningRow]):
         self.rows = list(rows)
         first = rows[0].request
-        together = encoded(replace(first, inputs=[row.request.inputs[0] for row in rows]))
+        requests = list(dict.fromkeys(row.request for row in rows))
+        place_of = {request: place for place, request in enumerate(requests)}
+        self.owners = np.array([place_of[row.request] for row in rows])  # (B): each row's prompt
+        together = encoded(replace(first, inputs=[request.inputs[0] for request in requests]))
         prompts = together.decoder_input_ids
-        for row, prompt in zip(rows, prompts, strict=True):
-            own = replace(row.request, decoder_input_ids=[prompt])
-            limit = generation.new_tokens(len(prompt), own.config, own.limit, own.strict)
+        for row, owner in zip(rows, self.owners.tolist(), strict=True):
+            own = replace(row.request, decoder_input_ids=[prompts[owner]])
+            limit = generation.new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
             row.request, row.plan = own, generation.plan_of(own, [limit], [0])
-        self.ids, _ = pad(prompts, generation.padding(first))  # (B, S)
+        self.ids, _ = pad(prompts, generation.padding(first))  # (P, S)
         self.counts = np.array([len(prompt) for prompt in prompts])
-        self.logits = np.zeros((len(rows), first.vocab_size), np.float32)
+        self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)
         self.cache: StaticCache | DynamicCache = open_cache(
             first.bundle.decoder, _kind(first.bundle), together.cross, *self.ids.shape
         )
@@ -195,7 +200,7 @@ class _Reading:
 
     def advance(self) -> bool:
         """Read the next chunk; whether it was the last."""
-        chunk = max(1, PROMPT_TOKENS // len(self.rows))
+        chunk = max(1, PROMPT_TOKENS // len(self.counts))
         here = np.clip(self.counts - self.start, 0, chunk)
         last = self.cache.step(self.ids[:, self.start : self.start + chunk], here)
         self.logits = np.where((here > 0)[:, None], last, self.logits)
@@ -212,10 +217,11 @@ class _Group:
 
     def join(self, reading: _Reading) -> list[RunningRow]:
         """Take in rows that have been read, with their first tokens; all that were read."""
-        on = _extend(reading.rows, reading.logits)
+        on = _extend(reading.rows, reading.logits[reading.owners])
         if on.any():
-            if not on.all():
-                reading.cache.select(np.flatnonzero(on))
+            owners = reading.owners[on]
+            if not np.array_equal(owners, np.arange(len(reading.counts))):
+                reading.cache.select(owners)
             self.cache.join(reading.cache)
             self.rows += [row for row, stays in zip(reading.rows, on.tolist(), strict=True) if stays]
         return reading.rows
