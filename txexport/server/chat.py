@@ -1,25 +1,22 @@
 """POST /v1/chat/completions: the answer to a conversation, by the checkpoint's chat template."""
 
-import asyncio
-import time
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from txexport.errors import shown
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.server.bodies import Schema, read_json
-from txexport.server.fields import FLAG, GENERATION, MODEL, include_usage
-from txexport.server.generating import Answer, Asked, asked_of, begin, ended, searched, usage
-from txexport.server.refusals import RefusedError, too_late
+from txexport.server.fields import FLAG, GENERATION, MODEL
+from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond
+from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
-from txexport.server.streams import Events, while_there
 
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
 FIELDS: dict[str, Schema] = {
@@ -43,28 +40,12 @@ async def chat_completions(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     asked = await read_json(request, FIELDS, limits.max_body)
     served = find(request.app.state.served, asked["model"])
-    wants_usage = include_usage(asked)
     if served.generation is None or served.model.bundle.has_encoder:
         raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
     what = await run_in_threadpool(_asked, served, asked, limits)
-    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
-    if what.request.config.num_beams > 1:
-        return await _beams(request, served, what, head)
-    answer = await begin(served, what, bool(asked.get("stream")))
-    if asked.get("stream"):
-        return Events(_events(answer, served, head, wants_usage), lambda: ended(request, answer))
-    try:
-        async with asyncio.timeout(limits.timeout):
-            texts = await while_there(request, answer.whole())
-    except TimeoutError:
-        raise too_late(limits.timeout) from None
-    finally:
-        ended(request, answer)
-    choices = []
-    for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
-        logs = log_probs(served, grown.row, 0) if what.alternatives is not None else None
-        choices.append(_choice(number, text, grown.finish_reason, logs))
-    return JSONResponse(head | {"object": "chat.completion", "choices": choices, "usage": answer.usage})
+    choices, pieces = partial(_choices, served), partial(_pieces, served)
+    shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
+    return await respond(request, served, asked, what, shape)
 
 
 def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
@@ -108,29 +89,24 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     return dict(message) | {"content": "".join(part["text"] for part in parts)}
 
 
-async def _beams(request: Request, served: Served, what: Asked, head: dict[str, Any]) -> Response:
-    if what.alternatives is not None:
-        raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
-    texts, made = await while_there(request, searched(served, what))
-    choices = [_choice(number, text, "stop", None) for number, text in enumerate(texts)]
-    counted = usage(what.prompt_tokens, made)
-    return JSONResponse(head | {"object": "chat.completion", "choices": choices, "usage": counted})
+def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The answers when they are whole."""
+    choices = []
+    for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
+        logs = log_probs(served, grown.row, 0) if answer.asked.alternatives is not None else None
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choices.append(
+            {"index": number, "message": message, "logprobs": logs, "finish_reason": grown.finish_reason}
+        )
+    return choices
 
 
-def _choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | None) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text, "refusal": None}
-    return {"index": number, "message": message, "logprobs": logs, "finish_reason": reason}
-
-
-async def _events(
-    answer: Answer, served: Served, head: dict[str, Any], wants_usage: bool
-) -> AsyncIterator[dict[str, Any]]:
+async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
     """The answers as they grow: who speaks, pieces, and why they end."""
-    head = head | {"object": "chat.completion.chunk"}
     told = [0] * len(answer.texts)
     for number in range(len(answer.texts)):
-        yield head | {"choices": [_delta(number, {"role": "assistant", "content": ""})]}
-    async for step in answer.steps():
+        yield _delta(number, {"role": "assistant", "content": ""})
+    async for step in steps:
         for number, piece in step:
             grown = answer.texts[number]
             logs = None
@@ -138,11 +114,9 @@ async def _events(
                 logs = log_probs(served, grown.row, told[number], grown.read)
                 told[number] = grown.read
             if piece or logs:
-                yield head | {"choices": [_delta(number, {"content": piece}, logs=logs)]}
+                yield _delta(number, {"content": piece}, logs=logs)
             if grown.finish_reason:
-                yield head | {"choices": [_delta(number, {}, grown.finish_reason)]}
-    if wants_usage:
-        yield head | {"choices": [], "usage": answer.usage}
+                yield _delta(number, {}, grown.finish_reason)
 
 
 def _delta(

@@ -1,23 +1,20 @@
 """POST /v1/completions: texts that go on from prompts, or of an encoder-decoder answer them."""
 
-import asyncio
-import time
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.server.bodies import Schema, read_json
-from txexport.server.fields import GENERATION, MODEL, TEXT, include_usage
-from txexport.server.generating import NEW_TOKENS, Answer, Asked, asked_of, begin, ended, searched, usage
-from txexport.server.refusals import RefusedError, too_late
+from txexport.server.fields import GENERATION, MODEL, TEXT
+from txexport.server.generating import NEW_TOKENS, Answer, Asked, Shape, Steps, asked_of, respond
+from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
-from txexport.server.streams import Events, while_there
 
 PROMPTS = 128  # of a request
 IDS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
@@ -47,39 +44,20 @@ async def completions(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     asked = await read_json(request, FIELDS, limits.max_body)
     served = find(request.app.state.served, asked["model"])
-    wants_usage = include_usage(asked)
     if served.generation is None or served.model.bundle.reads_signal:
         raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
     if asked.get("echo") and "logprobs" in asked:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
     what, prompts = await run_in_threadpool(_asked, served, asked, limits)
-    head = {
-        "id": f"cmpl-{uuid.uuid4().hex}",
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": served.name,
-    }
-    before = [prompt for prompt in prompts for _ in range(what.copies)] if asked.get("echo") else None
-    if what.request.config.num_beams > 1:
-        return await _beams(request, served, what, head, before)
-    answer = await begin(served, what, bool(asked.get("stream")))
-    if asked.get("stream"):
-        return Events(_events(answer, head, before, wants_usage), lambda: ended(request, answer))
-    try:
-        async with asyncio.timeout(limits.timeout):
-            texts = await while_there(request, answer.whole())
-    except TimeoutError:
-        raise too_late(limits.timeout) from None
-    finally:
-        ended(request, answer)
-    choices = [
-        choice(number, (before[number] if before else "") + text, answer.texts[number].finish_reason)
-        for number, text in enumerate(texts)
-    ]
-    if what.alternatives is not None:
-        for one, row in zip(choices, answer.generation.rows, strict=True):
-            one["logprobs"] = log_probs(served, row, what)
-    return JSONResponse(head | {"choices": choices, "usage": answer.usage})
+    echoed = [prompt if asked.get("echo") else "" for prompt in prompts for _ in range(what.copies)]
+    shape = Shape(
+        "cmpl",
+        "text_completion",
+        "text_completion",
+        partial(_choices, served, echoed),
+        partial(_pieces, echoed),
+    )
+    return await respond(request, served, asked, what, shape)
 
 
 def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> tuple[Asked, list[str]]:
@@ -101,36 +79,35 @@ def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> tuple[As
     ), list(prompts)
 
 
-async def _beams(
-    request: Request, served: Served, what: Asked, head: dict[str, Any], before: Sequence[str] | None
-) -> Response:
-    if what.alternatives is not None:
-        raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
-    texts, made = await while_there(request, searched(served, what))
-    choices = [
-        choice(number, (before[number] if before else "") + text, "stop") for number, text in enumerate(texts)
-    ]
-    return JSONResponse(head | {"choices": choices, "usage": usage(what.prompt_tokens, made)})
-
-
 def choice(number: int, text: str, reason: str | None) -> dict[str, Any]:
     """A text as a choice."""
     return {"index": number, "text": text, "logprobs": None, "finish_reason": reason}
 
 
-async def _events(
-    answer: Answer, head: dict[str, Any], before: Sequence[str] | None, wants_usage: bool
-) -> AsyncIterator[dict[str, Any]]:
+def _choices(
+    served: Served, echoed: Sequence[str], answer: Answer, texts: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The texts when they are whole, each behind what is echoed."""
+    choices = [
+        choice(number, echoed[number] + text, answer.texts[number].finish_reason)
+        for number, text in enumerate(texts)
+    ]
+    if answer.asked.alternatives is not None:
+        for one, row in zip(choices, answer.generation.rows, strict=True):
+            one["logprobs"] = log_probs(served, row, answer.asked)
+    return choices
+
+
+async def _pieces(echoed: Sequence[str], answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
     """The texts as they grow."""
-    for number, text in enumerate(before or ()):
-        yield head | {"choices": [choice(number, text, None)]}
-    async for step in answer.steps():
+    for number, text in enumerate(echoed):
+        if text:
+            yield choice(number, text, None)
+    async for step in steps:
         for number, piece in step:
             reason = answer.texts[number].finish_reason
             if piece or reason:
-                yield head | {"choices": [choice(number, piece, reason)]}
-    if wants_usage:
-        yield head | {"choices": [], "usage": answer.usage}
+                yield choice(number, piece, reason)
 
 
 def log_probs(served: Served, row: RunningRow, what: Asked) -> dict[str, Any]:

@@ -1,21 +1,22 @@
 """POST /v1/embeddings, and /v1/rerank: what encoders make of texts."""
 
-import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from txexport.runtime.batches import BATCH_TOKENS
 from txexport.server.bodies import Schema, read_json
-from txexport.server.fields import FLAG, MODEL, NO_EFFECT, TEXT
-from txexport.server.refusals import RefusedError, too_late
+from txexport.server.fields import DEADLINE, FLAG, MODEL, NO_EFFECT, TEXT
+from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
-from txexport.server.streams import while_there
+from txexport.server.streams import Deadline, answered
 
 INPUTS = 2048  # of a request, as OpenAI has it
+CPU_BATCH_TOKENS = 256  # of texts of all lengths that come together: padding costs more than another run
 IDS: Schema = {"type": "array", "items": {"type": "integer"}}
 EMBEDDINGS: dict[str, Schema] = {
     **MODEL,
@@ -41,6 +42,7 @@ EMBEDDINGS: dict[str, Schema] = {
     },
     "truncate": {"type": "boolean", "description": "Cut texts that are too long."},
     **NO_EFFECT,
+    **DEADLINE,
 }
 RERANK: dict[str, Schema] = {
     **MODEL,
@@ -49,6 +51,7 @@ RERANK: dict[str, Schema] = {
     "top_n": {"type": "integer", "minimum": 1},
     "return_documents": FLAG,
     "truncate": FLAG,
+    **DEADLINE,
 }
 
 
@@ -63,15 +66,14 @@ async def embeddings(request: Request) -> Response:
     if "dimensions" in asked:
         options |= {"truncate_dim": asked["dimensions"], "normalize": True}
     key = ("embed", *sorted(options.items()))
-    vectors = await answered(
-        request, served.calls.call(lambda inputs: list(served.model.embed(inputs, **options)), texts, key)
-    )
+    call = served.calls.call(lambda inputs: _embedded(served, inputs, options), texts, key)
+    results = await answered(request, call, Deadline(request, asked))
     data = []
-    for number, vector in enumerate(vectors):
+    for number, (vector, _) in enumerate(results):
         plain = asked.get("encoding_format", "float") == "float"
         value = vector.tolist() if plain else base64.b64encode(vector.astype("<f4").tobytes()).decode()
         data.append({"object": "embedding", "index": number, "embedding": value})
-    tokens = await run_in_threadpool(count_tokens, served, texts)
+    tokens = sum(count for _, count in results)
     request.state.usage = {"prompt_tokens": tokens}
     counted = {"prompt_tokens": tokens, "total_tokens": tokens}
     return JSONResponse({"object": "list", "data": data, "model": served.name, "usage": counted})
@@ -89,9 +91,15 @@ def _texts(given: Any) -> list[str]:
     return texts
 
 
-def count_tokens(served: Served, texts: list[str]) -> int:
-    """How many tokens texts are."""
-    return sum(len(encoding) for encoding in served.model.bundle.files.text.encode(texts))
+def _embedded(
+    served: Served, texts: list[str], options: Mapping[str, Any]
+) -> Sequence[tuple[np.ndarray, int]]:
+    """The vector of each text, and how many tokens it is."""
+    bundle = served.model.bundle
+    on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
+    budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
+    counts = [len(encoding) for encoding in bundle.files.text.encode(texts)]
+    return list(zip(served.model.embed(texts, batch_tokens=budget, **options), counts, strict=True))
 
 
 async def rerank(request: Request) -> Response:
@@ -106,7 +114,7 @@ async def rerank(request: Request) -> Response:
             queries, asked["documents"], top_k=asked.get("top_n"), truncate=asked.get("truncate", False)
         )
 
-    [best] = await answered(request, served.calls.call(ranked, [asked["query"]]))
+    [best] = await answered(request, served.calls.call(ranked, [asked["query"]]), Deadline(request, asked))
     return JSONResponse({"model": served.name, "results": [_result(one, asked) for one in best]})
 
 
@@ -124,13 +132,3 @@ def needs(served: Served, method: str) -> None:
         raise RefusedError(
             f"{served.name} does not {method}; it is for {', '.join(served.methods)}", param="model"
         )
-
-
-async def answered(request: Request, call: Any) -> Any:
-    """What a call gives. Raises RefusedError where it takes too long, ClientDisconnect where nobody waits."""
-    limits: Limits = request.app.state.limits
-    try:
-        async with asyncio.timeout(limits.timeout):
-            return await while_there(request, call)
-    except TimeoutError:
-        raise too_late(limits.timeout) from None

@@ -59,7 +59,14 @@ NO_EFFECT: dict[str, Schema] = {
     "store": {"enum": [False]},
     "service_tier": TEXT,
 }
-GENERATION = SAMPLING | OWN | NO_EFFECT
+DEADLINE: dict[str, Schema] = {
+    "timeout": {
+        "type": "number",
+        "minimum": 0.001,
+        "description": "Seconds that the answer may take, where the server does not give fewer.",
+    }
+}
+GENERATION = SAMPLING | OWN | NO_EFFECT | DEADLINE
 DRAWN = ("temperature", "top_p", "top_k", "min_p", "typical_p", "seed")
 SAME = (*OWN, "presence_penalty", "frequency_penalty", "logit_bias")
 

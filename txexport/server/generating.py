@@ -1,22 +1,28 @@
 """What completions and conversations share: rows that run, texts that grow, tokens counted."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest, request_of
 from txexport.runtime.generation.running_batch import RunningRow, rows_of
-from txexport.server.fields import options_of
+from txexport.server.fields import include_usage, options_of
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served
+from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.texts import RowText
 from txexport.server.workers import Generation
 
 NEW_TOKENS = 16  # of a completion where nobody says, as OpenAI has it
+Steps: TypeAlias = AsyncIterator[list[tuple[int, str]]]  # pieces of texts with their numbers
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ def asked_of(
     strict = new_tokens is not None
     options |= {"max_new_tokens": new_tokens or limits.max_new_tokens, "max_length": None}
     request = replace(request_of(bundle, inputs, None, options), strict=strict)
+    if alternatives is not None and request.config.num_beams > 1:
+        raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
     request = replace(request, log_probs=alternatives is not None)
     stops = tuple(request.config.stop_strings)
     return Asked(request, asked.get("n", 1), alternatives, stops)
@@ -65,12 +73,8 @@ def asked_of(
 
 def start(served: Served, asked: Asked) -> list[RunningRow]:
     """The rows of a request, `copies` of each prompt in turn. Raises InputError."""
-    config, copies = asked.request.config, asked.copies
-    if config.do_sample or copies == 1:
-        config = replace(config, num_return_sequences=copies)
-        return rows_of(replace(asked.request, config=config), asked.alternatives or 0)
-    inputs = [row for row in asked.request.inputs for _ in range(copies)]  # alike, but asked for
-    return rows_of(replace(asked.request, inputs=inputs), asked.alternatives or 0)
+    config = replace(asked.request.config, num_return_sequences=asked.copies)
+    return rows_of(replace(asked.request, config=config), asked.alternatives or 0)
 
 
 class Answer:
@@ -81,7 +85,7 @@ class Answer:
         text = served.model.bundle.files.text
         self.texts = [RowText(text, row, asked.stops) for row in generation.rows]
 
-    async def steps(self) -> AsyncIterator[list[tuple[int, str]]]:
+    async def steps(self) -> Steps:
         """The pieces that have come, each with its row's number. Raises what a row failed with."""
         while True:
             await self.generation.grown.wait()
@@ -127,12 +131,65 @@ def ended(request: Request, answer: Answer) -> None:
     request.state.usage = answer.usage
 
 
-async def searched(served: Served, asked: Asked) -> tuple[list[str], int]:
-    """The texts of beams, which run in a batch of their own, and how many tokens they have."""
-    copies = asked.copies
-    config = replace(asked.request.config, num_return_sequences=copies)
+async def searched(served: Served, asked: Asked) -> Answer:
+    """The texts of beams, which run in a batch of their own."""
+    config = replace(asked.request.config, num_return_sequences=asked.copies)
     request = replace(asked.request, config=config)
-    results = await served.calls.call(lambda _: [scheduler.finished(request)], [None])
-    rows = [RunningRow(request, 0, result=one, done=True, closed=True) for one in results[0]]
-    text = served.model.bundle.files.text
-    return [RowText(text, row, asked.stops).more() for row in rows], sum(len(r.result.tokens) for r in rows)
+    [results] = await served.calls.call(lambda _: [scheduler.finished(request)], [None])
+    rows = [RunningRow(request, 0, result=one, done=True, closed=True) for one in results]
+    generation = Generation(rows, False)
+    generation.grown.set()
+    return Answer(served, asked, generation)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An endpoint's way to write answers: what its ids and objects are called, and its choices."""
+
+    prefix: str
+    name: str
+    event: str
+    choices: Callable[[Answer, Sequence[str]], list[dict[str, Any]]]
+    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # a choice each, as the texts grow
+
+
+async def respond(
+    request: Request, served: Served, given: Mapping[str, Any], asked: Asked, shape: Shape
+) -> Response:
+    """Answer whole, or in pieces.
+
+    A stream begins when its first tokens are there: what fails before them has its status.
+    """
+    deadline, wants_usage, streams = Deadline(request, given), include_usage(given), bool(given.get("stream"))
+    head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
+    if asked.request.config.num_beams > 1:
+        answer = await answered(request, searched(served, asked), deadline)
+    else:
+        answer = await begin(served, asked, streams)
+    with ExitStack() as stack:
+        stack.callback(ended, request, answer)
+        if not streams:
+            texts = await answered(request, answer.whole(), deadline)
+            body = {"object": shape.name, "choices": shape.choices(answer, texts), "usage": answer.usage}
+            return JSONResponse(head | body)
+        steps = deadline.until(answer.steps())
+        first = await while_there(request, anext(steps))
+        pieces = shape.pieces(answer, _joined(first, steps))
+        objects = _events(head | {"object": shape.event}, pieces, answer if wants_usage else None)
+        return Events(objects, stack.pop_all().close, deadline)
+
+
+async def _joined(first: list[tuple[int, str]], steps: Steps) -> Steps:
+    yield first
+    async for step in steps:
+        yield step
+
+
+async def _events(
+    head: Mapping[str, Any], choices: AsyncIterator[dict[str, Any]], counted: Answer | None
+) -> AsyncIterator[dict[str, Any]]:
+    """A choice an event, and in the end the tokens of `counted`."""
+    async for choice in choices:
+        yield {**head, "choices": [choice]}
+    if counted is not None:
+        yield {**head, "choices": [], "usage": counted.usage}

@@ -17,10 +17,11 @@ from starlette.responses import Response
 from txexport.errors import shown
 from txexport.runtime import Model
 from txexport.server.bodies import Schema, read_json
-from txexport.server.embeddings import answered, needs
+from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
+from txexport.server.streams import answered
 from txexport.tasks import ROWS
 
 ELSEWHERE = {"generate": "/v1/completions", "transcribe": "/v1/audio/transcriptions"}

@@ -2,30 +2,55 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from txexport.server.refusals import refusal_of
+from txexport.server.refusals import refusal_of, too_late
 
+LINGER = 5.0  # seconds after its deadline in which a stream's last event may be read
 T = TypeVar("T")
+
+
+class Deadline:
+    """The time by which an answer is whole: the server's limit, or what the request has as `timeout`."""
+
+    def __init__(self, request: Request, asked: Mapping[str, Any] | None = None):
+        self.seconds: float = min((asked or {}).get("timeout", math.inf), request.app.state.limits.timeout)
+        self.at = asyncio.get_running_loop().time() + self.seconds
+
+    async def until(self, steps: AsyncIterator[T]) -> AsyncIterator[T]:
+        """The steps that come before it. Raises RefusedError at it."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self.at):
+                    step = await anext(steps)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise too_late(self.seconds) from None
+            yield step
 
 
 class Events(StreamingResponse):
     """JSON objects as events, and the one that ends them. Whatever ends it, `left` is called."""
 
-    def __init__(self, objects: AsyncIterator[dict[str, Any]], left: Callable[[], None]):
+    def __init__(self, objects: AsyncIterator[dict[str, Any]], left: Callable[[], None], deadline: Deadline):
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         super().__init__(_lines(objects), media_type="text/event-stream", headers=headers)
-        self.left = left
+        self.left, self.deadline = left, deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them while the client is there."""
+        """Send them while the client is there and reads them."""
         try:
-            await super().__call__(scope, receive, send)
+            async with asyncio.timeout_at(self.deadline.at + LINGER):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:  # nobody reads, so that nobody can be told
+            return
         finally:
             self.left()
 
@@ -37,6 +62,16 @@ async def _lines(objects: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
     except Exception as error:  # the answer has begun, so its status cannot tell
         yield f"data: {json.dumps(refusal_of(error).body)}\n\n"
     yield "data: [DONE]\n\n"
+
+
+async def answered(request: Request, answer: Awaitable[T], deadline: Deadline | None = None) -> T:
+    """The answer. Raises RefusedError where it takes too long, ClientDisconnect where nobody waits."""
+    deadline = deadline or Deadline(request)
+    try:
+        async with asyncio.timeout_at(deadline.at):
+            return await while_there(request, answer)
+    except TimeoutError:
+        raise too_late(deadline.seconds) from None
 
 
 async def while_there(request: Request, answer: Awaitable[T]) -> T:

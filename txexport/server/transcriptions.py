@@ -14,11 +14,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from txexport.runtime.tasks import speech_recognition
 from txexport.server.bodies import Schema, fitted, read_bytes
-from txexport.server.embeddings import answered, needs
+from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL
 from txexport.server.generating import Asked, begin, ended
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
+from txexport.server.streams import answered
 
 FIELDS: dict[str, Schema] = {
     **MODEL,

@@ -1,0 +1,46 @@
+"""A server of bundles in this process, for tests."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import uvicorn
+
+from txexport.server.app import application
+from txexport.server.served import Limits, open_all
+
+LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=20_000, timeout=60)
+
+
+@contextlib.contextmanager
+def running(folders, limits=LIMITS, keys=()):
+    """A server of bundles at a port of its own: its address, and what it serves."""
+    served = open_all([f"{name}={folder}" for name, folder in folders.items()], limits, device="cpu",
+                      threads=1, dtype=None)  # fmt: skip
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(application(served, limits, keys), log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}", served
+        finally:
+            server.should_exit = True
+            thread.join()
+            for one in served.values():
+                one.stop()
+
+
+def texts_running(served, name="python-completer"):
+    return served[name].generation.running + served[name].generation.waiting
+
+
+def wait_until(true, seconds=20):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)

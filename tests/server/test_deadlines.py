@@ -1,0 +1,91 @@
+"""An answer ends in time, and tells why by its status as long as nothing of it was sent."""
+
+import asyncio
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from helpers.serving import texts_running, wait_until
+from starlette.requests import Request
+
+from txexport.errors import InputError
+from txexport.runtime.generation import running_batch
+from txexport.server import bodies, streams
+from txexport.server.served import Limits
+
+ASKED = {"model": "python-completer", "prompt": "def read(", "max_tokens": 150}
+
+
+@pytest.fixture
+def slow(server, monkeypatch):
+    """A server whose steps take 20 ms."""
+    batch = server[1]["python-completer"].generation.batch
+    step = batch.step
+    monkeypatch.setattr(batch, "step", lambda: time.sleep(0.02) or step())
+    return server
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_may_ask_for_less_time(slow, stream):
+    address, served = slow
+    answer = httpx.post(f"{address}/v1/completions", json=ASKED | {"timeout": 0.005, "stream": stream})
+    assert answer.status_code == 504
+    assert "took more than 0.005 seconds" in answer.json()["error"]["message"]
+    wait_until(lambda: texts_running(served) == 0)
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(slow):
+    address, served = slow
+    answer = httpx.post(f"{address}/v1/completions", json=ASKED | {"timeout": 1.5, "stream": True})
+    assert answer.status_code == 200
+    *events, last, done, _ = answer.text.split("\n\n")
+    assert 0 < len(events) < ASKED["max_tokens"]
+    assert "took more than 1.5 seconds" in json.loads(last.removeprefix("data: "))["error"]["message"]
+    assert done == "data: [DONE]"
+    wait_until(lambda: texts_running(served) == 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_fails_before_the_first_token_has_its_status(server, monkeypatch, stream):
+    def fail(*_):
+        raise InputError("no more")
+
+    monkeypatch.setattr(running_batch, "_choose", fail)
+    answer = httpx.post(f"{server[0]}/v1/completions", json=ASKED | {"stream": stream})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "no more"
+
+
+def test_a_stream_that_nobody_reads_is_let_go(monkeypatch):
+    """A client that stays but reads nothing must not hold its rows for ever."""
+    monkeypatch.setattr(streams, "LINGER", 0.05)
+    left = []
+
+    async def stuck(*_):
+        await asyncio.Event().wait()
+
+    async def objects():
+        yield {}
+
+    async def answer():
+        class App:
+            class state:  # noqa: N801
+                limits = Limits(1, 1, 1, 1, timeout=0.05)
+
+        scope = {"type": "http", "app": App, "asgi": {"spec_version": "2.3"}}
+        events = streams.Events(objects(), lambda: left.append(True), streams.Deadline(Request(scope)))
+        async with asyncio.timeout(10):
+            await events(scope, stuck, stuck)
+
+    asyncio.run(answer())
+    assert left == [True]
+
+
+def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(bodies, "UPLOAD", 0.1)
+    host, port = server[0].removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        assert client.recv(99).startswith(b"HTTP/1.1 408 ")
