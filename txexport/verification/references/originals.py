@@ -322,6 +322,7 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
         for name, module in empty.named_modules()
         if isinstance(module, Conv1D) or getattr(module, "is_transposed", False)
         for leaf, _ in module.named_parameters(recurse=False)
+        if not leaf.endswith("bias")
     ]
     state = {}
     for name, tensor in checkpoint.tensors.items():
