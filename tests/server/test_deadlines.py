@@ -89,3 +89,17 @@ def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
     with socket.create_connection((host, int(port)), timeout=20) as client:
         client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
         assert client.recv(99).startswith(b"HTTP/1.1 408 ")
+
+
+def test_an_error_that_is_nobodys_ends_what_waits_and_no_more(server, monkeypatch):
+    """The thread that extends texts is everybody's."""
+
+    def fail(*_):
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running_batch.RunningBatch, "_admitted", fail)
+        answer = httpx.post(f"{server[0]}/v1/completions", json=ASKED)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "generation failed: broken"
+    assert httpx.post(f"{server[0]}/v1/completions", json=ASKED).status_code == 200

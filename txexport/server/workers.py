@@ -84,7 +84,11 @@ class GenerationThread:
                 for generation in news:
                     self.owners.update(dict.fromkeys(generation.rows, generation))
                     self.batch.add(generation.rows)
-            self._tell(self.batch.step())
+            try:
+                changed = self.batch.step()
+            except Exception as error:  # the thread is everybody's: it goes on with the next requests
+                changed = self.batch.fail(error)
+            self._tell(changed)
 
     def _tell(self, rows: Sequence[RunningRow]) -> None:
         """Wake those whose rows have grown: each loop once."""

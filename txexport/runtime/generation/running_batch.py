@@ -106,6 +106,15 @@ class RunningBatch:
         self.groups = [group for group in self.groups if group.rows]
         return changed + self._read()
 
+    def fail(self, error: Exception) -> list[RunningRow]:
+        """Give all rows up for an error that was none of one row; those."""
+        rows = [*self.waiting, *self.running]
+        self.waiting.clear()
+        self.reading, self.groups = None, []
+        for row in rows:
+            row.fail(error)
+        return rows
+
     def _advance(self, group: "_Group") -> list[RunningRow]:
         try:
             return group.step()

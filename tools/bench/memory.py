@@ -1,0 +1,104 @@
+"""How much memory a text takes while it is read, by its length: scores of all pairs at once, or in pieces.
+
+    python tools/bench/memory.py [--lengths 1024,2048,4096,8192]
+
+One layer of BERT's and of GPT-2's width, with random weights. Each length is read in a process of its own,
+after a text of 16 tokens; what is printed is by how much the most that the process holds then is more than
+before, in MiB. Linux tells that.
+"scores" is what the scores of all heads would be: 12 heads of n x n in float32.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HEADS, SHORT = 12, 16
+PROCESS = Path("/proc/self")
+ENCODER, DECODER = "encoder", "decoder"
+ENGINES = {ENCODER: ("onnxruntime", "openvino"), DECODER: ("onnxruntime",)}
+
+
+def made(folder: Path, kind: str, longest: int) -> Path:
+    """A bundle of one layer."""
+    import torch
+    import transformers
+
+    import txexport
+
+    torch.manual_seed(0)
+    if kind == ENCODER:
+        config = transformers.BertConfig(
+            vocab_size=1000, num_hidden_layers=1, max_position_embeddings=longest
+        )
+        model = transformers.BertModel(config)
+    else:
+        config = transformers.GPT2Config(
+            vocab_size=1000, n_layer=1, n_positions=longest, bos_token_id=1, eos_token_id=1
+        )
+        model = transformers.GPT2LMHeadModel(config)
+    model.save_pretrained(folder / "checkpoint")
+    txexport.export(folder / "checkpoint", folder / "bundle")
+    return folder / "bundle"
+
+
+def grown(bundle: str, kind: str, engine: str, length: int) -> float:
+    """MiB by which this process grows when it reads a text of so many tokens."""
+    import txexport
+
+    with txexport.load(bundle, engine=engine, device="cpu") as model:
+
+        def read(count: int) -> None:
+            ids = np.ones((1, count), np.int64)
+            if kind == ENCODER:
+                model.run(input_ids=ids, attention_mask=ids, token_type_ids=0 * ids)
+            else:
+                model.generate_ids(ids.tolist(), max_new_tokens=1, eos_token_id=None)
+
+        read(SHORT)
+        (PROCESS / "clear_refs").write_text("5")  # the most begins anew
+        before = most()
+        read(length)
+        return most() - before
+
+
+def most() -> float:
+    """The most MiB that this process has held."""
+    [line] = [line for line in (PROCESS / "status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1024
+
+
+def main() -> None:
+    """Measure each length with each engine that is here."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lengths", default="1024,2048,4096,8192")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures, as JSON
+    given = parser.parse_args()
+    if given.one:
+        print(grown(*json.loads(given.one)))
+        return
+    lengths = [int(length) for length in given.lengths.split(",")]
+    print(f"{'tokens':22}" + "".join(f"{length:>8,}" for length in lengths))
+    print(f"{'scores':22}" + "".join(f"{HEADS * length**2 * 4 / 2**20:>8,.0f}" for length in lengths))
+    for kind, engines in ENGINES.items():
+        with tempfile.TemporaryDirectory() as work:
+            bundle = made(Path(work), kind, max(lengths) + 1)
+            for engine in engines:
+                print(f"{kind + ', ' + engine:22}", end="", flush=True)
+                for length in lengths:
+                    asked = json.dumps([str(bundle), kind, engine, length])
+                    call = [sys.executable, __file__, "--one", asked]
+                    ended = subprocess.run(call, capture_output=True, text=True, check=False)
+                    figure = ended.stdout.split()[-1:] if ended.returncode == 0 else []
+                    print(f"{float(figure[0]):>8,.0f}" if figure else f"{'-':>8}", end="", flush=True)
+                print()
+
+
+if __name__ == "__main__":
+    main()
