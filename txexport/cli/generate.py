@@ -28,6 +28,17 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     return result
 
 
+max_new_tokens = click.option(
+    "--max-new-tokens",
+    type=int,
+    show_default="the checkpoint's, or else 20",
+    help="Most tokens of a text.",
+)
+num_beams = click.option(
+    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
+)
+
+
 @click.command()
 @options.bundle
 @options.texts("PROMPTS")
@@ -35,15 +46,8 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
     "--src-lang", help="Language of the texts, as fr_XX or fra_Latn, for a translator between many."
 )
 @click.option("--tgt-lang", help="Language to translate them into.")
-@click.option(
-    "--max-new-tokens",
-    type=int,
-    show_default="the checkpoint's, or else 20",
-    help="Most tokens of a text.",
-)
-@click.option(
-    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
-)
+@max_new_tokens
+@num_beams
 @click.option(
     "--do-sample/--no-sample",
     default=None,
@@ -133,12 +137,7 @@ def generate(
     show_default="the checkpoint's, or else transcribe",
     help="Write down what is said, or translate it into English.",
 )
-@click.option(
-    "--max-new-tokens",
-    type=int,
-    show_default="the checkpoint's, or else 20",
-    help="Most tokens of a text.",
-)
+@max_new_tokens
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
@@ -150,15 +149,8 @@ def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **ch
 @click.command()
 @options.bundle
 @options.texts("IMAGES")
-@click.option(
-    "--max-new-tokens",
-    type=int,
-    show_default="the checkpoint's, or else 20",
-    help="Most tokens of a text.",
-)
-@click.option(
-    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
-)
+@max_new_tokens
+@num_beams
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
