@@ -39,8 +39,10 @@ IMPORTED = {
     "txexport/swap.py": "",
     "txexport/terminal.py": "rich",
     "txexport/arguments.py": "numpy paths",
-    "txexport/manifest.py": "arguments contracts formats paths spec",
-    "txexport/bundle.py": "contracts manifest paths spec swap",
+    "txexport/limits.py": "spec",
+    "txexport/manifest.py": "contracts formats limits",
+    "txexport/manifest_reading.py": "arguments contracts formats limits manifest paths spec",
+    "txexport/bundle.py": "contracts manifest manifest_reading paths spec swap",
     "txexport/source.py": "checkpoints manifest",
     "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
@@ -55,11 +57,11 @@ IMPORTED = {
     "txexport/calibration": "numpy onnx bundle contracts manifest runtime spec",
     "txexport/exporter": (
         "numpy onnx onnx_ir txgraphs arguments bundle calibration checkpoints contracts families formats "
-        "inspection manifest paths progress runtime source spec swap tasks"
+        "inspection limits manifest paths progress runtime source spec swap tasks"
     ),
     "txexport/inspection": (
-        "onnx rich arguments bundle checkpoints contracts families formats manifest markup runtime spec "
-        "terminal"
+        "onnx rich arguments bundle checkpoints contracts families formats limits manifest markup runtime "
+        "spec terminal"
     ),
     "txexport/runtime": (
         "llguidance numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths "
@@ -73,7 +75,7 @@ IMPORTED = {
     "txexport/verification": (
         "numpy onnx onnxruntime torch transformers rich txmodels "
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
-        "inspection manifest markup paths printable progress runtime source spec tasks terminal"
+        "inspection limits manifest markup paths printable progress runtime source spec tasks terminal"
     ),
     "txexport/server": "arguments numpy printable runtime tasks",
     "txexport/batch": "numpy runtime tasks",

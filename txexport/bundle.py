@@ -10,7 +10,8 @@ from pathlib import Path
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
-from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof, parsed
+from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof
+from txexport.manifest_reading import parsed
 from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict

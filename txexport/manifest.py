@@ -3,17 +3,13 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from txexport.arguments import check_fields
-from txexport.contracts import OUTPUTS, Port, for_others, roles
-from txexport.errors import BundleError, InputError, SpecError
+from txexport.contracts import Port, roles
+from txexport.errors import InputError
 from txexport.formats import DEFAULT, DTYPES
-from txexport.paths import stays_inside
-from txexport.spec import DualEncoderSpec, ModelSpec
-from txexport.spec.serialization import from_dict
+from txexport.limits import limited
 
 MANIFEST = "txexport.json"
 FORMAT, OLDEST = 7, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
@@ -250,106 +246,3 @@ class Manifest:
             if not place[name]:
                 del place[name]
         return values
-
-
-def parsed(path: Path, values: dict) -> Manifest:
-    """The manifest of the JSON that lies at `path`. Raises BundleError for one that is none, or not ours."""
-    try:
-        if values["format"] > FORMAT:
-            raise BundleError(
-                f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
-            )
-        if values["format"] < OLDEST:
-            raise BundleError(f"{path} is of an older txexport; export again")
-        formats = {
-            dtype: Graphs(*(_graph_files(graphs[key]) for key in ("native", "hub")))
-            for dtype, graphs in values.pop("formats").items()
-        }
-        data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
-        recorded = values.pop("proof", None)
-        proof = None if recorded is None else Proof(**recorded)
-        source, form = Source(**values["source"]), _form(values["form"])
-        manifest = Manifest(
-            **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
-        )
-        graphs = manifest.every_graph
-        for name in [*(graph.file for graph in graphs), *data, *manifest.companions]:
-            if not stays_inside(name):
-                raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
-        ports = [port for graph in graphs for port in (*graph.inputs, *graph.outputs)]
-        entries = (manifest, source, form, *form.calibrated.values(), *graphs, *data.values(), *ports)
-        for entry in (*entries, *([proof] if proof is not None else [])):
-            check_fields(entry)
-        spec = from_dict(ModelSpec, manifest.spec)
-        own = () if form.only == "hub" else roles.of(spec)
-        others = () if form.only == "native" else for_others(spec, form.client)
-        _check_dtypes(form)
-        if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
-            raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")
-        if not manifest.promised.keys() <= BEYOND.keys() or (
-            manifest.promised and None in manifest.limits.values()
-        ):
-            raise ValueError(f"promised is {manifest.promised}, of limits {manifest.limits}")
-        listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
-            ("dtypes", formats, form.dtypes),
-            ("limits", manifest.limits, limits(spec)),
-        ]
-        for one in formats.values():
-            listed += [("native graphs", one.native, own), ("hub graphs", one.hub, others)]
-        for key, names, expected in listed:
-            if set(names) != set(expected):
-                found = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {found}, expected {', '.join(sorted(expected)) or 'none'}")
-        return manifest
-    except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
-        raise BundleError(f"{path} is damaged: {error!r}; export again") from None
-
-
-def _form(values: dict) -> Form:
-    calibrated = {dtype: Calibration(**one) for dtype, one in values.get("calibrated", {}).items()}
-    return Form(**values | {"calibrated": calibrated})
-
-
-def _check_dtypes(form: Form) -> None:
-    """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
-    dtypes = form.dtypes
-    if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():
-        raise ValueError(f"dtypes are {dtypes}, expected some of {', '.join(DTYPES)}")
-    if not form.calibrated.keys() <= {name for name in dtypes if DTYPES[name].calibrates}:
-        raise ValueError(f"calibrated are {', '.join(form.calibrated)}, of dtypes {', '.join(dtypes)}")
-
-
-def _graph_files(values: dict) -> dict[str, GraphFile]:
-    return {
-        role: GraphFile(
-            graph["file"],
-            [Port(**port) for port in graph["inputs"]],
-            [Port(**port) for port in graph["outputs"]],
-            graph["sha256"],
-        )
-        for role, graph in values.items()
-    }
-
-
-BEYOND = {
-    "longrope": "beyond, it has long factors; export with --rope-factors long for those",
-    "dynamic": "beyond, tokens turn anew at every length, which a cache cannot follow; for longer ones give "
-    "config.json another rope_scaling, as yarn",
-}
-
-
-def limited(limits: Mapping[str, int | None], promised: Mapping[str, int]) -> str | None:
-    """See Manifest.limited."""
-    for kind, length in promised.items():
-        (limit, *_) = limits.values()
-        ends = (
-            f"sequences end at {limit:,} tokens, of {length:,} that config.json promises with '{kind}' rope"
-        )
-        return f"{ends}: {BEYOND[kind]}"
-    return None
-
-
-def limits(spec: ModelSpec) -> dict[str, int | None]:
-    """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
-    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
-    return {name: stack.limit for name, stack in stacks.items()}

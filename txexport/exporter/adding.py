@@ -9,14 +9,8 @@ from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.exporter import (
-    Item,
-    check_browsers,
-    check_dtypes,
-    check_stored,
-    samples,
-    write_bundle,
-)
+from txexport.exporter.exporter import Item, samples, write_bundle
+from txexport.exporter.form import check_browsers, check_dtypes, check_stored
 from txexport.formats import Integers
 from txexport.manifest import Manifest
 from txexport.paths import sha256

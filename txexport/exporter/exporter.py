@@ -14,33 +14,32 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from txgraphs import OPSET
-from txgraphs._lowering import IR_VERSIONS
 
 from txexport import bundle, families
 from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.hub import opened
-from txexport.contracts import OUTPUTS, Contract, Port, check_outputs, roles
-from txexport.errors import InputError, UnsupportedError, crashes, shown
-from txexport.exporter.bundle_plan import HUB_OPSET, BundlePlan, to_proto
+from txexport.contracts import Port, check_outputs, roles
+from txexport.errors import InputError, UnsupportedError, crashes
+from txexport.exporter.bundle_plan import BundlePlan, to_proto
 from txexport.exporter.companions import companions
+from txexport.exporter.form import check_asked, check_browsers, written_form
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source, limits
+from txexport.limits import limits
+from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source
 from txexport.paths import sha256
 from txexport.progress import Counting, Progress, counting
 from txexport.source import Place, as_asked, merged, place_of
-from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
 from txexport.spec.serialization import to_dict
-from txexport.tasks import TASKS, Task
+from txexport.tasks import TASKS
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two
 
-# What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
-ONLY = ("native", "hub")
 SINGLE = 2**31 - 2**24  # bytes of weights that fit into a file of protobuf's, with room for its graph
+# What writes the graphs, and what makes a tokenizer.json where a checkpoint has none.
 LIBRARIES = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "tokenizers", "transformers")
 
 
@@ -108,44 +107,37 @@ def export(
         checkpoint = as_asked(merged(opened(folder), adapter), rope_factors, size)
         resolved = families.resolve(checkpoint, task, model_type)
         place = recorded(source, checkpoint, Path(out), absolute_source)
-        if opset not in IR_VERSIONS:
-            raise InputError(f"opset {opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}")
-        if only not in (None, *ONLY):
-            raise InputError(f"only is '{only}', expected {' or '.join(ONLY)}")
-        if client not in (None, *roles.CLIENTS):
-            raise InputError(f"client is '{client}', expected {', '.join(roles.CLIENTS)}")
-        if dtype is None:
-            dtype = STORED if checkpoint.quantised else DEFAULT
-        dtypes = check_dtypes([dtype] if isinstance(dtype, str) else list(dtype), opset)
-        check_stored(dtypes, checkpoint)
-        keep = [keep] if isinstance(keep, str) else list(keep)
-        given = _outputs(outputs)
+        default = STORED if checkpoint.quantised else DEFAULT
         asked = Form(
-            *(cache, opset, inline, only, single_file, client, dtypes, keep),
-            outputs=given,
+            *(
+                cache,
+                opset,
+                inline,
+                only,
+                single_file,
+                client,
+                _listed(default if dtype is None else dtype),
+                _listed(keep),
+            ),
+            outputs=_listed(outputs),
             centred=True,
             rope_factors=rope_factors,
             image_size=None if size is None else list(size),
         )
-        form = _form(TASKS[resolved.task], asked)
+        check_asked(asked, checkpoint)
+        form = written_form(TASKS[resolved.task], asked)
         check_outputs(resolved.spec, form.outputs)
         if client == roles.GENAI:
             check_genai(resolved.spec, resolved.task)
         check_browsers(form, resolved.spec)
-        items = None if texts is None else samples(texts, resolved, dtypes)
+        items = None if texts is None else samples(texts, resolved, form.dtypes)
         plan = BundlePlan(checkpoint, resolved, form)
         return write_bundle(checkpoint, resolved, plan, Path(out), place, force, counting(progress), items)
 
 
-def check_browsers(form: Form, spec: ModelSpec) -> None:
-    """Raise UnsupportedError where ONNX Runtime Web would not find the integers of a decoder's branches."""
-    integers = [name for name in form.dtypes if DTYPES[name].keeps_integers]
-    beside = form.client == "web" and not form.single_file
-    if beside and integers and isinstance(spec, EncoderDecoderSpec):
-        raise UnsupportedError(
-            f"browsers find a decoder's weights in {', '.join(integers)} within its graph alone; export with "
-            "single_file=True (--single-file)"
-        )
+def _listed(names: str | Sequence[str]) -> list[str]:
+    """One name, or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def samples(
@@ -237,69 +229,12 @@ def _calibrated(
 
 def write_float32(checkpoint: Checkpoint, resolved: families.Resolved, out: Path) -> Path:
     """Write the folder `out`: the bundle that reads the texts that calibrate."""
-    form = _form(TASKS[resolved.task], Form(None, OPSET, only="hub"))
+    form = written_form(TASKS[resolved.task], Form(None, OPSET, only="hub"))
     place = place_of(checkpoint, out, absolute=False)
     write_bundle(
         checkpoint, resolved, BundlePlan(checkpoint, resolved, form), out, place, False, counting(None)
     )
     return out
-
-
-def _form(task: Task, asked: Form) -> Form:
-    """How the bundle is written. Raises InputError for options that do not go together."""
-    others = asked.single_file or asked.client is not None
-    if others and asked.only == "native":
-        what = "a single file is" if asked.single_file else f"'{asked.client}' is"
-        raise InputError(f"{what} for other clients, and native graphs are not; leave out one of them")
-    if asked.only != "hub" and not others:
-        cache = _contract(task, asked.cache).cache
-        return replace(asked, cache=cache and cache.value)
-    if asked.cache == Cache.STATIC and task.caches:
-        raise InputError("other clients know no static cache; leave it out")
-    cache = _contract(task, asked.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
-    opset = asked.opset if asked.client == roles.GENAI else min(asked.opset, HUB_OPSET)
-    return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
-
-
-def check_dtypes(names: list[str], opset: int) -> list[str]:
-    """The dtypes that were asked for. Raises InputError for one that is not known, or not in that opset."""
-    for name in names:
-        if name not in DTYPES:
-            raise InputError(f"dtype {shown(name)} is not known; expected one of {', '.join(DTYPES)}")
-        if opset < DTYPES[name].opset:
-            raise InputError(f"dtype {name} needs opset {DTYPES[name].opset} or newer, not {opset}")
-    if not names or len(set(names)) != len(names):
-        raise InputError(f"dtypes are {', '.join(names) or 'none'}, expected one or more, each once")
-    if len({DTYPES[name].suffix for name in names}) != len(names):
-        raise InputError(f"dtypes {', '.join(names)} have files of the same names; leave out one")
-    return names
-
-
-def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
-    """Raise InputError for integers of a checkpoint that has none."""
-    if STORED in dtypes and not checkpoint.quantised:
-        raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
-
-
-def _outputs(outputs: str | Sequence[str]) -> list[str]:
-    """Those of every layer that were asked for, in the order of OUTPUTS. Raises InputError for another."""
-    names = [outputs] if isinstance(outputs, str) else list(outputs)
-    for name in names:
-        if name not in OUTPUTS:
-            raise InputError(f"outputs has {shown(name)}, expected {' or '.join(OUTPUTS)}")
-    return [name for name in OUTPUTS if name in names]
-
-
-def _contract(task: Task, cache: str | None) -> Contract:
-    """The task's contract with the cache that was asked for, or its first."""
-    if cache is None:
-        return task.contracts[0]
-    if not task.caches:
-        raise UnsupportedError(f"task '{task.name}' has no cache to choose")
-    known = {str(contract.cache): contract for contract in task.contracts}
-    if cache not in known:
-        raise InputError(f"cache '{cache}' is not known; expected {' or '.join(known)}")
-    return known[cache]
 
 
 def _check_single(plan: BundlePlan) -> None:

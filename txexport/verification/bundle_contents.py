@@ -22,7 +22,8 @@ from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import decoded
 from txexport.inspection.graph_stats import initializers, ports
-from txexport.manifest import MANIFEST, GraphFile, Manifest, limits
+from txexport.limits import limits
+from txexport.manifest import MANIFEST, GraphFile, Manifest
 from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict

@@ -1,0 +1,104 @@
+"""txexport.json, as it is read: what is written there fits together, or is refused."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from txexport.arguments import check_fields
+from txexport.contracts import OUTPUTS, Port, for_others, roles
+from txexport.errors import BundleError, SpecError
+from txexport.formats import DTYPES
+from txexport.limits import BEYOND, limits
+from txexport.manifest import (
+    FORMAT,
+    OLDEST,
+    Calibration,
+    DataFile,
+    Form,
+    GraphFile,
+    Graphs,
+    Manifest,
+    Proof,
+    Source,
+)
+from txexport.paths import stays_inside
+from txexport.spec import ModelSpec
+from txexport.spec.serialization import from_dict
+
+
+def parsed(path: Path, values: dict) -> Manifest:
+    """The manifest of the JSON that lies at `path`. Raises BundleError for one that is none, or not ours."""
+    try:
+        if values["format"] > FORMAT:
+            raise BundleError(
+                f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
+            )
+        if values["format"] < OLDEST:
+            raise BundleError(f"{path} is of an older txexport; export again")
+        formats = {
+            dtype: Graphs(*(_graph_files(graphs[key]) for key in ("native", "hub")))
+            for dtype, graphs in values.pop("formats").items()
+        }
+        data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
+        recorded = values.pop("proof", None)
+        proof = None if recorded is None else Proof(**recorded)
+        source, form = Source(**values["source"]), _form(values["form"])
+        manifest = Manifest(
+            **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
+        )
+        graphs = manifest.every_graph
+        for name in [*(graph.file for graph in graphs), *data, *manifest.companions]:
+            if not stays_inside(name):
+                raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")
+        ports = [port for graph in graphs for port in (*graph.inputs, *graph.outputs)]
+        entries = (manifest, source, form, *form.calibrated.values(), *graphs, *data.values(), *ports)
+        for entry in (*entries, *([proof] if proof is not None else [])):
+            check_fields(entry)
+        spec = from_dict(ModelSpec, manifest.spec)
+        own = () if form.only == "hub" else roles.of(spec)
+        others = () if form.only == "native" else for_others(spec, form.client)
+        _check_dtypes(form)
+        if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
+            raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")
+        if not manifest.promised.keys() <= BEYOND.keys() or (
+            manifest.promised and None in manifest.limits.values()
+        ):
+            raise ValueError(f"promised is {manifest.promised}, of limits {manifest.limits}")
+        listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
+            ("dtypes", formats, form.dtypes),
+            ("limits", manifest.limits, limits(spec)),
+        ]
+        for one in formats.values():
+            listed += [("native graphs", one.native, own), ("hub graphs", one.hub, others)]
+        for key, names, expected in listed:
+            if set(names) != set(expected):
+                found = ", ".join(names) or "none"
+                raise ValueError(f"{key} are {found}, expected {', '.join(sorted(expected)) or 'none'}")
+        return manifest
+    except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
+        raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+
+
+def _form(values: dict) -> Form:
+    calibrated = {dtype: Calibration(**one) for dtype, one in values.get("calibrated", {}).items()}
+    return Form(**values | {"calibrated": calibrated})
+
+
+def _check_dtypes(form: Form) -> None:
+    """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
+    dtypes = form.dtypes
+    if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():
+        raise ValueError(f"dtypes are {dtypes}, expected some of {', '.join(DTYPES)}")
+    if not form.calibrated.keys() <= {name for name in dtypes if DTYPES[name].calibrates}:
+        raise ValueError(f"calibrated are {', '.join(form.calibrated)}, of dtypes {', '.join(dtypes)}")
+
+
+def _graph_files(values: dict) -> dict[str, GraphFile]:
+    return {
+        role: GraphFile(
+            graph["file"],
+            [Port(**port) for port in graph["inputs"]],
+            [Port(**port) for port in graph["outputs"]],
+            graph["sha256"],
+        )
+        for role, graph in values.items()
+    }
