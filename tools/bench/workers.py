@@ -34,6 +34,7 @@ PACKAGES = {
     "genai": ["onnxruntime-genai", "onnxruntime"],
     "optimum": ["optimum-onnx", "onnxruntime", "onnxruntime-gpu"],
     "openvino": ["optimum-intel", "openvino", "nncf"],
+    "txexport_openvino": ["openvino"],
 }
 
 
@@ -56,7 +57,20 @@ def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32)
 
     if not folder.exists():
         txexport.export(checkpoint, folder, dtype=dtype)
-    model = txexport.load(folder, device="cpu", threads=threads, dtype=dtype)
+    return _as_model(txexport.load(folder, device="cpu", threads=threads, dtype=dtype))
+
+
+def txexport_openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """The same bundle, on OpenVINO: float32, or products in bfloat16."""
+    import txexport
+
+    if not folder.exists():
+        txexport.export(checkpoint, folder)
+    return _as_model(txexport.load(folder, engine="openvino", precision=dtype, threads=threads))
+
+
+def _as_model(model) -> Run:
+    """Cases for a bundle, whatever runs it."""
 
     def run(case: Case) -> list[int]:
         if case["kind"] == "embed":
@@ -217,7 +231,8 @@ def genai(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) ->
     return run
 
 
-RUNTIMES = {run.__name__: run for run in (txexport, transformers, ctranslate2, genai, optimum, openvino)}
+ALL = (txexport, transformers, ctranslate2, genai, optimum, openvino, txexport_openvino)
+RUNTIMES = {run.__name__: run for run in ALL}
 
 
 def versions(runtime: str) -> str:
