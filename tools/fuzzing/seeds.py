@@ -101,6 +101,7 @@ PICKLED: dict[str, dict[str, bool]] = {
     "pickled-trained": {"trained": True},
 }
 PYTHON = ("protein", "bytes")  # whose tokenizers are Python alone
+EXPERTS = "mxfp4"  # whose integers are those of experts alone
 VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
 
 
@@ -140,6 +141,8 @@ def write(folder: Path) -> None:
     source = tiny_quantised.tiny_llama(folder / "float", num_hidden_layers=1)
     for name, (packer, settings) in tiny_quantised.FORMATS.items():
         tiny_quantised.quantised(source, folder / "quantised" / name, packer, settings)
+    experts = tiny_quantised.tiny_gpt_oss(folder / "float-experts", num_hidden_layers=1)
+    tiny_quantised.quantised_experts(experts, folder / "quantised" / EXPERTS)
     _files(folder / "files")
 
 

@@ -32,7 +32,7 @@ from fuzzing import (
     templates,
 )
 from fuzzing.case import TEXTS, Case, ask
-from fuzzing.seeds import GGUF, IMAGE_FORMATS, PICKLED, PYTHON
+from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON
 from txexport.checkpoints.checkpoint import sha256
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
@@ -93,7 +93,7 @@ def shards(case: Case) -> None:
 
 def quantised(case: Case) -> None:
     """What config.json says of a quantised checkpoint's tensors, or the tensors."""
-    folder = case.copy(f"quantised/{case.random.choice(list(tiny_quantised.FORMATS))}")
+    folder = case.copy(f"quantised/{case.random.choice([*tiny_quantised.FORMATS, EXPERTS])}")
     if case.random.random() < 0.4:
         case.change(folder / "config.json", _quantisation)
     else:
