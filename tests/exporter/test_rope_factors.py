@@ -207,7 +207,8 @@ def test_a_promise_that_config_json_does_not_make_is_caught(bundles, tmp_path):
 
 def test_factors_are_refused_where_there_are_none(checkpoint_of, tmp_path):
     with pytest.raises(
-        UnsupportedError, match=r"has no short_factor and long_factor; leave rope_factors out"
+        UnsupportedError,
+        match=r"has no short_factor and long_factor; leave rope_factors out \(--rope-factors\)",
     ):
         export(checkpoint_of("llama"), tmp_path / "out", rope_factors="long")
     with pytest.raises(InputError, match="rope_factors is 'middle', expected short or long"):

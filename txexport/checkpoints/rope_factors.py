@@ -25,7 +25,8 @@ def with_rope_factors(checkpoint: Checkpoint, factors: str) -> Checkpoint:
     values = scaling if isinstance(scaling, dict) else {}
     if not all(isinstance(values.get(f"{one}_factor"), list) for one in FACTORS):
         raise UnsupportedError(
-            f"{checkpoint.config_file} has no short_factor and long_factor; leave rope_factors out"
+            f"{checkpoint.config_file} has no short_factor and long_factor; leave rope_factors out "
+            "(--rope-factors)"
         )
     if factors == "short":
         return checkpoint
