@@ -12,6 +12,7 @@ import tiny_checkpoint
 import transformers
 from safetensors.numpy import save_file
 
+from helpers import published as code
 from helpers.project import ROOT
 from txexport import families
 
@@ -26,7 +27,8 @@ FILE = ROOT / "tests/data/checkpoints.json"
 class Published:
     """One checkpoint: its config.json but for sizes; `reason` is why it is not exported, None where it is.
 
-    `vectors` says that sentence-transformers' files lie beside it.
+    `vectors` says that sentence-transformers' files lie beside it. `library` is the class of transformers
+    with its mathematics where `architecture` is one of its own code.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Published:
     config: dict = field(default_factory=dict)
     reason: str | None = None
     vectors: bool = False
+    library: str | None = None
 
     @property
     def like(self) -> str:
@@ -46,8 +49,17 @@ class Published:
         """What it is exported for if nothing else is asked: what its architecture implies, or the first."""
         if self.vectors:
             return "feature-extraction"
-        tasks = families.module(self.model_type).TASKS
-        return next((task for task in tasks if self.architecture in tasks[task]), next(iter(tasks)))
+        tasks, name = families.module(self.family).TASKS, self.library or self.architecture
+        return next((task for task in tasks if name in tasks[task]), next(iter(tasks)))
+
+    @property
+    def family(self) -> str:
+        """The family that reads it: its model_type, or that of `library` where there is one."""
+        return next((name for name in families.names() if self.library in _classes(name)), self.model_type)
+
+
+def _classes(model_type: str) -> set[str]:
+    return {name for classes in families.module(model_type).TASKS.values() for name in classes}
 
 
 def published() -> list[Published]:
@@ -64,7 +76,10 @@ def save(one: Published, folder: Path) -> None:
     """Write a small checkpoint with the config.json of `one`; without a family, one of a single tensor."""
     folder.mkdir()
     file, written = folder / "config.json", {}
-    if one.model_type in tiny_checkpoint.FAMILIES:
+    if one.model_type in code.WRITERS:
+        code.WRITERS[one.model_type](folder, one.architecture, **one.config)
+        written = json.loads(file.read_text(encoding="utf-8"))
+    elif one.model_type in tiny_checkpoint.FAMILIES:
         architecture = one.architecture if one.architecture in dir(transformers) else None
         values = {key: value for key, value in one.config.items() if key != "auto_map"}
         tiny_checkpoint.save(folder, one.model_type, architecture, **values)
@@ -94,5 +109,5 @@ def checkpoints_table() -> str:
     ]
     for one in every:
         made = one.task if one.reason is None else f"not exported: {one.reason}"
-        lines.append(f"| {one.name} | `{one.model_type}` | {made} |")
+        lines.append(f"| {one.name} | `{one.family}` | {made} |")
     return "\n".join(lines) + "\n"

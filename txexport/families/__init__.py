@@ -3,6 +3,7 @@
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
 ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
+`published(config)` where that code has a config of its own, which PUBLISHED_BY names,
 REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
@@ -12,10 +13,12 @@ One whose config.json names the families of its parts has `table_of(config, task
 import importlib
 import pkgutil
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
@@ -34,7 +37,8 @@ class Resolved:
 
     `original` is the class of transformers that it was saved from, where no automatic one finds it.
     `promised` is the longest sequence that config.json promises, by its kind of rotary scaling; nothing where
-    the spec's limit is no less.
+    the spec's limit is no less. `translated` is config.json by the library's names, where its own are those
+    of other code.
     """
 
     model_type: str
@@ -43,11 +47,15 @@ class Resolved:
     weights: dict[str, Weight]
     original: str | None = None
     promised: dict[str, int] = field(default_factory=dict)
+    translated: Mapping[str, Any] | None = None
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
 VECTORS = served_by("embed")[0]
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
+
+# Families by the model_type of code from before the library had them.
+PUBLISHED_BY = {"new": "gte"}
 
 # Files of model types that are no Python names.
 HYPHENATED = {
@@ -111,7 +119,11 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     """
     room, task = Room.of(checkpoint), task or checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
-    model_type = _model_type(config, checkpoint, model_type)
+    model_type, translated = _model_type(config, checkpoint, model_type), None
+    if model_type in PUBLISHED_BY:
+        model_type = PUBLISHED_BY[model_type]
+        config = module(model_type).published(config)
+        translated = config.values
     family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
@@ -131,7 +143,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         except CheckpointError as error:
             first = first or error
         else:
-            return Resolved(model_type, one, spec, weights, original, _promised(config, spec))
+            return Resolved(model_type, one, spec, weights, original, _promised(config, spec), translated)
     assert first is not None
     raise first
 

@@ -1,8 +1,10 @@
 """GTE (Zhang et al. 2024): Nomic BERT with biases, but for the two projections up."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, zeros
+from txexport.errors import CheckpointError
 from txexport.families import bert, nomic_bert
 from txexport.families._config import Config, TensorNames
+from txexport.families._elementary import power
 from txexport.spec import Activation, EncoderSpec
 
 TASKS = {
@@ -12,8 +14,36 @@ TASKS = {
     "token-classification": ("GteForTokenClassification",),
 }
 
-NAMING = Naming("gte.")
+NAMING = Naming("gte.", others=("new.",))
 PUBLISHED_WITH_CODE = True
+
+
+def published(config: Config) -> Config:
+    """The values of Alibaba's "new", code from before the library had the family, by the library's names."""
+    config.expect(pack_qkv=True)
+    ours = config.with_defaults(rope_theta=10_000.0, max_position_embeddings=2048)
+    dropped = ("auto_map", "rope_scaling", "rope_theta")
+    values = {key: value for key, value in ours.values.items() if key not in dropped}
+    names = [name.replace("New", "Gte", 1) for name in config.strings("architectures")]
+    values |= {"model_type": "gte", "architectures": names, "rope_parameters": _rope_parameters(ours)}
+    return Config(values, config.path, config.room)
+
+
+def _rope_parameters(config: Config) -> dict[str, float | str]:
+    """What that code rotates by.
+
+    Its "ntk" is "linear" over a larger base (Su 2023, https://kexue.fm/archives/9706, equation 6).
+    """
+    theta, scaling = config.number("rope_theta"), config.table("rope_scaling")
+    if not scaling.values:
+        return {"rope_type": "default", "rope_theta": theta}
+    scaling.text("type")
+    scaling.expect(type="ntk", mixed_b=None)
+    factor = scaling.number("factor")
+    if factor < 1:
+        raise CheckpointError(f"{config.path}: 'factor' of rope_scaling is {factor}, expected at least 1")
+    head_dim = config.head_dim(config.integer("hidden_size"), config.integer("num_attention_heads"))
+    return {"rope_type": "linear", "rope_theta": theta * factor, "factor": power(factor, 2 / head_dim)}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:

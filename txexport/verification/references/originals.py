@@ -223,7 +223,7 @@ class Transformers:
         self.given: dict[str, bool] = dict(self.asked)
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
             checkpoint, self.given = checkpoint.whole, self.asked | {"interpolate_pos_encoding": True}
-        config = _plain_config(checkpoint, resolved.model_type, "eager" if ATTENTIONS in outputs else None)
+        config = _plain_config(checkpoint, resolved, "eager" if ATTENTIONS in outputs else None)
         if checkpoint.in_safetensors and not checkpoint.quantised:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config
@@ -337,17 +337,19 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
     )
 
 
-def _plain_config(checkpoint: Checkpoint, model_type: str, attention: str | None) -> Any:
+def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | None) -> Any:
     """A checkpoint's config without what it asks of PyTorch alone: tuples, chunks, kernels.
 
     `attention` is the kernel to take, of which "eager" alone tells its weights; of those for experts it alone
     computes in float64.
     """
-    if checkpoint.as_published and checkpoint.config.get("model_type") is not None:
+    values = resolved.translated
+    if values is None and checkpoint.as_published and checkpoint.config.get("model_type") is not None:
         options = {"attn_implementation": attention}
         config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
     else:
-        config = transformers_loading.config_of(checkpoint.config | {"model_type": model_type})
+        values = values or checkpoint.config | {"model_type": resolved.model_type}
+        config = transformers_loading.config_of(values)
         config._attn_implementation = attention
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True

@@ -1,0 +1,89 @@
+"""Checkpoints as they were published with code of their own, written from models that transformers has."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import tiny_checkpoint
+import torch
+from safetensors.torch import save_file
+
+Tensors = dict[str, torch.Tensor]
+
+NEW_CODE = {
+    "AutoConfig": "Alibaba-NLP/new-impl--configuration.NewConfig",
+    "AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel",
+}
+NEW = {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True}
+NEW |= {"logn_attention_scale": False, "logn_attention_clip1": False}
+NEW |= {"unpad_inputs": False, "use_memory_efficient_attention": False}
+NEW |= {"type_vocab_size": 1, "rope_theta": 300.0, "rope_scaling": None}
+
+
+def original(model_type: str, architecture: str, **config) -> torch.nn.Module:
+    """A model that transformers has, with the numbers of `tiny_checkpoint` but for those that it computes."""
+    drawn = tiny_checkpoint.build(model_type, architecture, **config)
+    model = type(drawn)(drawn.config).eval()
+    model.load_state_dict(drawn.state_dict())
+    return model
+
+
+def renamed(tensors: Mapping[str, torch.Tensor], names: Mapping[str, str]) -> Tensors:
+    """Tensors under other names: in each, the parts that `names` has are replaced in turn."""
+    result = {}
+    for name, tensor in tensors.items():
+        for ours, theirs in names.items():
+            name = name.replace(ours, theirs)
+        result[name] = tensor.contiguous()
+    return result
+
+
+def joined(tensors: Mapping[str, torch.Tensor], parts: tuple[str, ...], whole: str) -> Tensors:
+    """Of every module that has them, the tensors of `parts` one after another as those of `whole`."""
+    result = dict(tensors)
+    for name in tensors:
+        if parts[0] in name:
+            each = [result.pop(name.replace(parts[0], part)) for part in parts]
+            result[name.replace(parts[0], whole)] = torch.cat(each)
+    return result
+
+
+def write(folder: Path, tensors: Mapping[str, torch.Tensor], config: Mapping) -> Path:
+    """A checkpoint folder of these tensors and that config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(dict(tensors), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def new(folder: Path, architecture: str, prefix: str = "new.", **config) -> torch.nn.Module:
+    """A GTE as Alibaba-NLP/new-impl has it, with values of its config.json; gives the library's model."""
+    values = tiny_checkpoint.BERT | NEW | config
+    head_dim, theta = values["hidden_size"] // values["num_attention_heads"], values["rope_theta"]
+    rope = {"rope_type": "default", "rope_theta": theta}
+    if values["rope_scaling"] is not None:
+        ntk = values["rope_scaling"]["factor"]
+        rope = {"rope_type": "linear", "rope_theta": theta * ntk, "factor": ntk ** (2 / head_dim)}
+    kept = {"type_vocab_size": values["type_vocab_size"], "num_labels": config.get("num_labels", 2)}
+    kept |= {key: values[key] for key in tiny_checkpoint.BERT}
+    model = original("gte", architecture.replace("New", "Gte"), **kept, rope_parameters=rope)
+    tensors = joined(model.state_dict(), ("q_proj", "k_proj", "v_proj"), "qkv_proj")
+    tensors = joined(tensors, ("up_proj", "gate_proj"), "up_gate_proj")
+    names = {
+        "gte.": "",
+        "layers.": "encoder.layer.",
+        "self_attn.": "attention.",
+        "lm_head.layer_norm": "lm_head.norm",
+    }
+    names |= {"post_attention_layernorm": "attn_ln", "post_mlp_layernorm": "mlp_ln"}
+    tensors = renamed(tensors, names)
+    tensors.pop("lm_head.decoder.weight", None)  # tied
+    heads = ("lm_head", "classifier")
+    tensors = {name if name.startswith(heads) else prefix + name: tensor for name, tensor in tensors.items()}
+    values |= {"model_type": "new", "architectures": [architecture], "auto_map": NEW_CODE}
+    write(folder, tensors, values)
+    return model
+
+
+# By model_type, where that is no family's.
+WRITERS = {"new": new}
