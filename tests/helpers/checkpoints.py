@@ -53,13 +53,15 @@ class Published:
         return next((task for task in tasks if name in tasks[task]), next(iter(tasks)))
 
     @property
+    def code(self) -> str:
+        """Its model_type, or the class of its config where `families.PUBLISHED_BY` knows it by that."""
+        named = self.config.get("auto_map", {}).get("AutoConfig", "").rpartition(".")[2]
+        return named if named in families.PUBLISHED_BY else self.model_type
+
+    @property
     def family(self) -> str:
-        """The family that reads it: its model_type, or that of `library` where there is one."""
-        return next((name for name in families.names() if self.library in _classes(name)), self.model_type)
-
-
-def _classes(model_type: str) -> set[str]:
-    return {name for classes in families.module(model_type).TASKS.values() for name in classes}
+        """The family that reads it."""
+        return families.PUBLISHED_BY.get(self.code, self.model_type)
 
 
 def published() -> list[Published]:
@@ -76,8 +78,8 @@ def save(one: Published, folder: Path) -> None:
     """Write a small checkpoint with the config.json of `one`; without a family, one of a single tensor."""
     folder.mkdir()
     file, written = folder / "config.json", {}
-    if one.model_type in code.WRITERS:
-        code.WRITERS[one.model_type](folder, one.architecture, **one.config)
+    if one.code in code.WRITERS:
+        code.WRITERS[one.code](folder, one.architecture, **one.config)
         written = json.loads(file.read_text(encoding="utf-8"))
     elif one.model_type in tiny_checkpoint.FAMILIES:
         architecture = one.architecture if one.architecture in dir(transformers) else None

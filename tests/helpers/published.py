@@ -1,18 +1,27 @@
 """Checkpoints as they were published with code of their own, written from models that transformers has."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import tiny_checkpoint
 import torch
 from safetensors.torch import save_file
 
+from helpers import jina_bert as judge
+
 Tensors = dict[str, torch.Tensor]
 
 NEW_CODE = {
     "AutoConfig": "Alibaba-NLP/new-impl--configuration.NewConfig",
     "AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel",
+}
+JINA = "jinaai/jina-bert-implementation"
+JINA_CODE = {
+    "AutoConfig": f"{JINA}--configuration_bert.JinaBertConfig",
+    "AutoModel": f"{JINA}--modeling_bert.JinaBertModel",
 }
 NEW = {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True}
 NEW |= {"logn_attention_scale": False, "logn_attention_clip1": False}
@@ -85,5 +94,26 @@ def new(folder: Path, architecture: str, prefix: str = "new.", **config) -> torc
     return model
 
 
-# By model_type, where that is no family's.
-WRITERS = {"new": new}
+def jina_bert(folder: Path, architecture: str, **config) -> Callable:
+    """A BERT as jinaai/jina-bert-implementation has it; gives a function as `jina_bert.outputs`."""
+    kept = tiny_checkpoint.BERT | {key: value for key, value in config.items() if key != "auto_map"}
+    drawn = tiny_checkpoint.build("bert", architecture.removeprefix("Jina"), **kept)
+    tensors = {}
+    for name, tensor in drawn.state_dict().items():
+        name = re.sub(r"(layer\.\d+)\.output\.dense", r"\1.mlp.wo", name)
+        name = re.sub(r"(layer\.\d+)\.output\.LayerNorm", r"\1.mlp.layernorm", name)
+        if name.endswith("intermediate.dense.weight"):
+            name = name.replace("intermediate.dense", "mlp.gated_layers")
+            tensor = torch.cat([tensor, tensor.flip(0)])
+        if not name.endswith(("position_embeddings.weight", "intermediate.dense.bias", "decoder.weight")):
+            tensors[name] = tensor.contiguous()
+    tensors.pop("cls.predictions.decoder.bias", None)  # tied
+    values = tiny_checkpoint.BERT | {"layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}
+    values |= {"position_embedding_type": "alibi", "feed_forward_type": "geglu", "emb_pooler": "mean"}
+    values |= config | {"model_type": "bert", "architectures": [architecture], "auto_map": JINA_CODE}
+    write(folder, tensors, values)
+    return partial(judge.outputs, tensors, values)
+
+
+# By model_type, or by the class of config.json's code.
+WRITERS = {"new": new, "JinaBertConfig": jina_bert}

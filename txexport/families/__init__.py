@@ -54,8 +54,16 @@ RECIPE = "CONTRIBUTING.md, A family, says how to add one"
 VECTORS = served_by("embed")[0]
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
-# Families by the model_type of code from before the library had them.
-PUBLISHED_BY = {"new": "gte"}
+# Families by what config.json says of other code: a model_type, or a class of configs.
+PUBLISHED_BY = {"new": "gte", "JinaBertConfig": "jina_bert"}
+# Files of what is no model_type of transformers, and why that has no original of it.
+WITHOUT_ORIGINAL = {
+    COMPOSED: ("_composed", "put together by hand, of which transformers has no original"),
+    "jina_bert": (
+        "_jina_bert",
+        "code of its own, which is never run, and of which transformers has no original",
+    ),
+}
 
 # Files of model types that are no Python names.
 HYPHENATED = {
@@ -91,8 +99,8 @@ def by_task() -> dict[str, list[str]]:
 
 def module(model_type: str) -> ModuleType:
     """The family called `model_type`. Raises UnsupportedError with the list when there is none."""
-    if model_type == COMPOSED:
-        return importlib.import_module(f"{__name__}._composed")
+    if model_type in WITHOUT_ORIGINAL:
+        return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
     if model_type not in names():
         raise UnsupportedError(
             f"model_type '{model_type}' is not supported{_nearest(model_type)}; expected one of "
@@ -120,11 +128,10 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     room, task = Room.of(checkpoint), task or checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type, translated = _model_type(config, checkpoint, model_type), None
-    if model_type in PUBLISHED_BY:
-        model_type = PUBLISHED_BY[model_type]
-        config = module(model_type).published(config)
-        translated = config.values
     family = module(model_type)
+    if _published_by(config) is not None and hasattr(family, "published"):
+        config = family.published(config)
+        translated = config.values
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
     if task is None and VECTORS in family.TASKS and _is_sentence_encoder(checkpoint.folder):
@@ -149,8 +156,10 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
 
 
 def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> str:
-    """What config.json says, or else its architectures, or else `asked`."""
-    if config.values.get("model_type") is not None:
+    """The family of config.json's code, or what it says, or else its architectures, or else `asked`."""
+    if (published := _published_by(config)) is not None:
+        told = {published}
+    elif config.values.get("model_type") is not None:
         told = {config.text("model_type")}
     else:
         names_of = {name: {c for classes in module(name).TASKS.values() for c in classes} for name in names()}
@@ -167,6 +176,13 @@ def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> st
             f"--model-type, as {_by_names(checkpoint)}"
         )
     return asked
+
+
+def _published_by(config: Config) -> str | None:
+    """The family of code that config.json names, if any: by its model_type, or by the class of its config."""
+    code = config.table("auto_map").values.get("AutoConfig")
+    told = (config.values.get("model_type"), code.rpartition(".")[2] if isinstance(code, str) else None)
+    return next((PUBLISHED_BY[name] for name in told if isinstance(name, str) and name in PUBLISHED_BY), None)
 
 
 def _by_names(checkpoint: Checkpoint) -> str:

@@ -5,20 +5,21 @@ import numpy as np
 from txexport.families._elementary import power
 
 
-def geometric(heads: int) -> tuple[float, ...]:
+def geometric(heads: int, *, rounded: bool = True) -> tuple[float, ...]:
     """2^(-8/n), 2^(-16/n), ... for n heads, and for other than powers of 2 those of twice as many between.
 
-    As Press et al. (2022, 3) and their code have them.
+    As Press et al. (2022, 3) and their code have them; `rounded`, as powers of a first one in float32.
     """
     whole = 2 ** (heads.bit_length() - 1)
-    slopes = _powers(8 / whole, range(1, whole + 1))
+    slopes = _powers(8 / whole, range(1, whole + 1), rounded)
     if whole != heads:
-        slopes += _powers(4 / whole, range(1, 2 * (heads - whole) + 1, 2))
+        slopes += _powers(4 / whole, range(1, 2 * (heads - whole) + 1, 2), rounded)
     return tuple(slopes)
 
 
-def _powers(step: float, numbers: range) -> list[float]:
-    base = float(np.float32(power(2, -step)))
+def _powers(step: float, numbers: range, rounded: bool) -> list[float]:
+    base = power(2, -step)
+    base = float(np.float32(base)) if rounded else base
     return [power(base, number) for number in numbers]
 
 

@@ -8,6 +8,7 @@ from txexport.errors import CheckpointError
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
+    AlibiSpec,
     AttentionSpec,
     BlockSpec,
     EmbeddingSpec,
@@ -80,7 +81,7 @@ def encoder_spec(
     factored_size: int | None = None,
     sequence: Activation = Activation.TANH,
     type_vocab_size: int | None = None,
-    relative: RelativeSpec | None = None,
+    relative: RelativeSpec | AlibiSpec | None = None,
 ) -> EncoderSpec:
     """BERT's architecture with what its children vary; the activations are those of their heads."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)

@@ -19,8 +19,8 @@ def reference_kinds(reference: str | None, model_type: str, third: bool) -> dict
     kinds: dict = dict(REFERENCES) if reference is None else {reference: known[reference]}
     if third:
         kinds["torch.onnx"] = Third
-    if "transformers" in kinds and model_type == families.COMPOSED:
-        kinds["transformers"] = "put together by hand, of which transformers has no original"
+    if "transformers" in kinds and model_type in families.WITHOUT_ORIGINAL:
+        _, kinds["transformers"] = families.WITHOUT_ORIGINAL[model_type]
     elif reference is None and find_spec("transformers") is None:
         kinds["transformers"] = "transformers is not installed"
     return kinds
