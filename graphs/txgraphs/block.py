@@ -119,8 +119,10 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
     if spec.residual_scale != 1:
         mixed = g.op.Mul(mixed, g.op.Constant(value_float=spec.residual_scale), name="mixed")
     attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
-    if spec.placement == NormPlacement.POST:
+    if spec.placement.after:
         attended = norm(spec.norm, g / "attention_norm", attended)
+    if spec.placement == NormPlacement.DOUBLE_POST:
+        attended = norm(spec.norm, g / "attention_post_norm", g.op.Add(x, attended, name="again"))
     return attended
 
 
@@ -159,6 +161,6 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     if spec.residual_scale != 1:
         fed = g.op.Mul(fed, g.op.Constant(value_float=spec.residual_scale), name="fed")
     y = g.op.Add(attended, fed)  # (B, S, W)
-    if spec.placement == NormPlacement.POST:
+    if spec.placement.after:
         y = norm(spec.norm, g / "feed_forward_norm", y)
     return y

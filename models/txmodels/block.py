@@ -75,7 +75,7 @@ class _Block(nn.Module):
         self.attention = attention
         if not spec.skip_attention_norm:
             self.attention_norm = Norm(spec.norm)
-        if spec.placement == NormPlacement.SANDWICH:
+        if spec.placement in (NormPlacement.SANDWICH, NormPlacement.DOUBLE_POST):
             self.attention_post_norm = Norm(spec.norm)
         if spec.layer_scale:
             self.attention_scale = _Scale(spec.attention.hidden_size)
@@ -107,8 +107,10 @@ class _Block(nn.Module):
         if self.spec.residual_scale != 1:
             mixed = mixed * self.spec.residual_scale
         attended = x + mixed  # (B, S, W)
-        if self.spec.placement == NormPlacement.POST:
+        if self.spec.placement.after:
             attended = self.attention_norm(attended)
+        if self.spec.placement == NormPlacement.DOUBLE_POST:
+            attended = self.attention_post_norm(x + attended)
         return attended
 
     def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> tuple[Tensor, ...]:
@@ -137,7 +139,7 @@ class _Block(nn.Module):
         if self.spec.residual_scale != 1:
             fed = fed * self.spec.residual_scale
         y = attended + fed  # (B, S, W)
-        if self.spec.placement == NormPlacement.POST:
+        if self.spec.placement.after:
             y = self.feed_forward_norm(y)
         return y
 

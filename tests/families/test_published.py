@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import published
+from helpers.jina_bert import QK_NORM
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -78,6 +79,9 @@ JINA = [
     ("JinaBertModel", "feature-extraction", {}),
     ("JinaBertModel", "feature-extraction", {"feed_forward_type": "reglu", "num_attention_heads": 8}),
     ("JinaBertForMaskedLM", "fill-mask", {}),
+    ("JinaBertModel", "feature-extraction", {"code": QK_NORM}),
+    ("JinaBertModel", "feature-extraction", {"code": QK_NORM, "feed_forward_type": "reglu"}),
+    ("JinaBertForMaskedLM", "fill-mask", {"code": QK_NORM}),
     ("JinaBertForSequenceClassification", "text-classification", {"num_labels": 1}),
 ]
 

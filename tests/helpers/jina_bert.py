@@ -1,4 +1,8 @@
-"""Jina BERT written plainly in PyTorch's functions, from its paper (Günther et al. 2023, 2) and its files."""
+"""Jina BERT written plainly in PyTorch's functions, from its papers and its files' names.
+
+Günther et al. 2023, *Jina Embeddings 2*, 2; Mohr et al. 2024, 3.1, for the form that normalises queries
+and keys.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+QK_NORM = "jinaai/jina-bert-v2-qk-post-norm"
 NETWORKS = {"geglu": functional.gelu, "reglu": functional.relu}
 
 
@@ -32,6 +37,7 @@ def hidden_states(
         return functional.linear(x, tensors[f"{name}.weight"], tensors.get(f"{name}.bias"))
 
     batch, length = input_ids.shape
+    normed, network = QK_NORM in config["auto_map"]["AutoConfig"], NETWORKS[config["feed_forward_type"]]
     heads, inner = config["num_attention_heads"], config["intermediate_size"]
     order = torch.arange(length)
     fall = torch.tensor(slopes(heads), dtype=torch.float64)[:, None, None]  # (N, 1, 1)
@@ -41,16 +47,20 @@ def hidden_states(
     x = norm("embeddings.LayerNorm", x + tensors["embeddings.token_type_embeddings.weight"][0])
     for i in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{i}"
-        q, k, v = (
-            linear(f"{layer}.attention.self.{name}", x).view(batch, length, heads, -1).transpose(1, 2)
-            for name in ("query", "key", "value")
-        )  # (B, N, S, H)
+        q, k, v = (linear(f"{layer}.attention.self.{name}", x) for name in ("query", "key", "value"))
+        if normed:
+            q, k = (norm(f"{layer}.attention.self.layer_norm_{name}", y) for name, y in (("q", q), ("k", k)))
+        q, k, v = (y.view(batch, length, heads, -1).transpose(1, 2) for y in (q, k, v))  # (B, N, S, H)
         weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]) + bias, dim=-1)
         mixed = (weights @ v).transpose(1, 2).flatten(2)
-        x = norm(f"{layer}.attention.output.LayerNorm", x + linear(f"{layer}.attention.output.dense", mixed))
-        gate, up = linear(f"{layer}.mlp.gated_layers", x).split(inner, dim=-1)
-        fed = linear(f"{layer}.mlp.wo", NETWORKS[config["feed_forward_type"]](gate) * up)
-        x = norm(f"{layer}.mlp.layernorm", x + fed)
+        y = norm(f"{layer}.attention.output.LayerNorm", x + linear(f"{layer}.attention.output.dense", mixed))
+        if normed:
+            x = norm(f"{layer}.layer_norm_1", x + y)
+            up, gate = linear(f"{layer}.mlp.up_gated_layer", x).split(inner, dim=-1)
+            x = norm(f"{layer}.layer_norm_2", x + linear(f"{layer}.mlp.down_layer", up * network(gate)))
+        else:
+            gate, up = linear(f"{layer}.mlp.gated_layers", y).split(inner, dim=-1)
+            x = norm(f"{layer}.mlp.layernorm", y + linear(f"{layer}.mlp.wo", network(gate) * up))
     return x
 
 

@@ -19,10 +19,6 @@ NEW_CODE = {
     "AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel",
 }
 JINA = "jinaai/jina-bert-implementation"
-JINA_CODE = {
-    "AutoConfig": f"{JINA}--configuration_bert.JinaBertConfig",
-    "AutoModel": f"{JINA}--modeling_bert.JinaBertModel",
-}
 NEW = {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True}
 NEW |= {"logn_attention_scale": False, "logn_attention_clip1": False}
 NEW |= {"unpad_inputs": False, "use_memory_efficient_attention": False}
@@ -94,23 +90,35 @@ def new(folder: Path, architecture: str, prefix: str = "new.", **config) -> torc
     return model
 
 
-def jina_bert(folder: Path, architecture: str, **config) -> Callable:
-    """A BERT as jinaai/jina-bert-implementation has it; gives a function as `jina_bert.outputs`."""
+def jina_bert(folder: Path, architecture: str, code: str = JINA, **config) -> Callable:
+    """A BERT as jinaai's `code` has it; gives a function as `jina_bert.outputs`."""
+    config = {"auto_map": {"AutoConfig": f"{code}--configuration_bert.JinaBertConfig"}} | config
     kept = tiny_checkpoint.BERT | {key: value for key, value in config.items() if key != "auto_map"}
     drawn = tiny_checkpoint.build("bert", architecture.removeprefix("Jina"), **kept)
-    tensors = {}
+    normed, tensors = judge.QK_NORM in config["auto_map"]["AutoConfig"], {}
+    gated, down, norm = ("gated_layers", "mlp.wo", "mlp.layernorm")
+    if normed:
+        gated, down, norm = ("up_gated_layer", "mlp.down_layer", "layer_norm_2")
     for name, tensor in drawn.state_dict().items():
-        name = re.sub(r"(layer\.\d+)\.output\.dense", r"\1.mlp.wo", name)
-        name = re.sub(r"(layer\.\d+)\.output\.LayerNorm", r"\1.mlp.layernorm", name)
+        if normed and ".attention.output.LayerNorm" in name:
+            for other, seed in (
+                ("layer_norm_1", 1),
+                ("attention.self.layer_norm_q", 2),
+                ("attention.self.layer_norm_k", 3),
+            ):
+                rolled = tensor.roll(seed).contiguous()
+                tensors[name.replace("attention.output.LayerNorm", other)] = rolled
+        name = re.sub(r"(layer\.\d+)\.output\.dense", rf"\1.{down}", name)
+        name = re.sub(r"(layer\.\d+)\.output\.LayerNorm", rf"\1.{norm}", name)
         if name.endswith("intermediate.dense.weight"):
-            name = name.replace("intermediate.dense", "mlp.gated_layers")
+            name = name.replace("intermediate.dense", f"mlp.{gated}")
             tensor = torch.cat([tensor, tensor.flip(0)])
         if not name.endswith(("position_embeddings.weight", "intermediate.dense.bias", "decoder.weight")):
             tensors[name] = tensor.contiguous()
     tensors.pop("cls.predictions.decoder.bias", None)  # tied
     values = tiny_checkpoint.BERT | {"layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2}
     values |= {"position_embedding_type": "alibi", "feed_forward_type": "geglu", "emb_pooler": "mean"}
-    values |= config | {"model_type": "bert", "architectures": [architecture], "auto_map": JINA_CODE}
+    values |= config | {"model_type": "bert", "architectures": [architecture]}
     write(folder, tensors, values)
     return partial(judge.outputs, tensors, values)
 

@@ -102,6 +102,7 @@ CONTRADICTIONS = {
         CROSSING, residual_scale=0.5
     ),
     "a norm behind it alone": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.RES_POST),
+    "placement is 'double-post'": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.DOUBLE_POST),
     "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
     "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
     "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),

@@ -435,7 +435,7 @@ CROSSABLE = [
     (kind, cross)
     for kind in NormPlacement
     for cross in (False, True)
-    if kind not in ("parallel", "sandwich", "res-post") or not cross
+    if kind not in ("parallel", "sandwich", "res-post", "double-post") or not cross
 ]
 
 

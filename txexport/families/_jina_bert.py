@@ -1,7 +1,9 @@
 """Jina BERT (Günther et al. 2023): BERT with linear biases in place of positions, and gated networks.
 
-Published under BERT's model_type with code of its own (jinaai/jina-bert-implementation), which no library has
-taken; `families/__init__.py` knows it by the class of that code's config.
+Published under BERT's model_type with code of its own, which no library has taken; `families/__init__.py`
+knows it by the class of that code's config. Tensors tell its two forms apart, jinaai/jina-bert-implementation
+and that of the bilingual ones (Mohr et al. 2024), jinaai/jina-bert-v2-qk-post-norm, which normalises queries,
+keys, and the sum after attention once more.
 """
 
 from dataclasses import replace
@@ -16,6 +18,8 @@ from txexport.spec import (
     AlibiSpec,
     EncoderSpec,
     FeedForwardSpec,
+    NormPlacement,
+    NormSpec,
     PositionKind,
     PositionSpec,
     TextStackSpec,
@@ -55,23 +59,41 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     stack = base.encoder
     assert isinstance(stack, TextStackSpec)
     (block,) = stack.blocks
-    plain = block.feed_forward
+    plain, attention = block.feed_forward, block.dense
     assert isinstance(plain, FeedForwardSpec)
-    gated = replace(block, feed_forward=replace(plain, activation=NETWORKS[network], gated=True))
-    return replace(base, encoder=replace(stack, blocks=(gated,)))
+    block = replace(block, feed_forward=replace(plain, activation=NETWORKS[network], gated=True))
+    if any(name.endswith(".mlp.up_gated_layer.weight") for name in names):
+        norm = NormSpec(attention.head_dim, block.norm.eps)
+        attention = replace(attention, head_norm=norm, joint_norm=True)
+        block = replace(block, attention=attention, placement=NormPlacement.DOUBLE_POST)
+    return replace(base, encoder=replace(stack, blocks=(block,)))
 
 
 def table(spec: EncoderSpec) -> Table:
     """Where that code keeps each parameter; the projections to the gate and up have biases of 0."""
-    base, source = bert.table(spec), f"{bert.SOURCE}.mlp"
-    fused, none = f"{source}.gated_layers.weight", Take(f"{source}.gated_layers.bias", computed=zeros)
-    kept = {name: rule for name, rule in base.rules.items() if ".feed_forward" not in name}
-    rules: Rules = kept | {
-        f"{bert.LAYER}.feed_forward.gate.weight": Take(fused, part=0, parts=2),
-        f"{bert.LAYER}.feed_forward.up.weight": Take(fused, part=1, parts=2),
-        f"{bert.LAYER}.feed_forward.gate.bias": none,
-        f"{bert.LAYER}.feed_forward.up.bias": none,
-        f"{bert.LAYER}.feed_forward.down.*": f"{source}.wo.*",
-        f"{bert.LAYER}.feed_forward_norm.*": f"{source}.layernorm.*",
-    }
+    base, layer, source = bert.table(spec), bert.LAYER, bert.SOURCE
+    rules = {name: rule for name, rule in base.rules.items() if ".feed_forward" not in name}
+    if spec.encoder.blocks[0].placement == NormPlacement.DOUBLE_POST:
+        rules |= _gated(f"{source}.mlp.up_gated_layer", gate=1) | {
+            f"{layer}.attention.q_norm.*": f"{source}.attention.self.layer_norm_q.*",
+            f"{layer}.attention.k_norm.*": f"{source}.attention.self.layer_norm_k.*",
+            f"{layer}.attention_post_norm.*": f"{source}.layer_norm_1.*",
+            f"{layer}.feed_forward.down.*": f"{source}.mlp.down_layer.*",
+            f"{layer}.feed_forward_norm.*": f"{source}.layer_norm_2.*",
+        }
+    else:
+        rules |= _gated(f"{source}.mlp.gated_layers", gate=0) | {
+            f"{layer}.feed_forward.down.*": f"{source}.mlp.wo.*",
+            f"{layer}.feed_forward_norm.*": f"{source}.mlp.layernorm.*",
+        }
     return replace(base, rules=rules)
+
+
+def _gated(fused: str, gate: int) -> Rules:
+    """The two projections of a gated network in one tensor, which has that to the gate first or second."""
+    result: Rules = {}
+    for name, part in (("gate", gate), ("up", 1 - gate)):
+        ours = f"{bert.LAYER}.feed_forward.{name}"
+        result[f"{ours}.weight"] = Take(f"{fused}.weight", part=part, parts=2)
+        result[f"{ours}.bias"] = Take(f"{fused}.bias", computed=zeros)
+    return result

@@ -177,8 +177,9 @@ def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, in
     canvas.path(f"M{LEFT + 12} {end}V{canvas.y}H{RAIL + 6}")
     added = canvas.y
     canvas.y += GAP
-    if placement == NormPlacement.POST:
-        canvas.norm(norm, RAIL - 12)
+    if placement.after:
+        twice = placement == NormPlacement.DOUBLE_POST and sublayer.name == "attention"
+        canvas.norm(f"{norm}, with the layer's input {norm}" if twice else norm, RAIL - 12)
         canvas.y += GAP // 2
     return out, added
 

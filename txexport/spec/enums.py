@@ -15,6 +15,7 @@ class NormPlacement(StrEnum):
 
     Parallel sublayers read the block's input, each through its own norm, and are added to it together. A
     sandwich has norms before each sublayer and after it, within the residual; a res-post-norm only after it.
+    After attention, a double post-norm adds the block's input and normalises twice.
     """
 
     POST = "post"  # Vaswani et al. 2017
@@ -22,11 +23,17 @@ class NormPlacement(StrEnum):
     PARALLEL = "parallel"  # Black et al. 2022
     SANDWICH = "sandwich"  # Gemma Team 2024
     RES_POST = "res-post"  # Liu et al. 2022, 3.2
+    DOUBLE_POST = "double-post"  # Mohr et al. 2024
 
     @property
     def before(self) -> bool:
         """Whether sublayers read what is normalised."""
-        return self not in (NormPlacement.POST, NormPlacement.RES_POST)
+        return not (self.after or self == NormPlacement.RES_POST)
+
+    @property
+    def after(self) -> bool:
+        """Whether residual sums are normalised."""
+        return self in (NormPlacement.POST, NormPlacement.DOUBLE_POST)
 
 
 class Activation(StrEnum):

@@ -178,10 +178,10 @@ class BlockSpec:
             raise SpecError(
                 "BlockSpec: cross_attention.sinks is True, expected False: no architecture has them there"
             )
-        if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST):
+        if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST, NormPlacement.DOUBLE_POST):
             raise SpecError(
                 f"BlockSpec: placement is '{self.placement}', but no architecture puts cross attention into "
-                "a sandwich of norms, or a norm behind it alone; expected "
+                "a sandwich of norms, a norm behind it alone or two; expected "
                 f"'{NormPlacement.PRE}' or '{NormPlacement.POST}'"
             )
 

@@ -76,7 +76,7 @@ def block(spec: BlockSpec) -> Shapes:
     shapes = under("attention", attention(spec.attention))
     if not spec.skip_attention_norm:
         shapes |= under("attention_norm", norm(spec.norm))
-    if sandwich:
+    if sandwich or spec.placement == NormPlacement.DOUBLE_POST:
         shapes |= under("attention_post_norm", norm(spec.norm))
     shapes |= under("attention_scale", scale)
     if spec.cross_attention is not None:
