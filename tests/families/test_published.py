@@ -100,6 +100,32 @@ def test_jina_bert_equals_its_definition(architecture, task, config, tmp_path):
     }
 
 
+USES = {"lora_adaptations": ["retrieval.query", "separation"]}
+FLASH = [
+    ("XLMRobertaModel", "feature-extraction", USES),
+    ("XLMRobertaModel", "feature-extraction", {"rotary_emb_base": 20_000.0}),
+    ("XLMRobertaForMaskedLM", "fill-mask", {}),
+    ("XLMRobertaForSequenceClassification", "text-classification", {"num_labels": 1}),
+]
+
+
+@pytest.mark.parametrize(("architecture", "task", "config"), FLASH, ids=str)
+def test_jina_v3_as_published_equals_the_library_s(architecture, task, config, tmp_path):
+    """With adapters for its uses beside every matrix, which take no part where no use is asked for."""
+    model = published.jina_v3(tmp_path / "in", architecture, **config)
+    export(tmp_path / "in", tmp_path / "out", task=task)
+    assert apart(tmp_path / "out", model) < 1e-5
+    report = verify(tmp_path / "out")
+    assert report.ok
+    assert report.references == ["checkpoint", "twin", "transformers"]
+    assert report.model_type == "jina_embeddings_v3"
+
+
+def a_jina_v3(folder: Path) -> Path:
+    published.jina_v3(folder, "XLMRobertaModel")
+    return folder
+
+
 def a_new(folder: Path) -> Path:
     published.new(folder, "NewModel")
     return folder
@@ -125,6 +151,7 @@ REFUSED = [
     (a_new, {"pack_qkv": False}, "pack_qkv=False"),
     (a_jina_bert, {"position_embedding_type": "absolute"}, "position_embedding_type='absolute'"),
     (a_jina_bert, {"feed_forward_type": "original"}, "feed_forward_type 'original'"),
+    (a_jina_v3, {"position_embedding_type": "alibi"}, "position_embedding_type='alibi'"),
     (a_jina_bert, {"feed_forward_type": None}, "'feed_forward_type' is missing"),
 ]
 

@@ -19,6 +19,11 @@ NEW_CODE = {
     "AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel",
 }
 JINA = "jinaai/jina-bert-implementation"
+FLASH = "jinaai/xlm-roberta-flash-implementation"
+FLASH_CODE = {
+    "AutoConfig": f"{FLASH}--configuration_xlm_roberta.XLMRobertaFlashConfig",
+    "AutoModel": f"{FLASH}--modeling_lora.XLMRobertaLoRA",
+}
 NEW = {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True}
 NEW |= {"logn_attention_scale": False, "logn_attention_clip1": False}
 NEW |= {"unpad_inputs": False, "use_memory_efficient_attention": False}
@@ -123,5 +128,39 @@ def jina_bert(folder: Path, architecture: str, code: str = JINA, **config) -> Ca
     return partial(judge.outputs, tensors, values)
 
 
+def jina_v3(folder: Path, architecture: str, **config) -> torch.nn.Module:
+    """XLM-RoBERTa as jinaai/xlm-roberta-flash-implementation has it; gives the library's model."""
+    values = tiny_checkpoint.BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}
+    values |= {"rotary_emb_base": 300.0, "position_embedding_type": "rotary", "lora_rank": 4, "lora_alpha": 1}
+    values |= {"auto_map": FLASH_CODE} | config
+    kept = {key: values[key] for key in tiny_checkpoint.BERT} | {"num_labels": config.get("num_labels", 2)}
+    kept |= {key: values[key] for key in ("type_vocab_size", "layer_norm_eps", "hidden_act")}
+    rope = {"rope_type": "default", "rope_theta": values["rotary_emb_base"]}
+    named = architecture.replace("XLMRoberta", "JinaEmbeddingsV3")
+    model = original("jina_embeddings_v3", named, **kept, rope_parameters=rope)
+    plain = joined(model.state_dict(), ("q_proj", "k_proj", "v_proj"), "Wqkv")
+    names = {"layers.": "encoder.layers.", "self_attn.o_proj": "mixer.out_proj", "self_attn.": "mixer."}
+    names |= {
+        "post_attention_layernorm": "norm1",
+        "post_mlp_layernorm": "norm2",
+        "embeddings.LayerNorm": "emb_ln",
+    }
+    tensors = {}
+    for name, tensor in renamed(plain, names).items():
+        if not name.startswith(("roberta.", "lm_head.", "classifier.", "qa_outputs.")):
+            name = f"roberta.{name}"
+        module = name.removesuffix(".weight")
+        if values.get("lora_adaptations") and tensor.ndim == 2:
+            count, (rows, columns) = len(values["lora_adaptations"]), tensor.shape
+            tensors[f"{module}.parametrizations.weight.0.lora_A"] = torch.ones(count, 4, columns)
+            tensors[f"{module}.parametrizations.weight.0.lora_B"] = torch.ones(count, rows, 4)
+            name = f"{module}.parametrizations.weight.original"
+        tensors[name] = tensor
+    tensors.pop("lm_head.decoder.weight", None)  # tied
+    tensors.pop("lm_head.decoder.bias", None)
+    write(folder, tensors, values | {"model_type": "xlm-roberta", "architectures": [architecture]})
+    return model
+
+
 # By model_type, or by the class of config.json's code.
-WRITERS = {"new": new, "JinaBertConfig": jina_bert}
+WRITERS = {"new": new, "JinaBertConfig": jina_bert, "XLMRobertaFlashConfig": jina_v3}

@@ -55,7 +55,11 @@ VECTORS = served_by("embed")[0]
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Families by what config.json says of other code: a model_type, or a class of configs.
-PUBLISHED_BY = {"new": "gte", "JinaBertConfig": "jina_bert"}
+PUBLISHED_BY = {
+    "new": "gte",
+    "JinaBertConfig": "jina_bert",
+    "XLMRobertaFlashConfig": "jina_embeddings_v3",
+}
 # Files of what is no model_type of transformers, and why that has no original of it.
 WITHOUT_ORIGINAL = {
     COMPOSED: ("_composed", "put together by hand, of which transformers has no original"),

@@ -16,7 +16,24 @@ TASKS = {
     "question-answering": ("JinaEmbeddingsV3ForQuestionAnswering",),
 }
 
-NAMING = Naming("roberta.")
+# Matrices that the original's code adapts to a use have other names; without a use, they are as they were.
+NAMING = Naming("roberta.", {".parametrizations.weight.original": ".weight"})
+ADAPTERS = tuple(f"*.parametrizations.weight.0.lora_{part}" for part in "AB")
+PUBLISHED_WITH_CODE = True
+
+
+def published(config: Config) -> Config:
+    """The values of Jina's own code under XLM-RoBERTa's model_type, by the library's names."""
+    config.expect(position_embedding_type="rotary")
+    rope = {"rope_type": "default", "rope_theta": config.number("rotary_emb_base", 10_000.0)}
+    names = [
+        name.replace("XLMRobertaLoRA", "XLMRobertaModel").replace("XLMRoberta", "JinaEmbeddingsV3")
+        for name in config.strings("architectures")
+    ]
+    dropped = ("auto_map", "position_embedding_type", "rotary_emb_base")
+    values = {key: value for key, value in config.values.items() if key not in dropped}
+    values |= {"model_type": "jina_embeddings_v3", "architectures": names, "rope_parameters": rope}
+    return Config(values, config.path, config.room)
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -46,4 +63,4 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
         f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
     }
-    return replace(base, rules=rules, naming=NAMING)
+    return replace(base, rules=rules, naming=NAMING, drop=(*base.drop, *ADAPTERS))

@@ -1,7 +1,7 @@
 """The originals that a bundle is held against."""
 
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from txmodels.dual_encoder import DualEncoder
 from txmodels.model import Model
 from txmodels.training.checkpoints import build
 
+from txexport import families
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
@@ -224,12 +225,13 @@ class Transformers:
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
             checkpoint, self.given = checkpoint.whole, self.asked | {"interpolate_pos_encoding": True}
         config = _plain_config(checkpoint, resolved, "eager" if ATTENTIONS in outputs else None)
-        if checkpoint.in_safetensors and not checkpoint.quantised:
+        renamed = families.module(resolved.model_type).NAMING.rename if resolved.translated else {}
+        if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config
             )
         else:
-            model = _filled(name, config, checkpoint)
+            model = _filled(name, config, checkpoint, renamed)
         self.model = model.eval()
         self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
 
@@ -305,11 +307,12 @@ def _of_layers(outputs: Any, asked: Collection[str]) -> dict[str, Tensor]:
     return result
 
 
-def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
+def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str, str]) -> Any:
     """The original with the numbers that a checkpoint's tensors stand for.
 
     Of quantised ones the library itself would make others, with kernels for a GPU, and pickles it is never
-    given. Packed matrices are (out,in), and those of its Conv1D modules and of some experts are not.
+    given. Packed matrices are (out,in), and those of its Conv1D modules and of some experts are not. Names
+    end as `renamed` says where the files are of other code.
     """
     from transformers.pytorch_utils import Conv1D
 
@@ -330,6 +333,8 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint) -> Any:
         if packed or tensor.dtype in FLOATS:
             numbers = torch.from_numpy(checkpoint.read(name))
             is_turned = packed and any(one.endswith(f".{name}") for one in turned)
+            ending = next((old for old in renamed if name.endswith(old)), "")
+            name = name.removesuffix(ending) + renamed.get(ending, "")
             state[name] = numbers.mT.contiguous() if is_turned else numbers
     kind = type(empty).__name__
     return transformers_loading.model_from_pretrained(
