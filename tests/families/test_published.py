@@ -14,6 +14,7 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import TxexportError
 from txexport.exporter import export
+from txexport.exporter.adding import quantize
 from txexport.runtime import load
 from txexport.verification import verify
 
@@ -119,6 +120,32 @@ def test_jina_v3_as_published_equals_the_library_s(architecture, task, config, t
     assert report.ok
     assert report.references == ["checkpoint", "twin", "transformers"]
     assert report.model_type == "jina_embeddings_v3"
+
+
+LEARNED = {"position_embedding_type": "absolute"}
+RERANKERS = [
+    ("XLMRobertaForSequenceClassification", "text-classification", LEARNED | {"num_labels": 1}),
+    ("XLMRobertaModel", "feature-extraction", LEARNED),
+    ("XLMRobertaForMaskedLM", "fill-mask", LEARNED),
+]
+
+
+@pytest.mark.parametrize(("architecture", "task", "config"), RERANKERS, ids=str)
+def test_xlm_roberta_by_jina_s_names_equals_the_library_s(architecture, task, config, tmp_path):
+    model = published.flash(tmp_path / "in", architecture, **config)
+    export(tmp_path / "in", tmp_path / "out", task=task)
+    assert apart(tmp_path / "out", model) < 1e-5
+    report = verify(tmp_path / "out")
+    assert report.ok
+    assert report.references == ["checkpoint", "twin", "transformers"]
+    assert report.model_type == "xlm-roberta"
+
+
+def test_another_dtype_of_what_is_read_as_another_family(tmp_path):
+    published.flash(tmp_path / "in", "XLMRobertaModel", **LEARNED)
+    export(tmp_path / "in", tmp_path / "out", only="native")
+    quantize(tmp_path / "out", "int8")
+    assert verify(tmp_path / "out").ok
 
 
 def a_jina_v3(folder: Path) -> Path:

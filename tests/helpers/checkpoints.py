@@ -60,8 +60,14 @@ class Published:
 
     @property
     def family(self) -> str:
-        """The family that reads it."""
+        """The family that reads it: that of `library`, where there is one."""
+        if self.library is not None:
+            return next(name for name in families.names() if self.library in _classes(name))
         return families.PUBLISHED_BY.get(self.code, self.model_type)
+
+
+def _classes(model_type: str) -> set[str]:
+    return {name for classes in families.module(model_type).TASKS.values() for name in classes}
 
 
 def published() -> list[Published]:

@@ -162,5 +162,28 @@ def jina_v3(folder: Path, architecture: str, **config) -> torch.nn.Module:
     return model
 
 
+def flash(folder: Path, architecture: str, **config) -> torch.nn.Module:
+    """What jinaai/xlm-roberta-flash-implementation is by `config`: with rotations, or learned positions."""
+    learned = config.get("position_embedding_type") == "absolute"
+    return (flash_xlm_roberta if learned else jina_v3)(folder, architecture, **config)
+
+
+def flash_xlm_roberta(folder: Path, architecture: str, **config) -> torch.nn.Module:
+    """XLM-RoBERTa by the names of jinaai/xlm-roberta-flash-implementation; gives the library's model."""
+    values = tiny_checkpoint.BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}
+    values |= {"auto_map": FLASH_CODE} | config
+    kept = {key: value for key, value in values.items() if key not in ("auto_map", "position_embedding_type")}
+    model = original("xlm-roberta", architecture, **kept)
+    parts = tuple(f"attention.self.{name}." for name in ("query", "key", "value"))
+    names = {"attention.output.dense": "mixer.out_proj", "attention.output.LayerNorm": "norm1"}
+    names |= {"intermediate.dense": "mlp.fc1", "output.dense": "mlp.fc2", "output.LayerNorm": "norm2"}
+    names |= {"encoder.layer.": "encoder.layers.", "embeddings.LayerNorm": "emb_ln"}
+    tensors = renamed(joined(model.state_dict(), parts, "mixer.Wqkv."), names)
+    for name in ("lm_head.decoder.weight", "lm_head.decoder.bias"):  # tied
+        tensors.pop(name, None)
+    write(folder, tensors, values | {"model_type": "xlm-roberta", "architectures": [architecture]})
+    return model
+
+
 # By model_type, or by the class of config.json's code.
-WRITERS = {"new": new, "JinaBertConfig": jina_bert, "XLMRobertaFlashConfig": jina_v3}
+WRITERS = {"new": new, "JinaBertConfig": jina_bert, "XLMRobertaFlashConfig": flash}

@@ -42,7 +42,8 @@ def quantize(
     checkpoint = source_of(Path(out), manifest, source, adapter)
     if checkpoint.hashes() != manifest.source.sha256:
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
-    resolved = families.resolve(checkpoint, manifest.task, manifest.model_type)
+    told = None if checkpoint.config.get("model_type") else manifest.model_type  # which export was given
+    resolved = families.resolve(checkpoint, manifest.task, told)
     dtypes = check_dtypes([*manifest.form.dtypes, dtype], manifest.form.opset)
     check_stored(dtypes, checkpoint)
     items = None if texts is None else samples(texts, resolved, [dtype])

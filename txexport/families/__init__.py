@@ -3,7 +3,8 @@
 A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
 ALIASES where transformers knows values by other names too, which win over the family's own,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
-`published(config)` where that code has a config of its own, which PUBLISHED_BY names,
+`published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
+transformers has to be given its tensors by other names, or in parts,
 REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
@@ -135,7 +136,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     family = module(model_type)
     if _published_by(config) is not None and hasattr(family, "published"):
         config = family.published(config)
-        translated = config.values
+        model_type, translated = config.text("model_type"), config.values
+        family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
     if task is None and VECTORS in family.TASKS and _is_sentence_encoder(checkpoint.folder):

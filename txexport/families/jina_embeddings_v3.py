@@ -17,21 +17,29 @@ TASKS = {
 }
 
 # Matrices that the original's code adapts to a use have other names; without a use, they are as they were.
-NAMING = Naming("roberta.", {".parametrizations.weight.original": ".weight"})
+ADAPTED = ".parametrizations.weight.original"
+NAMING = Naming("roberta.", {ADAPTED: ".weight"})
+LIBRARY_NAMES = {ADAPTED: (".weight",)}
 ADAPTERS = tuple(f"*.parametrizations.weight.0.lora_{part}" for part in "AB")
 PUBLISHED_WITH_CODE = True
 
 
 def published(config: Config) -> Config:
-    """The values of Jina's own code under XLM-RoBERTa's model_type, by the library's names."""
+    """The values of Jina's own code under XLM-RoBERTa's model_type, by the library's names.
+
+    With learned positions, it computes what XLM-RoBERTa does.
+    """
+    given = config.with_defaults(layer_norm_eps=1e-5, type_vocab_size=1).values
+    values = {key: value for key, value in given.items() if key not in ("auto_map", "rotary_emb_base")}
+    if values.get("position_embedding_type") == "absolute":
+        return Config(values, config.path, config.room)
     config.expect(position_embedding_type="rotary")
+    values.pop("position_embedding_type", None)
     rope = {"rope_type": "default", "rope_theta": config.number("rotary_emb_base", 10_000.0)}
     names = [
         name.replace("XLMRobertaLoRA", "XLMRobertaModel").replace("XLMRoberta", "JinaEmbeddingsV3")
         for name in config.strings("architectures")
     ]
-    dropped = ("auto_map", "position_embedding_type", "rotary_emb_base")
-    values = {key: value for key, value in config.values.items() if key not in dropped}
     values |= {"model_type": "jina_embeddings_v3", "architectures": names, "rope_parameters": rope}
     return Config(values, config.path, config.room)
 
@@ -53,8 +61,14 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
-    layer, source, base = bert.LAYER, "encoder.layers.{i}", roberta.table(spec)
-    rules: Rules = base.rules | {
+    base = roberta.table(spec)
+    return replace(base, rules=named(base.rules), naming=NAMING, drop=(*base.drop, *ADAPTERS))
+
+
+def named(rules: Rules) -> Rules:
+    """RoBERTa's rules with the names that Jina's code has for layers."""
+    layer, source = bert.LAYER, "encoder.layers.{i}"
+    return rules | {
         "encoder.embedding.norm.*": "emb_ln.*",
         **nomic_bert.fused(f"{layer}.attention", f"{source}.mixer.Wqkv.*"),
         f"{layer}.attention.o.*": f"{source}.mixer.out_proj.*",
@@ -63,4 +77,3 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.feed_forward.down.*": f"{source}.mlp.fc2.*",
         f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
     }
-    return replace(base, rules=rules, naming=NAMING, drop=(*base.drop, *ADAPTERS))

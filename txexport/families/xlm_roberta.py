@@ -1,6 +1,10 @@
-"""XLM-RoBERTa (Conneau et al. 2020): RoBERTa in a hundred languages."""
+"""XLM-RoBERTa (Conneau et al. 2020): RoBERTa in a hundred languages, also by the names of Jina's code."""
 
-from txexport.families import roberta
+from dataclasses import replace
+
+from txexport.checkpoints.weight_map import Table
+from txexport.families import jina_embeddings_v3, roberta
+from txexport.families._config import Config, TensorNames
 
 TASKS = {
     "feature-extraction": ("XLMRobertaModel",),
@@ -12,5 +16,23 @@ TASKS = {
 }
 
 NAMING = roberta.NAMING
+LIBRARY_NAMES = {
+    "emb_ln.": ("embeddings.LayerNorm.",),
+    "encoder.layers.": ("encoder.layer.",),
+    "mixer.Wqkv.": ("attention.self.query.", "attention.self.key.", "attention.self.value."),
+    "mixer.out_proj.": ("attention.output.dense.",),
+    "norm1.": ("attention.output.LayerNorm.",),
+    "mlp.fc1.": ("intermediate.dense.",),
+    "mlp.fc2.": ("output.dense.",),
+    "norm2.": ("output.LayerNorm.",),
+}
 spec = roberta.spec
 table = roberta.table
+
+
+def table_of(config: Config, task: str, names: TensorNames) -> Table:
+    """Where transformers keeps each parameter, or Jina's code does."""
+    base = table(spec(config, task, names))
+    if any(name.endswith(".mixer.Wqkv.weight") for name in names):
+        return replace(base, rules=jina_embeddings_v3.named(base.rules))
+    return base

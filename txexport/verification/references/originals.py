@@ -225,7 +225,8 @@ class Transformers:
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
             checkpoint, self.given = checkpoint.whole, self.asked | {"interpolate_pos_encoding": True}
         config = _plain_config(checkpoint, resolved, "eager" if ATTENTIONS in outputs else None)
-        renamed = families.module(resolved.model_type).NAMING.rename if resolved.translated else {}
+        family = families.module(resolved.model_type)
+        renamed = getattr(family, "LIBRARY_NAMES", {}) if resolved.translated is not None else {}
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config
@@ -307,12 +308,12 @@ def _of_layers(outputs: Any, asked: Collection[str]) -> dict[str, Tensor]:
     return result
 
 
-def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str, str]) -> Any:
+def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str, tuple[str, ...]]) -> Any:
     """The original with the numbers that a checkpoint's tensors stand for.
 
     Of quantised ones the library itself would make others, with kernels for a GPU, and pickles it is never
-    given. Packed matrices are (out,in), and those of its Conv1D modules and of some experts are not. Names
-    end as `renamed` says where the files are of other code.
+    given. Packed matrices are (out,in), and those of its Conv1D modules and of some experts are not. Parts of
+    names are other ones where `renamed` says so, and tensors of several names are theirs in turn.
     """
     from transformers.pytorch_utils import Conv1D
 
@@ -327,15 +328,17 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str
         for leaf, _ in module.named_parameters(recurse=False)
         if not leaf.endswith("bias")
     ]
-    state = {}
+    state: dict[str, Tensor] = {}
     for name, tensor in checkpoint.tensors.items():
         packed = not isinstance(tensor, Stored)
         if packed or tensor.dtype in FLOATS:
             numbers = torch.from_numpy(checkpoint.read(name))
             is_turned = packed and any(one.endswith(f".{name}") for one in turned)
-            ending = next((old for old in renamed if name.endswith(old)), "")
-            name = name.removesuffix(ending) + renamed.get(ending, "")
-            state[name] = numbers.mT.contiguous() if is_turned else numbers
+            numbers = numbers.mT.contiguous() if is_turned else numbers
+            names = [name]
+            for old, parts in renamed.items():
+                names = [one.replace(old, part) for one in names for part in parts] if old in name else names
+            state |= dict(zip(names, numbers.chunk(len(names)) if names[1:] else [numbers], strict=True))
     kind = type(empty).__name__
     return transformers_loading.model_from_pretrained(
         kind, None, dtype=torch.float32, config=config, state_dict=state
