@@ -102,4 +102,6 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
         else:
             shared = feed_forward(spec.shared, g / "shared", x)
         y = op.Add(y, shared)
+    if spec.output_bias:
+        y = op.Add(y, g.weight("bias"))
     return y

@@ -80,6 +80,7 @@ class Experts(nn.Module):
                 self.shared_router = Linear(spec.hidden_size, 1, bias=False)
             self.shared = FeedForward(spec.shared)
         self.is_shared, self.shared_gated = spec.shared is not None, spec.shared_gated
+        self.bias = nn.Parameter(torch.zeros(spec.hidden_size)) if spec.output_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
@@ -93,4 +94,6 @@ class Experts(nn.Module):
             if self.shared_gated:
                 shared = self.shared_router(x).sigmoid() * shared
             y = y + shared
+        if self.bias is not None:
+            y = y + self.bias
         return y

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from helpers import published as code
 from helpers.project import ROOT
 from txexport import families
+from txexport.families._config import Config
 
 MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -54,16 +55,20 @@ class Published:
 
     @property
     def code(self) -> str:
-        """Its model_type, or the class of its config where `families.PUBLISHED_BY` knows it by that."""
+        """Its model_type, the variant of one, or the class of its config where `PUBLISHED_BY` has that."""
         named = self.config.get("auto_map", {}).get("AutoConfig", "").rpartition(".")[2]
-        return named if named in families.PUBLISHED_BY else self.model_type
+        if named in families.PUBLISHED_BY:
+            return named
+        family = families.module(self.model_type) if self.model_type in families.names() else None
+        variant = getattr(family, "variant", lambda _: self.model_type)
+        return variant(Config(self.config, FILE))
 
     @property
     def family(self) -> str:
         """The family that reads it: that of `library`, where there is one."""
         if self.library is not None:
             return next(name for name in families.names() if self.library in _classes(name))
-        return families.PUBLISHED_BY.get(self.code, self.model_type)
+        return families.PUBLISHED_BY.get(self.code, self.code)
 
 
 def _classes(model_type: str) -> set[str]:

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from helpers import jina_bert as judge
+from helpers import nomic_moe as nomic
 
 Tensors = dict[str, torch.Tensor]
 
@@ -23,6 +24,15 @@ FLASH = "jinaai/xlm-roberta-flash-implementation"
 FLASH_CODE = {
     "AutoConfig": f"{FLASH}--configuration_xlm_roberta.XLMRobertaFlashConfig",
     "AutoModel": f"{FLASH}--modeling_lora.XLMRobertaLoRA",
+}
+NOMIC = "nomic-ai/nomic-bert-2048"
+NOMIC_MOE = {
+    "auto_map": {"AutoModel": f"{NOMIC}--modeling_hf_nomic_bert.NomicBertModel"},
+    **{"vocab_size": tiny_checkpoint.VOCAB, "type_vocab_size": 1, "pad_token_id": 1},
+    **{"n_embd": 48, "n_head": 3, "n_inner": 40, "n_layer": 4, "n_positions": 40, "layer_norm_epsilon": 1e-5},
+    **{"activation_function": "gelu", "rotary_emb_base": 300.0, "rotary_emb_fraction": 1.0},
+    **{"num_experts": 5, "moe_top_k": 2, "moe_every_n_layers": 2, "moe_normalize_expert_weights": False},
+    **{"qkv_proj_bias": True, "mlp_fc1_bias": True, "mlp_fc2_bias": True, "rotary_scaling_factor": None},
 }
 NEW = {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True}
 NEW |= {"logn_attention_scale": False, "logn_attention_clip1": False}
@@ -185,5 +195,40 @@ def flash_xlm_roberta(folder: Path, architecture: str, **config) -> torch.nn.Mod
     return model
 
 
+def nomic_moe(folder: Path, architecture: str, **config) -> Callable:
+    """Nomic BERT with experts as its code has it; gives a function as `nomic_moe.outputs`."""
+    values = NOMIC_MOE | config
+    width, inner, count = values["n_embd"], values["n_inner"], values["num_experts"]
+    shapes = {"embeddings.word_embeddings.weight": (values["vocab_size"], width)}
+    shapes |= {"embeddings.token_type_embeddings.weight": (values["type_vocab_size"], width)}
+    shapes |= {"emb_ln.weight": (width,), "emb_ln.bias": (width,)}
+    for i in range(values["n_layer"]):
+        own = {"attn.Wqkv": (3 * width, width), "attn.out_proj": (width, width), "norm1": (width,)}
+        own |= {"norm2": (width,)}
+        if i % values["moe_every_n_layers"] != 1:
+            own |= {"mlp.fc1": (inner, width), "mlp.fc2": (width, inner)}
+        for name, shape in own.items():
+            shapes |= {
+                f"encoder.layers.{i}.{name}.weight": shape,
+                f"encoder.layers.{i}.{name}.bias": shape[:1],
+            }
+        if i % values["moe_every_n_layers"] == 1:
+            experts = {f"experts.mlp.{part}": (count * inner, width) for part in ("w1", "w2")}
+            experts |= {"router.layer.weight": (count, width), "experts.bias": (width,)}
+            shapes |= {f"encoder.layers.{i}.mlp.{name}": shape for name, shape in experts.items()}
+    random = torch.Generator().manual_seed(0)
+    tensors = {name: 0.12 * torch.randn(shape, generator=random) for name, shape in shapes.items()}
+    for name, tensor in tensors.items():
+        tensors[name] = 1 + 2.5 * tensor if "norm" in name and name.endswith("weight") else tensor
+    values |= {"model_type": "nomic_bert", "architectures": [architecture]}
+    write(folder, tensors, values)
+    return partial(nomic.outputs, tensors, values)
+
+
 # By model_type, or by the class of config.json's code.
-WRITERS = {"new": new, "JinaBertConfig": jina_bert, "XLMRobertaFlashConfig": flash}
+WRITERS = {
+    "new": new,
+    "JinaBertConfig": jina_bert,
+    "XLMRobertaFlashConfig": flash,
+    "nomic_bert_moe": nomic_moe,
+}

@@ -116,7 +116,9 @@ CONTRADICTIONS = {
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "stands in a plain pre-norm block": lambda: dataclasses.replace(BLOCK, feed_forward=EXPERTS),
+    "stands in a plain pre-norm or post-norm block": lambda: dataclasses.replace(
+        BLOCK, feed_forward=EXPERTS, placement=NormPlacement.RES_POST
+    ),
     "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
     "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),

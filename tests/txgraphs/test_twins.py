@@ -520,6 +520,19 @@ def test_shared_expert(gated):
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_experts_in_a_block(bias, placement):
+    """With the bias of what they give together, which is added once and not by their shares."""
+    spec = replace(EXPERTS, normalised=False, output_bias=bias)
+    block = replace(block_spec("plain", NormPlacement(placement)), feed_forward=spec)
+    module = txmodels.block.EncoderBlock(block)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(block)
+    mask = torch.ones(B, 1, S, S, dtype=torch.bool)
+    function = partial(txgraphs.block.encoder_block, block, False)
+    check(module, function, random(B, S, W), mask=mask, **turns(block.attention))
+
+
 @pytest.mark.parametrize("chosen", ["some", "none", "all"])
 def test_expert(chosen):
     """An expert that no token takes must not fail either."""

@@ -31,10 +31,10 @@ class Take:
     all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
-    `groups`, one head's parts before the next head's, from each group. Numbers stored with a
-    `leading_axis` have one of size 1 before ours, those with `no_leading_axis` lack ours. `plus` is added to
-    every number. Where so many `experts` keep theirs in one tensor, along an axis before all others, it is
-    that of number `expert`, and all else is said of its part.
+    `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
+    along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with
+    `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
+    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
     """
 
     source: str
@@ -45,6 +45,7 @@ class Take:
     parts: int = 1
     groups: int = 1
     width: int = 1
+    along_inputs: bool = False
     leading_axis: bool = False
     no_leading_axis: bool = False
     plus: float = 0.0
@@ -55,6 +56,8 @@ class Take:
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
         stored = (shape[0] // self.width * self.parts, *shape[1:])
+        if self.along_inputs:
+            stored = (shape[0], shape[1] * self.parts)
         if self.transpose:
             stored = stored[::-1]
         stored = stored[1:] if self.no_leading_axis else stored
@@ -73,6 +76,8 @@ class Take:
     def cut(self, stored: np.ndarray) -> np.ndarray:
         """The parameter, from what `own` gives of the tensor that holds it."""
         whole = self._with_our_axes(stored)
+        if self.along_inputs:
+            return np.ascontiguousarray(whole[:, self._inputs(whole)])
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
         numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
@@ -81,14 +86,24 @@ class Take:
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
         """Write a parameter's numbers into what `own` gives: the inverse of `cut`."""
         whole = self._with_our_axes(stored)
+        if self.along_inputs:
+            whole[:, self._inputs(whole)] = numbers
+            return
         grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
         place = grouped[:, self.part : self.part + self.width]
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
 
+    def _inputs(self, whole: np.ndarray) -> slice:
+        """Which columns of a matrix of ours are the part's."""
+        size = whole.shape[1] // self.parts
+        return slice(self.part * size, (self.part + 1) * size)
+
     @property
     def along_outputs(self) -> bool:
         """Whether rows are the checkpoint's own, if not all of them."""
-        return not (self.transpose or self.leading_axis or self.no_leading_axis or self.plus)
+        return not (
+            self.transpose or self.along_inputs or self.leading_axis or self.no_leading_axis or self.plus
+        )
 
     @property
     def plain(self) -> bool:

@@ -5,6 +5,7 @@ ALIASES where transformers knows values by other names too, which win over the f
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
 `published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
 transformers has to be given its tensors by other names, or in parts,
+`variant(config)` where some under its name are another family's,
 REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
@@ -62,12 +63,11 @@ PUBLISHED_BY = {
     "XLMRobertaFlashConfig": "jina_embeddings_v3",
 }
 # Files of what is no model_type of transformers, and why that has no original of it.
+OWN_CODE = "code of its own, which is never run, and of which transformers has no original"
 WITHOUT_ORIGINAL = {
     COMPOSED: ("_composed", "put together by hand, of which transformers has no original"),
-    "jina_bert": (
-        "_jina_bert",
-        "code of its own, which is never run, and of which transformers has no original",
-    ),
+    "jina_bert": ("_jina_bert", OWN_CODE),
+    "nomic_bert_moe": ("_nomic_bert_moe", OWN_CODE),
 }
 
 # Files of model types that are no Python names.
@@ -134,6 +134,9 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type, translated = _model_type(config, checkpoint, model_type), None
     family = module(model_type)
+    if hasattr(family, "variant"):
+        model_type = family.variant(config)
+        family = module(model_type)
     if _published_by(config) is not None and hasattr(family, "published"):
         config = family.published(config)
         model_type, translated = config.text("model_type"), config.values

@@ -47,18 +47,29 @@ OTHERWISE = {
 }
 
 
+def variant(config: Config) -> str:
+    """The family that reads it: with experts in some layers, it is one that the library does not have."""
+    mixed = all(config.integer(key, 0) > 0 for key in ("num_experts", "moe_every_n_layers"))
+    return "nomic_bert_moe" if mixed else "nomic_bert"
+
+
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes, in its form of today or that of its release."""
     config.expect(**OTHERWISE)
+    ours = of_today(config).with_defaults(hidden_act="silu")
+    activation = ours.activation("hidden_act")
+    return encoder_spec(ours, task, bias=False, output_bias=False, masked_lm=activation)
+
+
+def of_today(config: Config) -> Config:
+    """Values of its release by their names of today."""
     # Beyond the positions that were trained, a scaling factor would change the frequencies.
     trained = "n_positions" if config.values.get("rotary_scaling_factor") is None else "max_trained_positions"
     names_then = PUBLISHED | {"max_position_embeddings": trained}
     then = {now: config.values[old] for now, old in names_then.items() if old in config.values}
-    ours = config.with_defaults(**then).with_defaults(
-        rope_theta=1000.0, max_position_embeddings=2048, type_vocab_size=2, hidden_act="silu"
+    return config.with_defaults(**then).with_defaults(
+        rope_theta=1000.0, max_position_embeddings=2048, type_vocab_size=2
     )
-    activation = ours.activation("hidden_act")
-    return encoder_spec(ours, task, bias=False, output_bias=False, masked_lm=activation)
 
 
 def encoder_spec(

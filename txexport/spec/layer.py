@@ -46,7 +46,7 @@ class ExpertsSpec:
     `top_groups` are picked from: those with the best expert, or where `corrected` the best two (DeepSeek-AI
     2024, 2.2.2). `scale` multiplies the weights. `shared` is an expert that every token takes besides, where
     it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2). `router_bias`
-    is whether the router's scores have one.
+    is whether the router's scores have one, `output_bias` whether what all experts give together has.
     """
 
     expert: FeedForwardSpec
@@ -60,6 +60,7 @@ class ExpertsSpec:
     top_groups: int = 1
     scale: float = 1.0
     router_bias: bool = False
+    output_bias: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
@@ -133,12 +134,12 @@ class BlockSpec:
                 f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
             )
         crossed = self.cross_attention is not None
-        mixed = isinstance(self.feed_forward, ExpertsSpec)
-        if mixed and (self.placement != NormPlacement.PRE or crossed or self.layer_scale):
+        mixed, plain = isinstance(self.feed_forward, ExpertsSpec), (NormPlacement.PRE, NormPlacement.POST)
+        if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
                 f"{'a' if crossed else 'no'} cross attention; a mixture of experts stands in a plain "
-                f"pre-norm block: expected '{NormPlacement.PRE}', False and none"
+                f"pre-norm or post-norm block: expected '{plain[0]}' or '{plain[1]}', False and none"
             )
 
     def _check_cross(self, cross: AttentionSpec) -> None:

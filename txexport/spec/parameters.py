@@ -60,6 +60,8 @@ def experts(spec: ExpertsSpec) -> Shapes:
     shapes = under("router", linear(spec.hidden_size, spec.num_experts, spec.router_bias))
     if spec.corrected:
         shapes["router.correction"] = (spec.num_experts,)
+    if spec.output_bias:
+        shapes["bias"] = (spec.hidden_size,)
     for number in range(spec.num_experts):
         shapes |= under(f"experts.{number}", dense_feed_forward(spec.expert))
     if spec.shared is not None:
