@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from helpers import published
 from helpers.jina_bert import QK_NORM
 
@@ -201,6 +202,8 @@ REFUSED = [
     (a_nomic, {"qkv_proj_bias": False}, "qkv_proj_bias=False"),
     (a_nomic, {"num_shared_experts": 1}, "num_shared_experts=1"),
     (a_nomic, {"moe_every_n_layers": 0}, "activation_function='gelu'"),
+    (a_jina_v3, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
+    (a_jina_bert, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
     (a_jina_v3, {"position_embedding_type": "alibi"}, "position_embedding_type='alibi'"),
     (a_jina_bert, {"feed_forward_type": None}, "'feed_forward_type' is missing"),
 ]
@@ -221,3 +224,17 @@ def test_another_dtype_of_what_is_read_as_another_family(write, tmp_path):
     report = verify(tmp_path / "out")
     assert report.ok
     assert any("int8" in case.graphs for case in report.cases)
+
+
+@pytest.mark.parametrize("only", [None, "native"])
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [(a_new, "GteConfig"), (a_jina_v3, "JinaEmbeddingsV3Config"), (a_flash, "XLMRobertaConfig")],
+)
+def test_a_bundle_s_config_is_one_that_clients_read_without_code(write, kind, only, tmp_path):
+    write(tmp_path / "in")
+    export(tmp_path / "in", tmp_path / "out", only=only)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "out", trust_remote_code=False)
+    assert type(config).__name__ == kind
+    assert not hasattr(config, "auto_map")
+    assert verify(tmp_path / "out", reference="twin", cases="quick").ok

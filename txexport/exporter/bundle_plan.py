@@ -77,7 +77,7 @@ class BundlePlan:
         self, checkpoint: Checkpoint, resolved: Resolved, form: Form, integers: Integers | None = None
     ):
         self.spec, self.form, self.integers = resolved.spec, form, integers
-        self.model_type = resolved.model_type
+        self.model_type, self.translated = resolved.model_type, resolved.translated
         self.weights = with_shared(self.spec, resolved.weights)
         known = {name: DTYPES[name] if form.centred else DTYPES[name].uncentred for name in form.dtypes}
         self.dtypes = {name: DtypePlan(checkpoint, self, dtype) for name, dtype in known.items()}

@@ -45,8 +45,8 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     if CONFIG not in own:
         return {}
     contents = {name: _read(own[name]) for name in (CONFIG, GENERATION, PROCESSOR) if name in own}
-    config = contents[CONFIG]
-    told = config.get("model_type") is not None
+    config = contents[CONFIG] if plan.translated is None else dict(plan.translated)  # which clients know
+    told = plan.translated is None and config.get("model_type") is not None
     config = config if told else config | {"model_type": plan.model_type}
     if not plan.hub:
         return {} if told else {CONFIG: _text(config)}

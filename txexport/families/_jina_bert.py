@@ -35,6 +35,7 @@ TASKS = {
 
 NAMING = bert.NAMING
 PUBLISHED_WITH_CODE = True
+REFUSED = bert.REFUSED
 NETWORKS = {"geglu": Activation.GELU, "reglu": Activation.RELU}
 
 
