@@ -204,6 +204,10 @@ REFUSED = [
     (a_nomic, {"moe_every_n_layers": 0}, "activation_function='gelu'"),
     (a_jina_v3, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
     (a_jina_bert, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
+    (a_nomic, {"rotary_emb_base": None}, "'rotary_emb_base' is missing"),
+    (a_nomic, {"rotary_emb_fraction": None}, "'rotary_emb_fraction' is missing"),
+    (a_jina_bert, {"position_embedding_type": None}, "'position_embedding_type' is missing"),
+    (a_jina_v3, {"position_embedding_type": None}, "'position_embedding_type' is missing"),
     (a_jina_v3, {"position_embedding_type": "alibi"}, "position_embedding_type='alibi'"),
     (a_jina_bert, {"feed_forward_type": None}, "'feed_forward_type' is missing"),
 ]

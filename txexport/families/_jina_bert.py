@@ -41,6 +41,7 @@ NETWORKS = {"geglu": Activation.GELU, "reglu": Activation.RELU}
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
+    config.text("position_embedding_type")  # whose default is another
     config.expect(position_embedding_type="alibi")
     network = config.text("feed_forward_type")
     if network not in NETWORKS:

@@ -14,6 +14,8 @@ TASKS = {"feature-extraction": ("NomicBertModel",)}
 
 NAMING = nomic_bert.NAMING
 PUBLISHED_WITH_CODE = True
+# Whose defaults in that code are not the library's.
+TOLD = ("rotary_emb_base", "rotary_emb_fraction", "layer_norm_epsilon", "type_vocab_size")
 ASKED = ("num_experts", "moe_every_n_layers")
 OTHERWISE = {key: value for key, value in nomic_bert.OTHERWISE.items() if key not in ASKED} | {
     "activation_function": "gelu",
@@ -26,6 +28,8 @@ OTHERWISE = {key: value for key, value in nomic_bert.OTHERWISE.items() if key no
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; the second of every so many layers is mixed."""
     config.expect(**OTHERWISE)
+    for key in TOLD:
+        config.number(key)
     ours = nomic_bert.of_today(config).replaced(hidden_act="gelu")
     base = nomic_bert.encoder_spec(ours, task, bias=True, output_bias=True, masked_lm=Activation.GELU)
     stack, every = base.encoder, config.integer("moe_every_n_layers")

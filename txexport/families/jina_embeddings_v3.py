@@ -32,10 +32,10 @@ def published(config: Config) -> Config:
     """
     given = config.with_defaults(layer_norm_eps=1e-5, type_vocab_size=1).values
     values = {key: value for key, value in given.items() if key not in ("auto_map", "rotary_emb_base")}
-    if values.get("position_embedding_type") == "absolute":
+    if config.text("position_embedding_type") == "absolute":  # releases of that code differ in its default
         return Config(values, config.path, config.room)
     config.expect(position_embedding_type="rotary")
-    values.pop("position_embedding_type", None)
+    del values["position_embedding_type"]
     rope = {"rope_type": "default", "rope_theta": config.number("rotary_emb_base", 10_000.0)}
     names = [
         name.replace("XLMRobertaLoRA", "XLMRobertaModel").replace("XLMRoberta", "JinaEmbeddingsV3")
