@@ -27,6 +27,8 @@ def embedding(
     """
     op = g.op
     words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
+    if spec.project_first:
+        words = linear(False, g / "project", words)
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:
@@ -49,7 +51,9 @@ def embedding(
     if spec.masked:
         real = op.Unsqueeze(op.Cast(attention_mask, to=g.dtype), op.Constant(value_ints=[2]))  # (B, S, 1)
         words = op.Mul(words, real, name="words")
-    return words if spec.factored_size is None else linear(True, g / "project", words)
+    if spec.factored_size is None or spec.project_first:
+        return words
+    return linear(True, g / "project", words)
 
 
 def _rescaled(

@@ -145,6 +145,8 @@ def causal_lm_head(
         picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]), name="picks")  # (B, L, 1)
         x = op.GatherND(x, picks, batch_dims=1, name="asked")  # (B, L, W)
     x = _shaped(spec, g, x)
+    if spec.factored_size is not None:
+        x = linear(False, g / "narrow", x)
     if spec.scale != 1:
         x = op.Mul(x, op.Constant(value_float=spec.scale))
     logits = _scores(spec, g, x, word)  # (B, L, V)

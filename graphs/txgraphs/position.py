@@ -9,12 +9,12 @@ import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
 from txgraphs import domain, op
 from txgraphs._nodes import Nodes
 
 
-def _float32(numbers: float | Sequence[float]) -> onnx.TensorProto:
+def _float32(numbers: float | Sequence[float] | Sequence[Sequence[float]]) -> onnx.TensorProto:
     """float32 numbers as a tensor."""
     return onnx.numpy_helper.from_array(np.array(numbers, np.float32))
 
@@ -125,6 +125,31 @@ def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
         return bias
 
     return alibi
+
+
+@cache
+def rounded_alibi(spec: RoundedAlibiSpec, dtype: ir.DataType) -> OnnxFunction:
+    """What a head's scores gain with the position of the key, of as few bits as the original rounds it to.
+
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
+    """
+    numbers, last = _float32(spec.bias_of_position()), spec.length - 1
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
+
+    @script(domain, default_opset=op)
+    def rounded_alibi(queries, keys):
+        table = op.Constant(value=numbers)  # (N, length)
+        places = op.Min(op.Max(keys, op.Constant(value_int=0)), op.Constant(value_int=last))
+        gained = op.Transpose(op.Gather(table, places, axis=1), perm=[1, 0, 2])  # (B, N, T)
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        batch, length = op.Shape(queries, start=0, end=1), op.Shape(queries, start=1, end=2)
+        shape = op.Concat(batch, one, length, one, axis=0)
+        bias = op.Expand(op.Unsqueeze(gained, two), shape)  # (B, N, S, T)
+        if narrow:
+            bias = op.Cast(bias, to=kind)
+        return bias
+
+    return rounded_alibi
 
 
 def relative_bias(spec: RelativeSpec, g: Nodes, queries: ir.Value, keys: ir.Value) -> ir.Value:

@@ -17,6 +17,7 @@ from txexport.spec import (
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
+    RoundedAlibiSpec,
     SignalStackSpec,
     StackSpec,
     TextStackSpec,
@@ -36,7 +37,15 @@ from txgraphs.mask import (
     padding_mask,
 )
 from txgraphs.norm import norm
-from txgraphs.position import alibi, patch_rotation, positions, relative_bias, rotation, token_positions
+from txgraphs.position import (
+    alibi,
+    patch_rotation,
+    positions,
+    relative_bias,
+    rotation,
+    rounded_alibi,
+    token_positions,
+)
 from txgraphs.signal import patch_embedding, sound_embedding
 
 Values = dict[str, ir.Value | None]
@@ -59,7 +68,7 @@ def encoder(
     order = graph.call(positions, input_ids, start, name="order")  # (B, S)
     places = order if padding is None else graph.call(token_positions(padding), input_ids, name="positions")
     # How far apart tokens are: linear biases do not count the padding between them.
-    linear = isinstance(spec.relative, AlibiSpec)
+    linear = isinstance(spec.relative, AlibiSpec | RoundedAlibiSpec)
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in _masked(spec)):
@@ -267,6 +276,8 @@ def _biased(
             return [masks] * spec.num_layers
         case AlibiSpec() as kind:
             biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]
+        case RoundedAlibiSpec() as kind:
+            biases = [graph.call(rounded_alibi(kind, graph.dtype), queries, keys, name="alibi")]
         case RelativeSpec() as kind:
             own = [f".{layer}" for layer in range(spec.num_layers)] if kind.every_layer else [""]
             biases = [relative_bias(kind, graph / f"{stack}.relative{part}", queries, keys) for part in own]

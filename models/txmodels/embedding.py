@@ -23,7 +23,7 @@ class Embedding(nn.Module):
         self.offset, self.norm_first = spec.position.offset, spec.norm_first
         self.segments = spec.type_vocab_size
         size = spec.table_size
-        self.word = nn.Embedding(spec.vocab_size, size)
+        self.word = nn.Embedding(spec.vocab_size, spec.word_size)
         if self.table:
             self.position = nn.Embedding(spec.position.size, size)
             if spec.position.kind == PositionKind.FIXED:
@@ -35,7 +35,10 @@ class Embedding(nn.Module):
         if self.tasks:
             self.task = nn.Embedding(self.tasks, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
-        self.project = nn.Identity() if spec.factored_size is None else Linear(size, spec.hidden_size)
+        self.project_first = spec.project_first
+        self.project: nn.Module = nn.Identity()
+        if spec.factored_size is not None:
+            self.project = Linear(spec.factored_size, spec.hidden_size, not spec.project_first)
 
     def forward(
         self,
@@ -49,6 +52,8 @@ class Embedding(nn.Module):
         One segment needs no token_type_ids; only token dropout and masked vectors need the mask.
         """
         words = self.word(input_ids)  # (B, S, W)
+        if self.project_first:
+            words = self.project(words)
         if self.dropped is not None:
             assert attention_mask is not None
             dropped = (input_ids == self.dropped).to(words.dtype)  # (B, S)
@@ -71,7 +76,7 @@ class Embedding(nn.Module):
         if self.masked:
             assert attention_mask is not None
             words = words * attention_mask[:, :, None]
-        x: Tensor = self.project(words)
+        x: Tensor = words if self.project_first else self.project(words)
         return x
 
 

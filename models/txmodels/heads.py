@@ -91,9 +91,7 @@ class _Transform(nn.Module):
 
     def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
         super().__init__()
-        size = spec.norm.size if spec.norm is not None else hidden_size
-        if spec.pick == Pick.FIRST_AND_MEAN:
-            size *= 2
+        size = spec.projection_size(hidden_size)
         self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size))
         self.bias = nn.Parameter(torch.zeros(outputs)) if spec.bias else None
         self.dense = None
@@ -132,12 +130,17 @@ class CausalLMHead(_Transform):
     def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
         super().__init__(spec, hidden_size, vocab_size)
         self.scale, self.softcap = spec.scale, spec.softcap
+        self.factored_size = spec.factored_size
+        if spec.factored_size is not None:
+            self.narrow = Linear(hidden_size, spec.factored_size, False)
 
     def forward(self, x: Tensor, logits_indices: Tensor | None, word: Tensor) -> Tensor:
         """x (B,S,W), logits_indices (B,L) or None for all, word matrix (V,W) -> logits (B,L,V)."""
         if logits_indices is not None:
             x = x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))  # (B, L, W)
         x = self.shape(x)
+        if self.factored_size is not None:
+            x = self.narrow(x)
         if self.scale != 1:
             x = x * self.scale
         logits = self.project(x, word)  # (B, L, V)

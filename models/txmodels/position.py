@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec
+from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
@@ -56,6 +56,17 @@ def alibi(spec: AlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
     slopes = torch.tensor(spec.slopes, device=queries.device)[:, None, None]  # (N, 1, 1)
     distance = (queries[:, :, None] - keys[:, None, :]).abs().float()  # (B, S, T)
     bias = distance[:, None] * -slopes  # (B, N, S, T)
+    return bias
+
+
+def rounded_alibi(spec: RoundedAlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
+    """What a head's scores gain with the position of the key, of as few bits as the original rounds it to.
+
+    Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
+    """
+    table = torch.tensor(spec.bias_of_position(), device=keys.device)  # (N, length)
+    gained = table[:, keys.clamp(0, spec.length - 1)].transpose(0, 1)  # (B, N, T)
+    bias = gained[:, :, None].expand(queries.shape[0], -1, queries.shape[1], -1)  # (B, N, S, T)
     return bias
 
 

@@ -18,6 +18,7 @@ from txexport.spec import (
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
+    RoundedAlibiSpec,
     SignalStackSpec,
     TextStackSpec,
 )
@@ -26,7 +27,15 @@ from txmodels.disentangled_attention import RelativeVectors
 from txmodels.embedding import Embedding
 from txmodels.mask import biased_mask, cache_mask, causal_mask, mutual_mask, near_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import RelativeBias, alibi, patch_rotation, positions, rotation, token_positions
+from txmodels.position import (
+    RelativeBias,
+    alibi,
+    patch_rotation,
+    positions,
+    rotation,
+    rounded_alibi,
+    token_positions,
+)
 from txmodels.signal import PatchEmbedding, SoundEmbedding
 
 Values = dict[str, Tensor | None]
@@ -63,6 +72,8 @@ class _Stack(nn.Module):
                 return [masks] * self.spec.num_layers
             case AlibiSpec() as kind:
                 biases = [alibi(kind, queries, keys)]
+            case RoundedAlibiSpec() as kind:
+                biases = [rounded_alibi(kind, queries, keys)]
             case RelativeSpec():
                 tables = self.relative if isinstance(self.relative, nn.ModuleList) else [self.relative]
                 biases = [table(queries, keys) for table in tables]
@@ -133,7 +144,8 @@ class Encoder(_Stack):
         order = positions(input_ids, input_ids.new_zeros(input_ids.shape[0]))  # (B, S)
         places = order if padding is None else token_positions(padding, input_ids)
         # How far apart tokens are: linear biases do not count the padding between them.
-        apart = attention_mask.cumsum(1) - 1 if isinstance(self.spec.relative, AlibiSpec) else order
+        linear = isinstance(self.spec.relative, AlibiSpec | RoundedAlibiSpec)
+        apart = attention_mask.cumsum(1) - 1 if linear else order  # (B, S)
         masks = {
             window: self.mask(window, attention_mask, input_ids, order)
             for window in {attention.window for attention in self.masked()}

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.rows import CLASSIFY, Row
+from helpers.rows import CLASSIFY, GENERATE, Row
 
 from txexport import bundle, families, verify
 from txexport.contracts import OUTPUTS
@@ -109,6 +109,24 @@ def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
     assert not (tmp_path / "out").exists()
     export(checkpoint_of("longformer"), tmp_path / "out", only="native", outputs=["hidden_states"])
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_hidden_states_of_two_widths_are_refused(checkpoint_of, tmp_path):
+    """The original's last one is as wide as its words, so the outputs would not be those of any layer."""
+    row = Row("opt", "OPTForCausalLM", GENERATE, "narrow", {"word_embed_proj_dim": 20})
+    with pytest.raises(UnsupportedError, match="the last one is 20 numbers wide in the original"):
+        export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
+    export(checkpoint_of(row), tmp_path / "out", outputs=["attentions"])
+    check(tmp_path / "out")
+
+
+def test_weights_that_the_original_does_not_weigh_with_are_refused(checkpoint_of, tmp_path):
+    biased = {"alibi": True, "parallel_attn": False, "multi_query": False}
+    row = Row("falcon", "FalconForCausalLM", GENERATE, "biased", biased)
+    with pytest.raises(UnsupportedError, match="adds its rounded biases twice"):
+        export(checkpoint_of(row), tmp_path / "out", outputs=["attentions"])
+    export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
+    check(tmp_path / "out")
 
 
 def test_choices_have_none(checkpoint_of, tmp_path):

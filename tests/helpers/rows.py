@@ -135,6 +135,8 @@ ALPHA |= {"attention_bias": True}
 CLIPPED = {"clip_qkv": 0.7}
 OSS = FULL | {"attention_bias": False, "rope_parameters": {"rope_type": "default", "rope_theta": 5e3}}
 
+RW = {"alibi": True, "parallel_attn": False, "multi_query": False, "bias": True, "num_attention_heads": 12}
+NARROW = {"do_layer_norm_before": False, "word_embed_proj_dim": 20}
 NEW_FALCON = {"new_decoder_architecture": True, "num_attention_heads": 6, "num_kv_heads": 2, "bias": True}
 MIXED = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1, "num_hidden_layers": 3}
 
@@ -179,6 +181,8 @@ DECODERS = [
         {"do_layer_norm_before": False, "enable_bias": False},
     ),
     Row("opt", "OPTForCausalLM", GENERATE, "untied", UNTIED),
+    Row("opt", "OPTForCausalLM", GENERATE, "post-norm, narrow words", NARROW),
+    Row("opt", "OPTForCausalLM", GENERATE, "narrow words, untied", UNTIED | {"word_embed_proj_dim": 20}),
     *decoder("bloom", "Bloom"),
     Row("bloom", "BloomForCausalLM", GENERATE, "8 heads", {"n_head": 8}),
     Row("mpt", "MptForCausalLM", GENERATE),
@@ -198,6 +202,8 @@ DECODERS = [
         "sequential, all heads",
         {"parallel_attn": False, "multi_query": False},
     ),
+    Row("falcon", "FalconForCausalLM", GENERATE, "linear biases", RW),
+    Row("falcon", "FalconForSequenceClassification", CLASSIFY, "linear biases", RW),
     *decoder("llama", "Llama"),
     Row("llama", "LlamaForTokenClassification", TAG, "5 labels, no bias", LABELS | NO_BIAS, slow=True),
     Row("llama", "LlamaForSequenceClassification", CLASSIFY, "no padding", {"pad_token_id": None}),

@@ -44,6 +44,7 @@ from txexport.spec import (
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
+    RoundedAlibiSpec,
     SignalStackSpec,
     StridedAttentionSpec,
     TextStackSpec,
@@ -213,6 +214,9 @@ CONTRADICTIONS = {
     "images and sounds have no ids": lambda: EncoderSpec(VISION, vector=VectorSpec(Pick.ARGMAX_ID)),
     "the vector's norm is 4 wide": lambda: EncoderSpec(ENCODER, vector=VectorSpec(norm=NormSpec(4, 1e-5))),
     "no slopes": lambda: AlibiSpec(()),
+    "RoundedAlibiSpec: slopes is": lambda: RoundedAlibiSpec((), 10),
+    "length is 0": lambda: RoundedAlibiSpec((0.5,), 0),
+    "1000000 positions of 2 heads": lambda: RoundedAlibiSpec((0.5, 0.25), 10**6),
     "sinks with softcap=5.0": lambda: dataclasses.replace(SELF, softcap=5.0, sinks=True),
     "no bias and no sinks": lambda: dataclasses.replace(SELF, causal=False, unmasked=True, sinks=True),
     "clip is 7.0 and gated False": lambda: FeedForwardSpec(12, 20, Activation.GELU, clip=7.0),
@@ -230,8 +234,21 @@ CONTRADICTIONS = {
     "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
     "norm_first is True without a norm": lambda: dataclasses.replace(EMBEDDING, norm=None, norm_first=True),
+    "project_first is True without a factored_size": lambda: dataclasses.replace(
+        EMBEDDING, project_first=True
+    ),
+    "norm is 4 wide, the embedding 12": lambda: dataclasses.replace(
+        EMBEDDING, norm=NormSpec(4, 1e-5), factored_size=4, project_first=True
+    ),
+    "factored_size is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, factored_size=0),
+    "factored_size is 4, expected None": lambda: HeadSpec(
+        HeadKind.TOKENS, tied=False, labels=3, factored_size=4
+    ),
+    "a head of 4 numbers is tied to word vectors of 12": lambda: DecoderSpec(
+        DECODER, HeadSpec(HeadKind.CAUSAL_LM, factored_size=4)
+    ),
     "task_type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, task_type_vocab_size=-1),
-    "table_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
+    "word_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
     "a head of 12 numbers is tied to word vectors of 4": lambda: EncoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
         head=MASKED_LM,
@@ -391,6 +408,9 @@ MODELS = {
     ),
     "disentangled": EncoderSpec(encoder=DISENTANGLED, head=LABELS),
     "alibi": EncoderSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
+    "rounded alibi": EncoderSpec(
+        encoder=dataclasses.replace(RELATIVE, relative=RoundedAlibiSpec((0.5, 0.2, 0.1), 10, 0.3))
+    ),
     "gemma": DecoderSpec(decoder=GEMMA, head=dataclasses.replace(CAUSAL_LM, softcap=30.0)),
     "mixtral": DecoderSpec(decoder=MIXTRAL, head=CAUSAL_LM),
     "bare": EncoderSpec(encoder=dataclasses.replace(ENCODER, blocks=(BARE, BLOCK)), head=LABELS),

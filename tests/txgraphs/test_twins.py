@@ -36,8 +36,10 @@ import txmodels.norm
 import txmodels.position
 import txmodels.signal
 from helpers.twins import ABSENT, check, integers, random, seeded
+from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from txgraphs._nodes import Received
 
+from txexport.families._alibi import geometric
 from txexport.formats import FLOAT32
 from txexport.spec import (
     Activation,
@@ -61,6 +63,7 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
     RotarySpec,
+    RoundedAlibiSpec,
     VectorSpec,
     parameters,
 )
@@ -227,6 +230,26 @@ def test_alibi():
         )
 
 
+@pytest.mark.parametrize("shape", [(B, S), (1, 9)], ids=str)
+def test_rounded_alibi(shape):
+    spec = RoundedAlibiSpec((0.7, 0.3, 0.06, 0.01), 700, 0.3)
+    keys = integers(800, *shape) - 1  # what hides before the first and behind the last is masked
+    check(
+        partial(txmodels.position.rounded_alibi, spec),
+        txgraphs.position.rounded_alibi(spec, ir.DataType.FLOAT),
+        integers(700, B, S),
+        keys,
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 6, 8, 32, 71])
+def test_rounded_alibi_is_that_of_the_original(heads):
+    """Bit for bit: one rounding less is another distribution than the one that was trained."""
+    spec = RoundedAlibiSpec(geometric(heads), 2048)
+    original = build_alibi_tensor(torch.ones(1, 2048, dtype=torch.long), heads, torch.float32)  # (N, 1, S)
+    assert torch.equal(torch.tensor(spec.bias_of_position()), original[:, 0])
+
+
 @pytest.mark.parametrize("kind", ROTARY)
 def test_rotation(kind):
     module = partial(txmodels.position.rotation, ROTARY[kind])
@@ -257,6 +280,18 @@ def test_embedding(position, segments, scale, normed, factored):
     module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     check(module, function, ids, places, types, ABSENT)
+
+
+@pytest.mark.parametrize("normed", [False, True])
+def test_embedding_of_narrow_words(normed):
+    spec = EmbeddingSpec(
+        *(V, W, PositionSpec(PositionKind.LEARNED, 20, 2), 2, NORM if normed else None, 3.5),
+        factored_size=10,
+        project_first=True,
+    )
+    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    check(module, function, integers(V, B, S), torch.arange(S)[None], integers(2, B, S), ABSENT)
 
 
 @pytest.mark.parametrize(("dropped", "masked"), [(9, False), (9, True), (None, True)])
@@ -607,6 +642,20 @@ def test_causal_lm_head(tied, bias, indexed, shaped):
         return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
 
     check(module, head, random(B, S, W), picks, random(V, W))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_causal_lm_head_of_narrow_words(tied, bias):
+    spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3, factored_size=10)
+    module = txmodels.heads.CausalLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+
+    def head(g, x, logits_indices, word):
+        matrix = received(word) if tied else None
+        return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
+
+    check(module, head, random(B, S, W), torch.tensor([[4, 0], [1, 1], [2, 3]]), random(V, 10))
 
 
 ZERO = torch.tensor([0])

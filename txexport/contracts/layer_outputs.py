@@ -14,6 +14,7 @@ from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.contracts.one_pass import TOKENS, Shape, hidden_shape
 from txexport.errors import UnsupportedError
 from txexport.spec import (
+    DecoderSpec,
     DisentangledAttentionSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
@@ -22,7 +23,9 @@ from txexport.spec import (
     MaskedAttentionSpec,
     ModelSpec,
     PatchSpec,
+    RoundedAlibiSpec,
     StackSpec,
+    TextStackSpec,
 )
 
 OUTPUTS = (names.ATTENTIONS, names.HIDDEN_STATES)
@@ -94,7 +97,17 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             "outputs of every layer are not there for multiple-choice, whose choices are rows of their own; "
             "leave them out, or export with another --task"
         )
+    if names.HIDDEN_STATES in outputs and isinstance(spec, DecoderSpec) and spec.head.factored_size:
+        raise UnsupportedError(
+            f"outputs {names.HIDDEN_STATES}: the last one is {spec.head.factored_size} numbers wide in the "
+            f"original, and the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
+        )
     for name, stack in spec.stacks.items() if names.ATTENTIONS in outputs else ():
+        if isinstance(stack, TextStackSpec) and isinstance(stack.relative, RoundedAlibiSpec):
+            raise UnsupportedError(
+                f"outputs {names.ATTENTIONS}: the original adds its rounded biases twice where it gives "
+                f"weights, and the {name} weighs otherwise; ask for {names.HIDDEN_STATES} alone"
+            )
         for block in stack.blocks:
             if not isinstance(block.attention, MaskedAttentionSpec | DisentangledAttentionSpec):
                 kind = type(block.attention).__name__.removesuffix("AttentionSpec").lower()

@@ -41,10 +41,11 @@ def model(
     bias: bool = False,
     softcap: float | None = None,
     scale: float = 1.0,
+    factored_size: int | None = None,
 ) -> EncoderSpec | DecoderSpec:
     """`stack` under the head of `task`; `tied` is what config.json means where it does not say.
 
-    `scale` and `softcap` are of a language model's scores.
+    `scale` and `softcap` are of a language model's scores, `factored_size` of the vectors that they are of.
     """
     config.expect(is_causal=True)
     kind = TASKS[task].head
@@ -53,7 +54,8 @@ def model(
     if kind in LABELLED:
         return EncoderSpec(encoder=stack, head=_labels(config, kind))
     tied = config.flag("tie_word_embeddings", tied)
-    return DecoderSpec(stack, HeadSpec(kind, tied=tied, bias=bias, softcap=softcap, scale=scale))
+    head = HeadSpec(kind, tied=tied, bias=bias, softcap=softcap, scale=scale, factored_size=factored_size)
+    return DecoderSpec(stack, head)
 
 
 def _labels(config: Config, kind: HeadKind) -> HeadSpec:

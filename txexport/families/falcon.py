@@ -2,6 +2,7 @@
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
+from txexport.families._alibi import geometric
 from txexport.families._config import Config, TensorNames
 from txexport.families._rope import longest, rotary
 from txexport.spec import (
@@ -15,6 +16,7 @@ from txexport.spec import (
     NormSpec,
     PositionKind,
     PositionSpec,
+    RoundedAlibiSpec,
     TextStackSpec,
 )
 
@@ -27,9 +29,8 @@ PUBLISHED_WITH_CODE = True
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes.
 
-    Linear biases are refused: the original rounds them to bfloat16, whatever the weights are.
+    Linear biases are of bfloat16, whatever the weights are, and nothing is rotated beside them.
     """
-    config.expect(alibi=False)
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("num_attention_heads", config.values.get("n_head"))
     head_dim, bias = config.head_dim(width, heads), config.flag("bias", False)
@@ -37,13 +38,17 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     parallel = config.flag("parallel_attn", True) or config.flag("new_decoder_architecture", False)
     if config.flag("new_decoder_architecture", False):
         config.expect(parallel_attn=True)
+    biased, limit = config.flag("alibi", False), longest(config, 2048)
+    if biased:
+        config.expect(new_decoder_architecture=False, multi_query=False)
     block = BlockSpec(
         AttentionSpec(
             *(width, heads, _key_heads(config, heads), head_dim),
             causal=True,
             bias=bias,
             output_bias=bias,
-            rotary=rotary(config, head_dim),
+            rotary=None if biased else rotary(config, head_dim),
+            has_position_bias=biased,
         ),
         FeedForwardSpec(
             width,
@@ -58,11 +63,12 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
-            PositionSpec(PositionKind.NONE, longest(config, 2048)),
+            PositionSpec(PositionKind.NONE, limit),
         ),
         (block,),
         config.count("num_hidden_layers", config.values.get("n_layer")),
         final_norm=norm,
+        relative=RoundedAlibiSpec(geometric(heads), limit, head_dim**-0.5) if biased else None,
     )
     return _causal.model(config, task, stack, tied=True)
 

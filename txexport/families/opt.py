@@ -1,4 +1,7 @@
-"""OPT (Zhang et al. 2022): decoder with learned positions from the third row on, pre- or post-norm."""
+"""OPT (Zhang et al. 2022): decoder with learned positions from the third row on, pre- or post-norm.
+
+Words may be narrower than the layers: they and the vectors that score them are projected.
+"""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -26,7 +29,9 @@ EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    config.expect(word_embed_proj_dim=width, layer_norm_elementwise_affine=True)
+    config.expect(layer_norm_elementwise_affine=True)
+    words = config.integer("word_embed_proj_dim", width)
+    factored = None if words == width else words
     norm, bias = NormSpec(width, EPS), config.flag("enable_bias", True)
     pre = config.flag("do_layer_norm_before", True)
     closed = pre and not config.flag("_remove_final_layer_norm", False)
@@ -42,12 +47,16 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
     position = PositionSpec(PositionKind.LEARNED, size, OFFSET)
     stack = TextStackSpec(
-        EmbeddingSpec(config.integer("vocab_size"), width, position),
+        EmbeddingSpec(
+            *(config.integer("vocab_size"), width, position),
+            factored_size=factored,
+            project_first=factored is not None,
+        ),
         (block,),
         config.count("num_hidden_layers"),
         final_norm=norm if closed else None,
     )
-    return _causal.model(config, task, stack, tied=True)
+    return _causal.model(config, task, stack, tied=True, factored_size=factored)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
@@ -56,6 +65,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {
         f"{stack}.embedding.word.weight": Take("decoder.embed_tokens.weight", also=_causal.copies(spec)),
+        f"{stack}.embedding.project.*": "decoder.project_in.*",
         f"{stack}.embedding.position.*": "decoder.embed_positions.*",
         f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
         f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",
@@ -67,4 +77,5 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.feed_forward_norm.*": f"{source}.final_layer_norm.*",
         f"{stack}.final_norm.*": "decoder.final_layer_norm.*",
     }
-    return Table(rules | _causal.head_rules(spec), NAMING, drop=_causal.other_heads(spec))
+    rules |= _causal.head_rules(spec) | {"head.narrow.*": "decoder.project_out.*"}
+    return Table(rules, NAMING, drop=_causal.other_heads(spec))

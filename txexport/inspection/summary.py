@@ -22,6 +22,7 @@ from txexport.spec import (
     PerformerAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
+    RoundedAlibiSpec,
     SignalStackSpec,
     SparseAttentionSpec,
     StackSpec,
@@ -125,7 +126,7 @@ def _relative_positions(spec: TextStackSpec) -> str:
             return f"relative positions in {buckets} buckets"
         case RelativeVectorsSpec(span=span):
             return f"{2 * span} vectors of relative positions"
-        case AlibiSpec():
+        case AlibiSpec() | RoundedAlibiSpec():
             return "linear biases of distance"
         case None:
             kinds = [block.attention for block in spec.blocks]

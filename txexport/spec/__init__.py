@@ -27,6 +27,7 @@ from txexport.spec.embedding import (
     PositionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
+    RoundedAlibiSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
@@ -74,6 +75,7 @@ __all__ = [
     "RelativeSpec",
     "RelativeVectorsSpec",
     "RotarySpec",
+    "RoundedAlibiSpec",
     "Sharing",
     "SignalStackSpec",
     "SparseAttentionSpec",

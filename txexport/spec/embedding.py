@@ -1,6 +1,7 @@
 """What goes into a stack: words, positions, and how far apart tokens are."""
 
 import math
+import struct
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,6 +65,7 @@ class EmbeddingSpec:
     `dropped` token id, training left out the vectors of such tokens: they are 0, and the others are scaled to
     make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0. Of
     `task_type_vocab_size` vectors, one for each task of training, the first is added too (Sun et al. 2020).
+    Where `project_first`, words alone are narrower: they are projected, without a bias, before all else.
     """
 
     vocab_size: int
@@ -77,19 +79,29 @@ class EmbeddingSpec:
     masked: bool = False
     task_type_vocab_size: int = 0
     norm_first: bool = False
+    project_first: bool = False
+
+    @property
+    def word_size(self) -> int:
+        """Width of the table of words."""
+        return self.hidden_size if self.factored_size is None else self.factored_size
 
     @property
     def table_size(self) -> int:
-        """Width of the tables."""
-        return self.hidden_size if self.factored_size is None else self.factored_size
+        """Width of the other tables, and of what is added up."""
+        return self.hidden_size if self.project_first else self.word_size
 
     def __post_init__(self) -> None:
-        positive(self, "vocab_size", "hidden_size", "scale", "table_size")
+        positive(self, "vocab_size", "hidden_size", "scale", "word_size")
         for name in ("type_vocab_size", "task_type_vocab_size"):
             if getattr(self, name) < 0:
                 raise SpecError(f"EmbeddingSpec: {name} is {getattr(self, name)}, expected 0 or more")
         if self.norm_first and self.norm is None:
             raise SpecError("EmbeddingSpec: norm_first is True without a norm; expected one, or False")
+        if self.project_first and self.factored_size is None:
+            raise SpecError(
+                "EmbeddingSpec: project_first is True without a factored_size; expected one, or False"
+            )
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
 
@@ -200,6 +212,44 @@ class AlibiSpec:
     def __post_init__(self) -> None:
         if not self.slopes:
             raise SpecError("AlibiSpec: slopes is (), no slopes, so nothing is biased; expected one a head")
+
+
+@dataclass(frozen=True)
+class RoundedAlibiSpec:
+    """A bias that grows with a key's own position, in bfloat16, and is then multiplied by `scale`.
+
+    Exactly, it would be AlibiSpec's: a softmax sees differences alone. But slope, position and their product
+    are rounded to 8 bits each, which is no function of the distance. Positions are below `length`.
+    """
+
+    slopes: tuple[float, ...]
+    length: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive(self, "length", "scale")
+        if not self.slopes:
+            raise SpecError("RoundedAlibiSpec: slopes is (), so nothing is biased; expected one a head")
+        if self.length * len(self.slopes) > LONGEST_DISTANCE:
+            raise SpecError(
+                f"RoundedAlibiSpec: {self.length} positions of {len(self.slopes)} heads, expected "
+                f"{LONGEST_DISTANCE} at most of all, since graphs hold a number for each"
+            )
+
+    def bias_of_position(self) -> list[list[float]]:
+        """Of each head the bias of every position."""
+        places = [_bfloat16(place) for place in range(self.length)]
+        return [
+            [_bfloat16(_bfloat16(slope) * place) * self.scale for place in places] for slope in self.slopes
+        ]
+
+
+def _bfloat16(number: float) -> float:
+    """The nearest number of 8 bits, of two equally near the even one; of one that float32 holds exactly."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    kept = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    rounded: float = struct.unpack("<f", struct.pack("<I", kept))[0]
+    return rounded
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ class HeadSpec:
     `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
     last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
     softcap * tanh(s / softcap). Of the vectors behind the first, a mean leaves out so many `registers`;
-    MEAN_BEHIND leaves out so many of all.
+    MEAN_BEHIND leaves out so many of all. With a `factored_size`, a causal LM's vectors are projected to so
+    many numbers first, without a bias, as wide as the words that it is tied to.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -34,6 +35,7 @@ class HeadSpec:
     softcap: float | None = None
     eos_token_id: int | None = None
     registers: int = 0
+    factored_size: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -48,6 +50,7 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: a choice has 1 score, not {self.labels}")
         self._check_dense_layer()
         self._check_pick()
+        self._check_factored()
         if self.softcap is not None:
             positive(self, "softcap")
             if self.kind != HeadKind.CAUSAL_LM:
@@ -98,6 +101,24 @@ class HeadSpec:
                 f"HeadSpec: two vectors side by side go straight to the projection; activation is "
                 f"'{self.activation}', expected None with pick '{self.pick}'"
             )
+
+    def _check_factored(self) -> None:
+        if self.factored_size is None:
+            return
+        positive(self, "factored_size")
+        if self.kind != HeadKind.CAUSAL_LM or self.activation is not None:
+            raise SpecError(
+                f"HeadSpec: factored_size is {self.factored_size}, expected None in a head of kind "
+                f"'{self.kind}' with activation '{self.activation}': a causal LM alone projects its vectors, "
+                "and no architecture has a dense layer too"
+            )
+
+    def projection_size(self, hidden_size: int) -> int:
+        """Width of the vectors that the last projection reads."""
+        if self.factored_size is not None:
+            return self.factored_size
+        size = self.norm.size if self.norm is not None else hidden_size
+        return 2 * size if self.pick == Pick.FIRST_AND_MEAN else size
 
     @property
     def sought(self) -> int | None:

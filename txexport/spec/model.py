@@ -316,7 +316,7 @@ def _check_causal_lm(owner: object, head: HeadSpec, decoder: TextStackSpec) -> N
 
 def _check_tied(head: HeadSpec, stack: TextStackSpec) -> None:
     """Raise SpecError where a language model's head is tied to words of another width."""
-    words = stack.embedding.table_size
-    projected = head.norm.size if head.norm is not None else stack.hidden_size
+    words = stack.embedding.word_size
+    projected = head.projection_size(stack.hidden_size)
     if head.tied and projected != words:
         raise SpecError(f"HeadSpec: a head of {projected} numbers is tied to word vectors of {words}")

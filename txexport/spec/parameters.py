@@ -22,7 +22,6 @@ from txexport.spec import (
     ModelSpec,
     NormPlacement,
     PatchSpec,
-    Pick,
     RelativeSpec,
     RelativeVectorsSpec,
     StackSpec,
@@ -134,7 +133,7 @@ def sound(spec: LogMelSpec) -> Shapes:
 def token_embedding(spec: EmbeddingSpec) -> Shapes:
     """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
     size = spec.table_size
-    shapes: Shapes = {"word.weight": (spec.vocab_size, size)}
+    shapes: Shapes = {"word.weight": (spec.vocab_size, spec.word_size)}
     if spec.position.table:
         shapes["position.weight"] = (spec.position.size, size)
     if spec.type_vocab_size:
@@ -144,7 +143,8 @@ def token_embedding(spec: EmbeddingSpec) -> Shapes:
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     if spec.factored_size is not None:
-        shapes |= under("project", linear(size, spec.hidden_size, True))
+        projection = linear(spec.word_size, spec.hidden_size, not spec.project_first)
+        shapes |= under("project", projection)
     return shapes
 
 
@@ -201,9 +201,7 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     shapes: Shapes = {}
     if spec.kind == HeadKind.NONE:
         return shapes
-    outputs, inner = spec.labels or vocab_size, spec.norm.size if spec.norm else hidden_size
-    if spec.pick == Pick.FIRST_AND_MEAN:
-        inner *= 2
+    outputs, inner = spec.labels or vocab_size, spec.projection_size(hidden_size)
     if not spec.tied:
         shapes["weight"] = (outputs, inner)
     if spec.bias:
@@ -212,6 +210,8 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         shapes |= under("dense", linear(hidden_size, inner, spec.dense_bias))
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
+    if spec.factored_size is not None:
+        shapes |= under("narrow", linear(hidden_size, spec.factored_size, False))
     return shapes
 
 

@@ -28,6 +28,7 @@ TYPES: dict[str, type] = {
     "relative": specs.RelativeSpec,
     "relative_vectors": specs.RelativeVectorsSpec,
     "alibi": specs.AlibiSpec,
+    "rounded_alibi": specs.RoundedAlibiSpec,
     "attention": specs.AttentionSpec,
     "latent": specs.LatentAttentionSpec,
     "disentangled": specs.DisentangledAttentionSpec,

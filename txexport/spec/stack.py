@@ -17,6 +17,7 @@ from txexport.spec.embedding import (
     PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
+    RoundedAlibiSpec,
 )
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
@@ -35,7 +36,7 @@ class TextStackSpec:
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
-    relative: RelativeSpec | AlibiSpec | RelativeVectorsSpec | None = None
+    relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | RelativeVectorsSpec | None = None
 
     def __post_init__(self) -> None:
         _check_layers(self)
@@ -77,7 +78,7 @@ class TextStackSpec:
                 f"{self.hidden_size}"
             )
         heads = first.attention.num_heads
-        if isinstance(self.relative, AlibiSpec) and len(self.relative.slopes) != heads:
+        if isinstance(self.relative, AlibiSpec | RoundedAlibiSpec) and len(self.relative.slopes) != heads:
             raise SpecError(f"TextStackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
 
     @property
