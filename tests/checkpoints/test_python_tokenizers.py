@@ -99,13 +99,37 @@ def test_words_that_are_no_text(esm):
         tokenizer_json(esm)
 
 
-def test_a_tokenizer_of_python_alone_is_named(tmp_path):
-    """PhoBERT's, whose merges are in a form of its own."""
-    (tmp_path / "bpe.codes").write_text("#version: 0.2\n")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "roberta"}))
-    (tmp_path / "vocab.txt").write_text("a 1\n")
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PhobertTokenizer"}))
+@pytest.mark.parametrize(
+    ("model_type", "kind", "files", "message"),
+    [
+        (
+            "roberta",
+            "PhobertTokenizer",
+            ["bpe.codes", "vocab.txt"],
+            "PhobertTokenizer looks joined pieces up",
+        ),
+        ("biogpt", "BioGptTokenizer", ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
+        ("biogpt", None, ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
+        ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer cuts words by MeCab"),
+        ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer looks joined pieces up"),
+    ],
+)
+def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, tmp_path):
+    """And nobody is asked to install what would not help."""
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    if kind is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
     with pytest.warns(
-        UserWarning, match="PhobertTokenizer is Python alone, so no tokenizer.json can be made"
+        UserWarning, match=f"{message}.*, in Python alone, so no tokenizer.json can be made of"
     ):
+        assert tokenizer_json(tmp_path, model_type) is None
+
+
+def test_any_other_tokenizer_of_python_alone_is_named(tmp_path):
+    """As CANINE's, of a family that is none here."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[QUESTION]\na\n.\n")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CanineTokenizer"}))
+    with pytest.warns(UserWarning, match="CanineTokenizer is Python alone, so no tokenizer.json can be made"):
         assert tokenizer_json(tmp_path) is None

@@ -13,13 +13,21 @@ BYTES = 256
 BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")  # before the bytes; the others are behind them
 EXTRA = 125
 ESM_SPECIAL = {"unk_token": "<unk>", "cls_token": "<cls>", "eos_token": "<eos>"}
+# Whose ids `tokenizers` cannot give, and why.
+ALONE = {
+    "BertJapaneseTokenizer": "cuts words by MeCab or Sudachi",
+    "BioGptTokenizer": "cuts words by Moses' rules",
+    "BlenderbotSmallTokenizer": "looks joined pieces up by another spelling",
+    "PhobertTokenizer": "looks joined pieces up by another spelling",
+}
+ALONE_OF_FAMILY = {"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"}
 SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # of str.split
 
 
 def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
     """The tokenizer of a folder, where it is one of these; else None.
 
-    Raises CheckpointError, UnsupportedError.
+    Raises CheckpointError, UnsupportedError: for one of ALONE too, before anybody installs what it needs.
     """
     try:
         settings = read_json(folder / SETTINGS)
@@ -30,6 +38,11 @@ def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
         return byt5(settings)
     if (kind == "EsmTokenizer" or (kind is None and model_type == "esm")) and (folder / WORDS).is_file():
         return esm(folder, settings)
+    alone = kind if kind in ALONE else ALONE_OF_FAMILY.get(model_type or "") if kind is None else None
+    if alone is not None and ((folder / WORDS).is_file() or (folder / "vocab.json").is_file()):
+        raise UnsupportedError(
+            f"{alone} {ALONE[alone]}, in Python alone, so no tokenizer.json can be made of {folder}"
+        )
     return None
 
 

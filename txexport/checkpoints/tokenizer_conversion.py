@@ -4,42 +4,28 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
-from google.protobuf.message import DecodeError, Message
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from txexport.checkpoints import python_tokenizers, transformers_loading
+from txexport.checkpoints import (
+    m2m100_tokenizer,
+    python_tokenizers,
+    sentencepiece_model,
+    transformers_loading,
+)
 from txexport.checkpoints.checkpoint import read_json
+from txexport.checkpoints.sentencepiece_model import SPECIAL, UNIGRAM, numbered_words
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError, first_line, is_failure
 
 TOKENIZER = "tokenizer.json"
-UNIGRAM = 1  # of a model's types
-NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
-MOST = 10_000_000  # words
-GAPS = 100_000  # numbers without a word
 NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentencePiece leaves it out
-SPECIAL = ("</s>", "<unk>", "<pad>")
-
-# What is read of a SentencePiece model (its sentencepiece_model.proto); the rest is skipped.
-FIELDS = {
-    "Piece": [("piece", 1, "STRING"), ("score", 2, "FLOAT"), ("type", 3, "INT32")],
-    "Trainer": [("model_type", 3, "INT32")],
-    "Normalizer": [
-        ("precompiled_charsmap", 2, "BYTES"),
-        ("add_dummy_prefix", 3, "BOOL"),
-        ("remove_extra_whitespaces", 4, "BOOL"),
-    ],
-    "Model": [("pieces", 1, "Piece"), ("trainer", 2, "Trainer"), ("normalizer", 3, "Normalizer")],
-}
-DEFAULTS = {"type": "1", "model_type": "1", "add_dummy_prefix": "true", "remove_extra_whitespaces": "true"}
 
 
 def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     """What tokenizer.json would hold, made of a checkpoint's other files; None where that cannot be.
 
-    Marian's SentencePiece model and vocabulary, ESM's words and ByT5's bytes are read here; what other
-    checkpoints have, by transformers where it is installed, which takes `model_type` where config.json has
-    none. Raises CheckpointError for files that cannot be read.
+    Marian's and M2M-100's SentencePiece models and vocabularies, ESM's words and ByT5's bytes are read here;
+    what other checkpoints have, by transformers where it is installed, which takes `model_type` where
+    config.json has none. Raises CheckpointError for files that cannot be read.
     """
     try:
         plain = python_tokenizers.converted(folder, model_type)
@@ -47,6 +33,8 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
             return plain.to_str()
         if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
             return marian(folder).to_str()
+        if m2m100_tokenizer.is_one(folder, model_type):
+            return m2m100_tokenizer.m2m100(folder).to_str()
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return None
@@ -73,12 +61,10 @@ def marian(folder: Path) -> Tokenizer:
     settings = folder / "tokenizer_config.json"
     if settings.is_file() and read_json(settings).get("separate_vocabs"):
         raise UnsupportedError(f"{folder}: two vocabularies do not go into one tokenizer.json")
-    file, words = folder / "source.spm", _words(folder / "vocab.json")
-    model = _read(file)
-    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
-    if not scores:
-        raise CheckpointError(f"{file} has no pieces; copy it again")
-    if not _is_plain(model, scores):
+    file, words = folder / "source.spm", numbered_words(folder / "vocab.json")
+    model = sentencepiece_model.read(file)
+    scores = sentencepiece_model.scores(file, model)
+    if not sentencepiece_model.is_plain(model, scores, UNIGRAM):
         raise UnsupportedError(f"{file} is no plain unigram model, so no tokenizer.json was made of it")
     lacking = len(scores.keys() - words.keys())
     if lacking:
@@ -107,33 +93,6 @@ def marian(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def _words(file: Path) -> dict[str, int]:
-    """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
-    words = read_json(file)
-    if not set(SPECIAL) <= set(words):
-        raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
-    if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
-        raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
-    if max(words.values()) > len(words) + GAPS:
-        raise CheckpointError(f"{file} has {len(words)} words, and numbers up to {max(words.values()):,}")
-    if len(set(words.values())) < len(words):
-        raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
-    return words
-
-
-def _is_plain(model, scores: dict[str, float]) -> bool:
-    """Whether it is one that `tokenizers` can be: unigram, with the usual treatment of spaces."""
-    spaces = model.normalizer
-    usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
-    kinds = {piece.type for piece in model.pieces}
-    return (
-        model.trainer.model_type == UNIGRAM
-        and kinds <= KINDS
-        and bool(usual)
-        and not any("▁" in piece[1:] for piece in scores)
-    )
-
-
 def _is_code(word: str) -> bool:
     return word.startswith(">>") and word.endswith("<<")
 
@@ -147,38 +106,6 @@ def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
     unknown = normalizers.Replace(Regex(f"[^{known}]{{2,}}"), NOWHERE)
     spaces = normalizers.Replace(Regex(" {2,}"), " ")
     return normalizers.Sequence([normalizers.Precompiled(characters), unknown, spaces, normalizers.Strip()])
-
-
-def _read(file: Path):
-    """A SentencePiece model. Raises CheckpointError."""
-    kinds = [{"name": name, "field": [_field(*field) for field in fields]} for name, fields in FIELDS.items()]
-    described = json_format.ParseDict(
-        {"name": "pieces.proto", "syntax": "proto2", "messageType": kinds},
-        descriptor_pb2.FileDescriptorProto(),
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(described)
-    model: Message = message_factory.GetMessageClass(pool.FindMessageTypeByName("Model"))()
-    try:
-        model.ParseFromString(file.read_bytes())
-    except DecodeError:
-        raise CheckpointError(f"{file} is no SentencePiece model; copy it again") from None
-    return model
-
-
-def _field(name: str, number: int, kind: str) -> dict:
-    nested = kind in FIELDS
-    result: dict = {
-        "name": name,
-        "number": number,
-        "label": "LABEL_REPEATED" if name == "pieces" else "LABEL_OPTIONAL",
-        "type": "TYPE_MESSAGE" if nested else f"TYPE_{kind}",
-    }
-    if nested:
-        result["typeName"] = kind
-    if name in DEFAULTS:
-        result["defaultValue"] = DEFAULTS[name]
-    return result
 
 
 def _by_transformers(folder: Path, model_type: str | None) -> str | None:

@@ -10,11 +10,13 @@ from txexport.runtime.preprocessing.text import Text, token_text
 
 
 def language_token(text: Text, language: str) -> int:
-    """The id of the token that stands for `language`, as "fr_XX" or "fra_Latn".
+    """The id of the token that stands for `language`, as "fr_XX", "fra_Latn", or "fr" for "__fr__".
 
     Raises InputError where no special token is called so, with those that are like it.
     """
     special = {token.content: i for i, token in _added(text).items() if token.special}
+    if isinstance(language, str) and f"__{language}__" in special:
+        return special[f"__{language}__"]
     if not isinstance(language, str) or language not in special:
         like = get_close_matches(language if isinstance(language, str) else "", special, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(like)}?" if like else ""

@@ -1,0 +1,95 @@
+"""SentencePiece models, and the numbers that a vocab.json gives their pieces."""
+
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.message import DecodeError, Message
+
+from txexport.checkpoints.checkpoint import read_json
+from txexport.errors import CheckpointError, UnsupportedError
+
+UNIGRAM, BPE = 1, 2  # of a model's types
+NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
+MOST = 10_000_000  # words
+GAPS = 100_000  # numbers without a word
+SPECIAL = ("</s>", "<unk>", "<pad>")
+
+# What is read of a SentencePiece model (its sentencepiece_model.proto); the rest is skipped.
+FIELDS = {
+    "Piece": [("piece", 1, "STRING"), ("score", 2, "FLOAT"), ("type", 3, "INT32")],
+    "Trainer": [("model_type", 3, "INT32")],
+    "Normalizer": [
+        ("precompiled_charsmap", 2, "BYTES"),
+        ("add_dummy_prefix", 3, "BOOL"),
+        ("remove_extra_whitespaces", 4, "BOOL"),
+    ],
+    "Model": [("pieces", 1, "Piece"), ("trainer", 2, "Trainer"), ("normalizer", 3, "Normalizer")],
+}
+DEFAULTS = {"type": "1", "model_type": "1", "add_dummy_prefix": "true", "remove_extra_whitespaces": "true"}
+
+
+def read(file: Path):
+    """A SentencePiece model. Raises CheckpointError."""
+    kinds = [{"name": name, "field": [_field(*field) for field in fields]} for name, fields in FIELDS.items()]
+    described = json_format.ParseDict(
+        {"name": "pieces.proto", "syntax": "proto2", "messageType": kinds},
+        descriptor_pb2.FileDescriptorProto(),
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(described)
+    model: Message = message_factory.GetMessageClass(pool.FindMessageTypeByName("Model"))()
+    try:
+        model.ParseFromString(file.read_bytes())
+    except DecodeError:
+        raise CheckpointError(f"{file} is no SentencePiece model; copy it again") from None
+    return model
+
+
+def _field(name: str, number: int, kind: str) -> dict:
+    nested = kind in FIELDS
+    result: dict = {
+        "name": name,
+        "number": number,
+        "label": "LABEL_REPEATED" if name == "pieces" else "LABEL_OPTIONAL",
+        "type": "TYPE_MESSAGE" if nested else f"TYPE_{kind}",
+    }
+    if nested:
+        result["typeName"] = kind
+    if name in DEFAULTS:
+        result["defaultValue"] = DEFAULTS[name]
+    return result
+
+
+def scores(file: Path, model) -> dict[str, float]:
+    """The score of each piece that is text. Raises CheckpointError where there is none."""
+    result = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    if not result:
+        raise CheckpointError(f"{file} has no pieces; copy it again")
+    return result
+
+
+def is_plain(model, scores: dict[str, float], kind: int) -> bool:
+    """Whether it is one that `tokenizers` can be: of that type, with the usual treatment of spaces."""
+    spaces = model.normalizer
+    usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
+    kinds = {piece.type for piece in model.pieces}
+    return (
+        model.trainer.model_type == kind
+        and kinds <= KINDS
+        and bool(usual)
+        and not any("▁" in piece[1:] for piece in scores)
+    )
+
+
+def numbered_words(file: Path) -> dict[str, int]:
+    """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
+    words = read_json(file)
+    if not set(SPECIAL) <= set(words):
+        raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
+    if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
+        raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
+    if max(words.values()) > len(words) + GAPS:
+        raise CheckpointError(f"{file} has {len(words)} words, and numbers up to {max(words.values()):,}")
+    if len(set(words.values())) < len(words):
+        raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
+    return words
