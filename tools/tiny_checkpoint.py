@@ -54,6 +54,7 @@ OPT = {
     **IDS,
 }
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
+PHIMOE = {"num_local_experts": 5, "attention_bias": True, "lm_head_bias": True, "router_jitter_noise": 0.2}
 LONGFORMER = BERT | {"num_hidden_layers": 3, "type_vocab_size": 1, "attention_window": [4, 8, 4]}
 DEBERTA = BERT | {
     "relative_attention": True,
@@ -320,6 +321,7 @@ FAMILIES = {
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
+    "phimoe": ("PhimoeForCausalLM", LLAMA | PHIMOE),
     "xglm": ("XGLMForCausalLM", XGLM),
     "bart": ("BartForConditionalGeneration", BART),
     "marian": ("MarianMTModel", MARIAN),

@@ -18,6 +18,8 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     scores = op.Flatten(linear(spec.router_bias, g, x), axis=-1, name="scores")  # (B*S, experts)
     if spec.corrected:
         share, choice = _corrected(spec, g, op.Sigmoid(scores, name="scores"))
+    elif spec.jitter is not None:
+        share, choice = _near_ones(spec, g, scores, spec.jitter)
     else:
         if not spec.normalised:
             scores = op.Softmax(scores, axis=-1, name="scores")
@@ -38,6 +40,24 @@ def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, 
     if spec.normalised:
         total = op.ReduceSum(share, op.Constant(value_ints=[1]))  # (B*S, 1)
         share = op.Div(share, op.Add(total, op.Constant(value_float=1e-20)))
+    return share, choice
+
+
+def _near_ones(spec: ExpertsSpec, g: Body, scores: ir.Value, jitter: float) -> tuple[ir.Value, ir.Value]:
+    """scores (B*S,experts) -> the best ones' shares among those near them, and numbers, (B*S,C)."""
+    op = g.op
+    best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
+    hidden, reach = op.Constant(value_float=-3.0e38), op.Constant(value_float=2 * jitter)
+    left, shares = scores, []
+    for place in range(spec.top_k):
+        at = op.Constant(value_ints=[place])
+        own, number = op.Gather(best, at, axis=1, name="own"), op.Gather(choice, at, axis=1)  # (B*S, 1)
+        larger = op.Max(op.Abs(scores), own, name="larger")
+        far = op.Greater(op.Div(op.Sub(own, scores), larger), reach, name="far")  # (B*S, experts)
+        near = op.Softmax(op.Where(far, hidden, left), axis=-1, name="near")
+        shares.append(op.GatherElements(near, number, axis=1))
+        left = op.ScatterElements(left, number, op.Expand(hidden, op.Shape(number)), axis=1, name="left")
+    share = op.Concat(*shares, axis=1, name="share")  # (B*S, C)
     return share, choice
 
 

@@ -15,6 +15,7 @@ class Router(Linear):
         super().__init__(spec.hidden_size, spec.num_experts, bias=spec.router_bias)
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
+        self.jitter = spec.jitter
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
@@ -23,6 +24,8 @@ class Router(Linear):
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
         if self.corrected:
             share, choice = self._corrected(scores.sigmoid())
+        elif self.jitter is not None:
+            share, choice = self._near_ones(scores, self.jitter)
         else:
             if not self.normalised:
                 scores = scores.softmax(dim=-1)
@@ -39,6 +42,19 @@ class Router(Linear):
         share = scores.gather(1, choice)
         if self.normalised:
             share = share / (share.sum(dim=-1, keepdim=True) + 1e-20)
+        return share, choice
+
+    def _near_ones(self, scores: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+        """scores (B*S,experts) -> the best ones' shares among those near them, and numbers, (B*S,C)."""
+        best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
+        left, shares = scores, []
+        for place in range(self.top_k):
+            own, number = best[:, place : place + 1], choice[:, place : place + 1]  # (B*S, 1)
+            far = (own - scores) / scores.abs().maximum(own) > 2 * jitter  # (B*S, experts)
+            near = left.masked_fill(far, -3.0e38).softmax(dim=-1)
+            shares.append(near.gather(1, number))
+            left = left.scatter(1, number, -3.0e38)
+        share = torch.cat(shares, dim=1)  # (B*S, C)
         return share, choice
 
     def _within_groups(self, scores: Tensor, best: int) -> Tensor:

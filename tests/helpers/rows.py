@@ -102,6 +102,10 @@ EXACT = CARD | {"truncate": False, "beta_fast": 0.5, "beta_slow": 0.01, "mscale"
 FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
 LONG = {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4} | FACTORS}
 LONG |= {"original_max_position_embeddings": 32, "max_position_embeddings": 96}
+PHI_LONG = {"rope_parameters": LONG["rope_parameters"] | {"short_mscale": 1.3, "long_mscale": 1.7}}
+PHI_LONG["rope_parameters"] |= {"original_max_position_embeddings": 32}
+PHI_LONG |= {"max_position_embeddings": 96}
+PHI_PLAIN = {"attention_bias": False, "lm_head_bias": False, "sliding_window": 5, "router_jitter_noise": 0.5}
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
@@ -318,6 +322,9 @@ DECODERS = [
     Row("gemma3_text", "Gemma3TextModel", FEATURES, "both ways", {"use_bidirectional_attention": True}),
     *decoder("mixtral", "Mixtral"),
     Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
+    *decoder("phimoe", "Phimoe"),
+    Row("phimoe", "PhimoeForCausalLM", GENERATE, "longrope", PHI_LONG),
+    Row("phimoe", "PhimoeForCausalLM", GENERATE, "no biases, window of 5", PHI_PLAIN),
 ]
 
 FIRST = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}

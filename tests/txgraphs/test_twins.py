@@ -37,6 +37,7 @@ import txmodels.position
 import txmodels.signal
 from helpers.twins import ABSENT, check, integers, random, seeded
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
+from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
 
 from txexport.families._alibi import geometric
@@ -544,6 +545,24 @@ def test_router_in_groups(switches):
         expected = row[ranked[:3]]
         expected = spec.scale * (expected / expected.sum() if spec.normalised else expected)
         assert weights == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("jitter", [0.01, 0.3, 1.5])
+def test_router_of_near_scores(jitter):
+    """As the original's, also where several scores are near the best, and where all are negative."""
+    spec = replace(EXPERTS, num_experts=8, jitter=jitter)
+    module, x = txmodels.experts.Router(spec), random(B, S, W)
+    share, choice = check(module, partial(txgraphs.experts.router, spec), x)
+    with torch.no_grad():
+        scores = torch.nn.functional.linear(x.flatten(0, 1), module.weight)
+        for moved in (scores, scores - 3):
+            weights, experts = sparsemixer(moved, jitter, training=False)
+            found, taken = module._near_ones(moved, jitter)
+            assert torch.equal(taken, experts)
+            assert torch.allclose(found, weights, rtol=1e-6)
+        weights, experts = sparsemixer(scores, jitter, training=False)
+    assert choice.tolist() == experts.tolist()
+    assert share == pytest.approx(weights.numpy(), rel=1e-5)
 
 
 @pytest.mark.parametrize("gated", [True, False])

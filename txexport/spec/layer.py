@@ -46,7 +46,10 @@ class ExpertsSpec:
     `top_groups` are picked from: those with the best expert, or where `corrected` the best two (DeepSeek-AI
     2024, 2.2.2). `scale` multiplies the weights. `shared` is an expert that every token takes besides, where
     it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2). `router_bias`
-    is whether the router's scores have one, `output_bias` whether what all experts give together has.
+    is whether the router's scores have one, `output_bias` whether what all experts give together has. With a
+    `jitter`, each picked expert has a softmax of its own (Liu et al. 2024, 2.2): over it and those not picked
+    before it whose scores are less than its own by at most 2 jitter times the larger of its score and their
+    size.
     """
 
     expert: FeedForwardSpec
@@ -61,6 +64,7 @@ class ExpertsSpec:
     scale: float = 1.0
     router_bias: bool = False
     output_bias: bool = False
+    jitter: float | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
@@ -73,6 +77,14 @@ class ExpertsSpec:
                 f"{self.hidden_size}"
             )
         self._check_groups()
+        if self.jitter is not None:
+            positive(self, "jitter")
+            if self.corrected or self.num_groups > 1 or not self.normalised:
+                raise SpecError(
+                    f"ExpertsSpec: jitter is {self.jitter} with corrected={self.corrected}, "
+                    f"num_groups={self.num_groups}, normalised={self.normalised}; no architecture has both: "
+                    "expected None, or False, 1 and True"
+                )
 
     def _check_groups(self) -> None:
         """Raise SpecError unless the experts fall into groups from which so many can be picked."""
