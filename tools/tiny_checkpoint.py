@@ -55,6 +55,7 @@ OPT = {
 }
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
 PHIMOE = {"num_local_experts": 5, "attention_bias": True, "lm_head_bias": True, "router_jitter_noise": 0.2}
+XLNET = {"vocab_size": VOCAB, "d_model": 48, "n_layer": 2, "n_head": 3, "d_inner": 100, "pad_token_id": 1}
 LONGFORMER = BERT | {"num_hidden_layers": 3, "type_vocab_size": 1, "attention_window": [4, 8, 4]}
 DEBERTA = BERT | {
     "relative_attention": True,
@@ -263,6 +264,7 @@ FAMILIES = {
     "deberta": ("DebertaModel", DEBERTA | {"max_relative_positions": 7}),
     "deberta-v2": ("DebertaV2Model", DEBERTA),
     "ernie": ("ErnieModel", BERT),
+    "xlnet": ("XLNetModel", XLNET),
     "eurobert": ("EuroBertModel", LLAMA),
     "jina_embeddings_v3": ("JinaEmbeddingsV3Model", BERT | {"type_vocab_size": 1}),
     "gte": ("GteModel", BERT | {"type_vocab_size": 2}),

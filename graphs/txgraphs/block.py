@@ -19,6 +19,7 @@ from txexport.spec import (
     NormPlacement,
     PerformerAttentionSpec,
     StridedAttentionSpec,
+    TransformerXLAttentionSpec,
 )
 from txgraphs._component import Body, component
 from txgraphs.attention import attention, cached_attention, cross_attention
@@ -33,11 +34,13 @@ from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
 from txgraphs.performer_attention import performer_attention
 from txgraphs.strided_attention import strided_attention
+from txgraphs.transformer_xl_attention import transformer_xl_attention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: attention,
     LatentAttentionSpec: latent_attention,
     DisentangledAttentionSpec: disentangled_attention,
+    TransformerXLAttentionSpec: transformer_xl_attention,
 }
 CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: cached_attention,

@@ -10,15 +10,16 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    DisentangledAttentionSpec,
     LogMelSpec,
     MaskedAttentionSpec,
     PatchSpec,
+    PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
     RoundedAlibiSpec,
     SignalStackSpec,
+    SinusoidVectorsSpec,
     StackSpec,
     TextStackSpec,
 )
@@ -47,6 +48,7 @@ from txgraphs.position import (
     token_positions,
 )
 from txgraphs.signal import patch_embedding, sound_embedding
+from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
 Masks = dict[int | None, ir.Value]
@@ -80,7 +82,7 @@ def encoder(
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
         masks[window] = mask  # (B, 1, S, S)
     biased = _biased(spec, graph, stack, masks, apart, apart)
-    rotations, relative = _rotations(spec, graph, order), _related(spec, graph, stack, attention_mask)
+    rotations, relative = _rotations(spec, graph, order), _related(spec, graph, stack, inputs)
     x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, biased[layer], rotations, relative)
@@ -230,7 +232,7 @@ def _context(
 
     Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
     """
-    if isinstance(block.attention, DisentangledAttentionSpec):
+    if isinstance(block.attention, PositionedAttentionSpec):
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: inputs[name] for name in block.attention.token_masks}
@@ -258,13 +260,23 @@ def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[Rota
     return rotations
 
 
-def _related(spec: TextStackSpec, graph: Graph, stack: str, attention_mask: ir.Value) -> Values:
-    """What disentangled attention reads of attention_mask (B,S), where there is any."""
-    if not isinstance(spec.relative, RelativeVectorsSpec):
-        return {}
-    vectors, of_query, of_key = relative_vectors(spec.relative, graph / f"{stack}.relative", attention_mask)
-    mask = graph.call(mutual_mask, attention_mask, name="mask")  # (B, 1, S, S)
-    return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+def _related(spec: TextStackSpec, graph: Graph, stack: str, inputs: dict[str, ir.Value]) -> Values:
+    """What attention that reads vectors of relative positions has of masks and types of tokens (B,S)."""
+    attention_mask = inputs[names.ATTENTION_MASK]
+    match spec.relative:
+        case RelativeVectorsSpec() as kind:
+            place = graph / f"{stack}.relative"
+            vectors, of_query, of_key = relative_vectors(kind, place, attention_mask)
+            mask = graph.call(mutual_mask, attention_mask, name="mask")  # (B, 1, S, S)
+            return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+        case SinusoidVectorsSpec() as kind:
+            vectors, of_query = graph.call(
+                sinusoid_vectors(kind, graph.dtype), attention_mask, name="vectors"
+            )
+            mask = graph.call(padding_mask, attention_mask, attention_mask, name="mask")  # (B, 1, S, S)
+            apart = graph.call(other_segments, inputs[names.TOKEN_TYPE_IDS], name="apart")  # (B, 1, S, S)
+            return {"mask": mask, "vectors": vectors, "of_query": of_query, "apart": apart}
+    return {}
 
 
 def _biased(
@@ -272,7 +284,7 @@ def _biased(
 ) -> list[Masks]:
     """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) where there is one."""
     match spec.relative:
-        case None | RelativeVectorsSpec():
+        case None | RelativeVectorsSpec() | SinusoidVectorsSpec():
             return [masks] * spec.num_layers
         case AlibiSpec() as kind:
             biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]

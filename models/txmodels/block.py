@@ -20,6 +20,7 @@ from txexport.spec import (
     NormPlacement,
     PerformerAttentionSpec,
     StridedAttentionSpec,
+    TransformerXLAttentionSpec,
 )
 from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
@@ -33,11 +34,13 @@ from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
 from txmodels.performer_attention import PerformerAttention
 from txmodels.strided_attention import StridedAttention
+from txmodels.transformer_xl_attention import TransformerXLAttention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: Attention,
     LatentAttentionSpec: LatentAttention,
     DisentangledAttentionSpec: DisentangledAttention,
+    TransformerXLAttentionSpec: TransformerXLAttention,
 }
 CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,

@@ -11,15 +11,16 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    DisentangledAttentionSpec,
     LogMelSpec,
     MaskedAttentionSpec,
     PatchSpec,
+    PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
     RoundedAlibiSpec,
     SignalStackSpec,
+    SinusoidVectorsSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
@@ -37,6 +38,7 @@ from txmodels.position import (
     token_positions,
 )
 from txmodels.signal import PatchEmbedding, SoundEmbedding
+from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
 Masks = dict[int | None, Tensor]
@@ -68,7 +70,7 @@ class _Stack(nn.Module):
     def biased(self, masks: Masks, queries: Tensor, keys: Tensor) -> list[Masks]:
         """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) if any."""
         match self.spec.relative:
-            case None | RelativeVectorsSpec():
+            case None | RelativeVectorsSpec() | SinusoidVectorsSpec():
                 return [masks] * self.spec.num_layers
             case AlibiSpec() as kind:
                 biases = [alibi(kind, queries, keys)]
@@ -96,13 +98,20 @@ class _Stack(nn.Module):
             rotations[kind] = {"cos": cos, "sin": sin}
         return rotations
 
-    def related(self, attention_mask: Tensor) -> Values:
-        """What disentangled attention reads of attention_mask (B,S), where there is any."""
-        if not isinstance(self.spec.relative, RelativeVectorsSpec):
-            return {}
-        vectors, of_query, of_key = self.relative(attention_mask)
-        mask = mutual_mask(attention_mask)  # (B, 1, S, S)
-        return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+    def related(self, attention_mask: Tensor, token_type_ids: Tensor | None) -> Values:
+        """What attention that reads vectors of relative positions has of masks and types of tokens (B,S)."""
+        match self.spec.relative:
+            case RelativeVectorsSpec():
+                vectors, of_query, of_key = self.relative(attention_mask)
+                mask = mutual_mask(attention_mask)  # (B, 1, S, S)
+                return {"mask": mask, "vectors": vectors, "of_query": of_query, "of_key": of_key}
+            case SinusoidVectorsSpec() as kind:
+                assert token_type_ids is not None
+                vectors, of_query = sinusoid_vectors(kind, attention_mask)
+                mask = padding_mask(attention_mask, attention_mask)  # (B, 1, S, S)
+                apart = other_segments(token_type_ids)  # (B, 1, S, S)
+                return {"mask": mask, "vectors": vectors, "of_query": of_query, "apart": apart}
+        return {}
 
 
 def _context(
@@ -116,7 +125,7 @@ def _context(
 
     Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
     """
-    if isinstance(block.attention, DisentangledAttentionSpec):
+    if isinstance(block.attention, PositionedAttentionSpec):
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: tokens[name] for name in block.attention.token_masks}
@@ -151,7 +160,7 @@ class Encoder(_Stack):
             for window in {attention.window for attention in self.masked()}
         }
         biased = self.biased(masks, apart, apart)
-        rotations, relative = self.rotations(order), self.related(attention_mask)
+        rotations, relative = self.rotations(order), self.related(attention_mask, token_type_ids)
         x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
         for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):
             given.hidden(x)

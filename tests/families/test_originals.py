@@ -10,6 +10,7 @@ import tiny_checkpoint
 import tiny_tokenizers
 import torch
 import transformers
+from helpers.row import CLASSIFY, LABELS, Row
 from sentence_transformers import CrossEncoder
 
 import txexport
@@ -288,3 +289,21 @@ def test_min_length_beside_min_new_tokens_is_told(bundle_of):
     model = txexport.load(bundle_of("gpt2"), device="cpu")
     with pytest.warns(UserWarning, match="min_new_tokens=2 goes before min_length=9, which is ignored"):
         model.generate_ids([[5, 6, 7]], max_new_tokens=4, min_new_tokens=2, min_length=9)
+
+
+def test_a_label_of_the_last_token_does_not_depend_on_the_batch(checkpoint_of, tmp_path):
+    """XLNet's original reads the last place, before which its tokenizer puts the padding."""
+    folder = checkpoint_of(Row("xlnet", "XLNetForSequenceClassification", CLASSIFY, "5 labels", LABELS))
+    txexport.export(folder, tmp_path / "out", only="native")
+    bundle = txexport.load(tmp_path / "out", device="cpu")
+    original = transformers.XLNetForSequenceClassification.from_pretrained(folder)
+    texts = ["the cat", "the dog lay on the rug and the cat on the mat", "rug"]
+    rows = [bundle.text.encode([text])[0].ids for text in texts]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[1] * (longest - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    with torch.no_grad():
+        expected = original(ids, attention_mask=mask).logits.softmax(dim=1)
+    for labels, scores in zip(bundle.classify(texts), expected.tolist(), strict=True):
+        found = {int(one["label"].removeprefix("LABEL_")): one["score"] for one in labels}
+        assert [found[label] for label in range(5)] == pytest.approx(scores, abs=1e-6)

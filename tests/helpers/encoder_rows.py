@@ -29,6 +29,7 @@ BARE = {"type_vocab_size": 0, "head_dim": 10}
 
 VECTOR = {"projection_dim": 36}
 APART = {"share_att_key": False, "norm_rel_ebd": "none", "pos_att_type": "c2p|p2c"}
+CLAMPED = {"clamp_len": 4, "ff_activation": "relu", "layer_norm_eps": 1e-3}
 VIEWED = {"position_biased_input": True, "max_relative_positions": -1}
 SEGMENTS = {"type_vocab_size": 2, "layer_norm_eps": 1e-3}
 SINGLE = {"position_buckets": -1, "max_relative_positions": 7, "pos_att_type": ["c2p"]}
@@ -47,6 +48,12 @@ BERTS = [
     Row("big_bird", "BigBirdForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("big_bird", "BigBirdForTokenClassification", TAG, "5 labels", LABELS, slow=True),
     Row("big_bird", "BigBirdForMultipleChoice", CHOOSE, slow=True),
+    Row("xlnet", "XLNetModel", FEATURES),
+    Row("xlnet", "XLNetModel", FEATURES, "clamped, relu, eps", CLAMPED),
+    Row("xlnet", "XLNetLMHeadModel", FEATURES, "from pretraining", slow=True),
+    Row("xlnet", "XLNetForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("xlnet", "XLNetForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    Row("xlnet", "XLNetForQuestionAnsweringSimple", ANSWER, "3 layers", {"n_layer": 3}, slow=True),
     Row("deberta", "DebertaModel", FEATURES),
     Row("deberta", "DebertaModel", FEATURES, "p2c, learned positions, segments", KEYS_AND_PLACES),
     Row("deberta", "DebertaForMaskedLM", FILL, slow=True),

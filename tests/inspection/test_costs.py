@@ -202,6 +202,15 @@ def test_operations_with_relative_positions_are_those_that_pytorch_counts(varian
     assert sum(flops.by_part(found.spec, "encoder", length, 3).values()) == sum(counted)
 
 
+@pytest.mark.parametrize("length", [1, 5, 17])
+def test_operations_with_distances_and_segments_are_those_that_pytorch_counts(length, checkpoint_of):
+    found = txexport.inspect(checkpoint_of("xlnet"), length=length, batch=3)
+    model = Model(found.spec).requires_grad_(False)
+    counted = operations(lambda: model.encode(*tokens(3, length), tokens(3, length)[0]))
+    assert found.prefill["encoder"].total == sum(counted)
+    assert sum(flops.by_part(found.spec, "encoder", length, 3).values()) == sum(counted)
+
+
 @pytest.mark.parametrize("length", [1, 4, 5, 6, 30])
 @pytest.mark.parametrize("window", [1, 2, 5, 31, None])
 @pytest.mark.parametrize("causal", [True, False])

@@ -46,8 +46,10 @@ from txexport.spec import (
     RotarySpec,
     RoundedAlibiSpec,
     SignalStackSpec,
+    SinusoidVectorsSpec,
     StridedAttentionSpec,
     TextStackSpec,
+    TransformerXLAttentionSpec,
     VectorSpec,
     parameters,
 )
@@ -258,6 +260,18 @@ CONTRADICTIONS = {
     "do not fit distances up to 3": lambda: RelativeSpec(8, 3, False),
     "nothing tells the order of tokens": lambda: DisentangledAttentionSpec(12, 3, 4, False, False),
     "head_dim is 0": lambda: DisentangledAttentionSpec(12, 3, 0),
+    "head_dim is -1": lambda: TransformerXLAttentionSpec(12, 3, -1),
+    "so there is no vector": lambda: SinusoidVectorsSpec(()),
+    "clamp is 0": lambda: SinusoidVectorsSpec((1.0,), 0),
+    "SinusoidVectorsSpec; DisentangledAttentionSpec, and no": lambda: dataclasses.replace(
+        DISENTANGLED, relative=SEGMENTED.relative
+    ),
+    "TransformerXLAttentionSpec, and no other": lambda: dataclasses.replace(
+        SEGMENTED, relative=AlibiSpec((0.5, 0.25, 0.1))
+    ),
+    "1 frequencies are vectors of 2, the stack is 12 wide": lambda: dataclasses.replace(
+        SEGMENTED, relative=SinusoidVectorsSpec((1.0,))
+    ),
     "max_distance is 0": lambda: RelativeVectorsSpec(0),
     "distances up to 5000, expected 4096 at most": lambda: RelativeVectorsSpec(5000, 256),
     "7 buckets do not fit distances up to 20": lambda: RelativeVectorsSpec(20, 7),
@@ -383,6 +397,11 @@ DISENTANGLED = dataclasses.replace(
     blocks=(dataclasses.replace(BIASED, attention=DisentangledAttentionSpec(12, 3, 4, shared=False)),),
     relative=RelativeVectorsSpec(20, 8, NORM),
 )
+SEGMENTED = dataclasses.replace(
+    RELATIVE,
+    blocks=(dataclasses.replace(BIASED, attention=TransformerXLAttentionSpec(12, 3, 4)),),
+    relative=SinusoidVectorsSpec((1.0, 0.5, 0.2, 0.1, 0.05, 0.01), 20),
+)
 GEMMA = dataclasses.replace(
     LLAMA,
     num_layers=5,
@@ -409,6 +428,7 @@ MODELS = {
         encoder=dataclasses.replace(RELATIVE, relative=RelativeSpec(8, 20, True, every_layer=True))
     ),
     "disentangled": EncoderSpec(encoder=DISENTANGLED, head=LABELS),
+    "segmented": EncoderSpec(encoder=SEGMENTED, head=LABELS),
     "alibi": EncoderSpec(encoder=dataclasses.replace(RELATIVE, relative=AlibiSpec((0.5, 0.2, 0.1)))),
     "rounded alibi": EncoderSpec(
         encoder=dataclasses.replace(RELATIVE, relative=RoundedAlibiSpec((0.5, 0.2, 0.1), 10, 0.3))

@@ -34,7 +34,8 @@ class Take:
     `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
     along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with
     `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
-    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
+    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part. The last
+    axis is stored in two, one of so many `heads` and one of each head's numbers.
     """
 
     source: str
@@ -51,6 +52,7 @@ class Take:
     plus: float = 0.0
     expert: int = 0
     experts: int = 0
+    heads: int = 0
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -62,6 +64,8 @@ class Take:
             stored = stored[::-1]
         stored = stored[1:] if self.no_leading_axis else stored
         stored = (1, *stored) if self.leading_axis else stored
+        if self.heads:
+            stored = (*stored[:-1], self.heads, stored[-1] // self.heads)
         return (self.experts, *stored) if self.experts else stored
 
     @property
@@ -101,9 +105,8 @@ class Take:
     @property
     def along_outputs(self) -> bool:
         """Whether rows are the checkpoint's own, if not all of them."""
-        return not (
-            self.transpose or self.along_inputs or self.leading_axis or self.no_leading_axis or self.plus
-        )
+        changed = (self.transpose, self.along_inputs, self.leading_axis, self.no_leading_axis, self.plus, self.heads)
+        return not any(changed)
 
     @property
     def plain(self) -> bool:
@@ -112,6 +115,8 @@ class Take:
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
         """The stored tensor with the axes of what is cut from it, in our order; a view."""
+        if self.heads:
+            stored = stored.reshape(*stored.shape[:-2], -1)
         if self.leading_axis:
             stored = stored[0]
         if self.no_leading_axis:
@@ -178,8 +183,8 @@ class Weight:
         take = self.take
         if not self.tensors:
             return take.computed, self.shape
-        cut = take.transpose, take.part, take.parts, take.groups, take.width, take.plus, take.number
-        return self.tensors[0], *cut
+        cut = take.transpose, take.part, take.parts, take.groups, take.width, take.plus, take.heads
+        return self.tensors[0], take.number, *cut
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The parameter as float32, in blocks of rows. Raises CheckpointError for what is not finite."""

@@ -15,7 +15,6 @@ from txexport.contracts.one_pass import TOKENS, Shape, hidden_shape
 from txexport.errors import UnsupportedError
 from txexport.spec import (
     DecoderSpec,
-    DisentangledAttentionSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -23,6 +22,7 @@ from txexport.spec import (
     MaskedAttentionSpec,
     ModelSpec,
     PatchSpec,
+    PositionedAttentionSpec,
     RoundedAlibiSpec,
     StackSpec,
     TextStackSpec,
@@ -109,7 +109,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
                 f"weights, and the {name} weighs otherwise; ask for {names.HIDDEN_STATES} alone"
             )
         for block in stack.blocks:
-            if not isinstance(block.attention, MaskedAttentionSpec | DisentangledAttentionSpec):
+            if not isinstance(block.attention, MaskedAttentionSpec | PositionedAttentionSpec):
                 kind = type(block.attention).__name__.removesuffix("AttentionSpec").lower()
                 raise UnsupportedError(
                     f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weight of "

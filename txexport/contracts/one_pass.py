@@ -43,7 +43,7 @@ def encoder_inputs(stack: StackSpec, shape: Shape) -> tuple[Port, ...]:
 def token_inputs(stack: TextStackSpec) -> list[str]:
     """The names of what an encoder of texts reads."""
     inputs = [names.INPUT_IDS, names.ATTENTION_MASK]
-    inputs += [names.TOKEN_TYPE_IDS] * (stack.embedding.type_vocab_size > 1)
+    inputs += [names.TOKEN_TYPE_IDS] * (stack.token_types > 1)
     return inputs + [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
 
 

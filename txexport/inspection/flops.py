@@ -33,11 +33,14 @@ from txexport.spec import (
     ModelSpec,
     PatchSpec,
     PerformerAttentionSpec,
+    PositionedAttentionSpec,
     RelativeVectorsSpec,
+    SinusoidVectorsSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
     TextStackSpec,
+    TransformerXLAttentionSpec,
     parameters,
 )
 
@@ -235,22 +238,28 @@ def cached(spec: MaskedAttentionSpec) -> int:
     return sum(heads * size for heads, size in spec.cache_shapes)
 
 
-def _per_pair(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> int:
+def _per_pair(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> int:
     """Operations for a query and the key that it sees: their product, and a share of the value."""
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
     return 4 * spec.num_heads * spec.head_dim
 
 
-def _scored(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
+def _scored(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many scores of one sequence and head there are."""
     return length**2 if isinstance(spec, MaskedAttentionSpec) else _pairs(spec, length)
 
 
-def _pairs(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec, length: int) -> int:
+def _pairs(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec, length: int) -> int:
     """How many queries and keys of one sequence see each other; of Longformer without global tokens."""
     match spec:
-        case AttentionSpec() | LatentAttentionSpec() | DisentangledAttentionSpec() | LowRankAttentionSpec():
+        case (
+            AttentionSpec()
+            | LatentAttentionSpec()
+            | DisentangledAttentionSpec()
+            | TransformerXLAttentionSpec()
+            | LowRankAttentionSpec()
+        ):
             return _within(spec.window, spec.causal, length)
         case LongformerAttentionSpec():
             return _within(spec.window // 2 + 1, spec.causal, length)
@@ -275,6 +284,9 @@ def _related(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
     match stack, block.attention:
         case TextStackSpec(relative=RelativeVectorsSpec() as relative), DisentangledAttentionSpec() as kind:
             numbers = 2 * kind.terms * kind.num_heads * kind.head_dim * relative.vectors(length)
+            return numbers * length, numbers * kind.hidden_size
+        case TextStackSpec(relative=SinusoidVectorsSpec() as sinusoids), TransformerXLAttentionSpec() as kind:
+            numbers = 2 * kind.num_heads * kind.head_dim * sinusoids.vectors(length)
             return numbers * length, numbers * kind.hidden_size
     return 0, 0
 

@@ -12,7 +12,7 @@ from txexport.inspection.flops import Pass
 from txexport.inspection.inspection import Inspection
 from txexport.inspection.table import calibrations, proof, scaled
 from txexport.markup import page, table, text
-from txexport.spec import BlockSpec, DisentangledAttentionSpec, MaskedAttentionSpec
+from txexport.spec import BlockSpec, MaskedAttentionSpec, PositionedAttentionSpec
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 WORKS = ("matrices", "attention", "head")
@@ -130,7 +130,7 @@ def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> 
 
 def _full(block: BlockSpec) -> bool:
     """Whether every token sees every other, or all before it."""
-    full = MaskedAttentionSpec | DisentangledAttentionSpec
+    full = MaskedAttentionSpec | PositionedAttentionSpec
     return isinstance(block.attention, full) and block.attention.window is None
 
 

@@ -20,14 +20,17 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PatchSpec,
     PerformerAttentionSpec,
+    PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RoundedAlibiSpec,
     SignalStackSpec,
+    SinusoidVectorsSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
     TextStackSpec,
+    TransformerXLAttentionSpec,
 )
 
 
@@ -50,7 +53,7 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def heads(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> str:
+def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> str:
     """Heads of attention, and its kind."""
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
@@ -60,6 +63,8 @@ def heads(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentio
             return f"{heads} on latents of {spec.kv_lora_rank:,}"
         case DisentangledAttentionSpec():
             return f"{heads} (Disentangled)"
+        case TransformerXLAttentionSpec():
+            return f"{heads} (Transformer-XL)"
         case LocalAttentionSpec():
             return f"{heads} (Local)"
         case StridedAttentionSpec():
@@ -126,6 +131,8 @@ def _relative_positions(spec: TextStackSpec) -> str:
             return f"relative positions in {buckets} buckets"
         case RelativeVectorsSpec(span=span):
             return f"{2 * span} vectors of relative positions"
+        case SinusoidVectorsSpec():
+            return "sinusoids of relative positions"
         case AlibiSpec() | RoundedAlibiSpec():
             return "linear biases of distance"
         case None:

@@ -13,10 +13,12 @@ from txexport.spec.attention import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     PerformerAttentionSpec,
+    PositionedAttentionSpec,
     RotarySpec,
     Sharing,
     SparseAttentionSpec,
     StridedAttentionSpec,
+    TransformerXLAttentionSpec,
 )
 from txexport.spec.embedding import (
     LONGEST_DISTANCE,
@@ -28,6 +30,7 @@ from txexport.spec.embedding import (
     RelativeSpec,
     RelativeVectorsSpec,
     RoundedAlibiSpec,
+    SinusoidVectorsSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
@@ -72,15 +75,18 @@ __all__ = [
     "Pick",
     "PositionKind",
     "PositionSpec",
+    "PositionedAttentionSpec",
     "RelativeSpec",
     "RelativeVectorsSpec",
     "RotarySpec",
     "RoundedAlibiSpec",
     "Sharing",
     "SignalStackSpec",
+    "SinusoidVectorsSpec",
     "SparseAttentionSpec",
     "StackSpec",
     "StridedAttentionSpec",
     "TextStackSpec",
+    "TransformerXLAttentionSpec",
     "VectorSpec",
 ]

@@ -202,6 +202,37 @@ class DisentangledAttentionSpec:
         return ((1 + self.terms) * self.head_dim) ** -0.5
 
 
+@dataclass(frozen=True)
+class TransformerXLAttentionSpec:
+    """Every query sees every key; contents meet sinusoids of distances (Dai et al. 2019, 3.3).
+
+    Queries have a learned bias before they meet contents, another before distances, and a third before one of
+    two vectors of segments: whether the key is of the query's own or not (Yang et al. 2019, 2.5).
+    """
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+
+    causal: ClassVar[bool] = False
+    window: ClassVar[None] = None
+    has_position_bias: ClassVar[bool] = True
+    token_masks: ClassVar[tuple[str, ...]] = ("attention_mask",)
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "num_heads", "head_dim")
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied with."""
+        return self.head_dim**-0.5
+
+
+PositionedAttentionSpec = (
+    DisentangledAttentionSpec | TransformerXLAttentionSpec
+)  # they read vectors of positions
+
+
 class Sharing(StrEnum):
     """Which of a layer's heads share a projection along the length (Wang et al. 2020, 4)."""
 

@@ -7,7 +7,9 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     LatentAttentionSpec,
     MaskedAttentionSpec,
+    PositionedAttentionSpec,
     SparseAttentionSpec,
+    TransformerXLAttentionSpec,
 )
 from txexport.spec.attention import (
     Factored,
@@ -22,7 +24,7 @@ from txexport.spec.attention import (
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def attention(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec) -> Shapes:
+def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
     """What attention of any kind has."""
     match spec:
         case AttentionSpec():
@@ -31,6 +33,8 @@ def attention(spec: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAtte
             return latent_attention(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
+        case TransformerXLAttentionSpec():
+            return transformer_xl_attention(spec)
         case LocalAttentionSpec():
             return local_attention(spec)
         case StridedAttentionSpec():
@@ -90,6 +94,23 @@ def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:
     if spec.position_to_content and not spec.shared:
         shapes |= under("q_position", inputs)
     return shapes
+
+
+def transformer_xl_attention(spec: TransformerXLAttentionSpec) -> Shapes:
+    """The biases of queries, projections of contents and of distances, and the vectors of segments."""
+    inner = spec.num_heads * spec.head_dim
+    inputs = linear(spec.hidden_size, inner, False)
+    return {
+        "content_bias": (inner,),
+        "position_bias": (inner,),
+        "segment_bias": (inner,),
+        **under("q", inputs),
+        **under("k", inputs),
+        **under("v", inputs),
+        **under("k_position", inputs),
+        **under("o", linear(inner, spec.hidden_size, False)),
+        "segment.weight": (2, inner),
+    }
 
 
 def local_attention(spec: LocalAttentionSpec) -> Shapes:

@@ -187,6 +187,27 @@ class RelativeVectorsSpec:
         return reach + min(reach + 1, self.span)
 
 
+@dataclass(frozen=True)
+class SinusoidVectorsSpec:
+    """Vectors of how far a query stands after a key, for attention to project (Dai et al. 2019, 3.3).
+
+    Distance d, held within -clamp and clamp, is the sines of d * frequencies and then their cosines.
+    """
+
+    frequencies: tuple[float, ...]
+    clamp: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.frequencies:
+            raise SpecError("SinusoidVectorsSpec: frequencies is (), so there is no vector; expected numbers")
+        if self.clamp is not None:
+            positive(self, "clamp")
+
+    def vectors(self, length: int) -> int:
+        """How many vectors a sequence of `length` tokens needs."""
+        return 2 * length - 1
+
+
 @cache
 def _logarithmic(half: int, last: int) -> tuple[int, ...]:
     """The bucket of each distance up to `last`: itself up to `half`, then half + 1 to 2 half - 1.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec, DisentangledAttentionSpec, SparseAttentionSpec
+from txexport.spec.attention import AttentionSpec, PositionedAttentionSpec, SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
@@ -119,7 +119,7 @@ class BlockSpec:
     what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
     """
 
-    attention: MaskedAttentionSpec | DisentangledAttentionSpec | SparseAttentionSpec
+    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
     feed_forward: FeedForwardSpec | ExpertsSpec
     norm: NormSpec
     placement: NormPlacement

@@ -9,6 +9,7 @@ from txexport.spec.attention import (
     DisentangledAttentionSpec,
     LinformerAttentionSpec,
     RotarySpec,
+    TransformerXLAttentionSpec,
 )
 from txexport.spec.embedding import (
     AlibiSpec,
@@ -18,9 +19,18 @@ from txexport.spec.embedding import (
     RelativeSpec,
     RelativeVectorsSpec,
     RoundedAlibiSpec,
+    SinusoidVectorsSpec,
 )
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
+
+VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
+# What reads vectors of relative positions, and which.
+READ_VECTORS: dict[type, type] = {
+    DisentangledAttentionSpec: RelativeVectorsSpec,
+    TransformerXLAttentionSpec: SinusoidVectorsSpec,
+}
+SEGMENTS = 4  # of a pair and its marks, which attention tells apart by whether they are equal
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class TextStackSpec:
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
-    relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | RelativeVectorsSpec | None = None
+    relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | VectorsSpec | None = None
 
     def __post_init__(self) -> None:
         _check_layers(self)
@@ -48,12 +58,13 @@ class TextStackSpec:
                     f"TextStackSpec: has_position_bias is {block.attention.has_position_bias} and relative "
                     f"{given}; attention is biased exactly when positions give a relative bias"
                 )
-            vectors = isinstance(self.relative, RelativeVectorsSpec)
-            if isinstance(block.attention, DisentangledAttentionSpec) != vectors:
-                raise SpecError(
-                    f"TextStackSpec: {type(block.attention).__name__} with {type(self.relative).__name__}; "
-                    "disentangled attention, and no other, reads vectors of relative positions"
-                )
+            for kind, read in READ_VECTORS.items():
+                if isinstance(block.attention, kind) != isinstance(self.relative, read):
+                    own = type(block.attention).__name__
+                    raise SpecError(
+                        f"TextStackSpec: {own} with {type(self.relative).__name__}; {kind.__name__}, and no "
+                        f"other, reads {read.__name__}"
+                    )
             if (block.cross_attention is None) != (first.cross_attention is None):
                 count = sum(block.cross_attention is not None for block in self.blocks)
                 raise SpecError(
@@ -66,16 +77,24 @@ class TextStackSpec:
                     f"TextStackSpec: {count} of {len(self.blocks)} blocks are causal; expected that "
                     "either every layer is causal or none"
                 )
-            kind, limit = block.attention, self.limit
-            if isinstance(kind, LinformerAttentionSpec) and kind.max_length != limit:
+            sums, limit = block.attention, self.limit
+            if isinstance(sums, LinformerAttentionSpec) and sums.max_length != limit:
                 raise SpecError(
-                    f"TextStackSpec: attention takes up to {kind.max_length} tokens, positions {limit}"
+                    f"TextStackSpec: attention takes up to {sums.max_length} tokens, positions {limit}"
                 )
         norm = self.relative.norm if isinstance(self.relative, RelativeVectorsSpec) else None
         if norm is not None and norm.size != self.hidden_size:
             raise SpecError(
                 f"TextStackSpec: the norm of relative positions is {norm.size} wide, the stack "
                 f"{self.hidden_size}"
+            )
+        if (
+            isinstance(self.relative, SinusoidVectorsSpec)
+            and 2 * len(self.relative.frequencies) != self.hidden_size
+        ):
+            raise SpecError(
+                f"TextStackSpec: {len(self.relative.frequencies)} frequencies are vectors of "
+                f"{2 * len(self.relative.frequencies)}, the stack is {self.hidden_size} wide"
             )
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec | RoundedAlibiSpec) and len(self.relative.slopes) != heads:
@@ -90,6 +109,12 @@ class TextStackSpec:
     def limit(self) -> int | None:
         """The longest sequence, in tokens; None where there is no limit."""
         return self.embedding.position.limit
+
+    @property
+    def token_types(self) -> int:
+        """How many types of tokens it tells apart; 0 or 1 where it reads none."""
+        segmented = any(isinstance(block.attention, TransformerXLAttentionSpec) for block in self.blocks)
+        return max(self.embedding.type_vocab_size, SEGMENTS * segmented)
 
     @property
     def layers(self) -> tuple[BlockSpec, ...]:

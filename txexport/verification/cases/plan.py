@@ -102,7 +102,7 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
             alone = vector.pick != Pick.FINAL
     for batch in seeded.encoder_cases(
         words.vocab_size,
-        words.type_vocab_size,
+        encoder.token_types,
         _longest(spec, encoder, kept),
         padding,
         words.dropped,
@@ -110,7 +110,9 @@ def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[P
         alone,
     ):
         if spec.head.pick == Pick.LAST_SEEN and not batch.alone:
-            yield Planned(batch.name, skipped="without an id of padding the original reads one row at a time")
+            causal = "without an id of padding the original reads one row at a time"
+            others = "the original reads the last place of a row, padding or not"
+            yield Planned(batch.name, skipped=causal if encoder.causal else others)
         else:
             yield Planned(batch.name, batch, run)
 
