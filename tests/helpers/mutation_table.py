@@ -46,6 +46,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.drop_norm_of_vectors,
         family.unscaled_positions,
     ),
+    ("xlnet", None, "model"): (
+        common.ignore_mask,
+        family.one_segment,
+        family.one_bias,
+        family.distances_reversed,
+    ),
+    ("phimoe", "static", "model"): (family.shares_of_all,),
     ("gpt2", "static", "model"): (
         common.ignore_causality,
         common.shift_positions,

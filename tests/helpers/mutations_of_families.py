@@ -35,6 +35,13 @@ def swap_experts(model):
         swap_inputs(blocks(model)[0], f".experts.0.{part}.weight", f".experts.1.{part}.weight")
 
 
+def shares_of_all(model):
+    """Each chosen expert's share among all that are left, however far behind it."""
+    body = function(model, "router")
+    for far in [node(body, "Where", place) for place in (0, 1)]:
+        become(far, "Identity", far.input[2])
+
+
 def uncorrected_choice(model):
     """The likeliest experts, whatever their corrections."""
     ranked = node(function(model, "router"), "Add")
@@ -157,6 +164,26 @@ def early_vectors(model):
     values = constant_value(table)
     assert len(values) > 8
     set_constant(table, [*values[:4], *values[5:], values[-1]])
+
+
+def one_segment(model):
+    """Every key counts as of the query's own segment."""
+    chosen = node(function(model, "transformer_xl_attention"), "Where")
+    become(chosen, "Identity", chosen.input[2])
+
+
+def one_bias(model):
+    """Queries meet distances with the bias that is for contents."""
+    body = function(model, "transformer_xl_attention")
+    contents, distances = (node(body, "Add", number) for number in (0, 1))
+    distances.input[1] = contents.input[1]
+
+
+def distances_reversed(model):
+    """Keys before a query count as behind it."""
+    vectors = function(model, "sinusoid_vectors")
+    places = node(vectors, "Sub", 1)
+    places.input[:] = reversed(places.input)
 
 
 def swap_places(model):

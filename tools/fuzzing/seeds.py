@@ -133,6 +133,7 @@ def write(folder: Path) -> None:
         **{"alpha_pattern": {"layer.0.attention.self.query": 7}, "layers_to_transform": [0, 1]},
     )
     _marian(checkpoints / "translator")
+    _many_languages(checkpoints / "languages")
     _words(checkpoints / "words")
     _python(checkpoints / "protein", checkpoints / "bytes")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
@@ -227,6 +228,28 @@ def _words(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     words = tiny_tokenizers.wordpiece().get_vocab()
     (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)), encoding="utf-8")
+
+
+def _many_languages(folder: Path) -> None:
+    """As M2M-100 is published: a SentencePiece model of joined pairs and a vocabulary, no tokenizer.json."""
+    folder.mkdir(parents=True)
+    model = folder / "sentencepiece.bpe.model"
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 20),
+        model_prefix=str(model.with_suffix("")),
+        vocab_size=50,
+        model_type="bpe",
+        num_threads=1,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    pieces = SentencePieceProcessor(model_file=str(model))
+    words = [pieces.IdToPiece(i) for i in range(3, len(pieces))]
+    numbered = {word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *words])}
+    tiny_checkpoint.save(folder, "m2m_100", vocab_size=len(numbered) + 108, decoder_start_token_id=2)
+    (folder / "tokenizer.json").unlink()
+    for name, value in (("vocab.json", numbered), ("tokenizer_config.json", {"src_lang": "fr"})):
+        (folder / name).write_text(json.dumps(value), encoding="utf-8")
 
 
 def _python(protein: Path, texts: Path) -> None:

@@ -128,7 +128,8 @@ def tokenizer(case: Case) -> None:
 
 def vocabulary(case: Case) -> None:
     """What a tokenizer.json is made of: SentencePiece, vocab.json, vocab.txt."""
-    folder = case.copy(f"checkpoints/{case.random.choice(('translator', 'translator', 'words', *PYTHON))}")
+    names = ("translator", "translator", "languages", "languages", "words", *PYTHON)
+    folder = case.copy(f"checkpoints/{case.random.choice(names)}")
     if folder.name in PYTHON:
         text = folder.name == "protein" and case.random.random() < 0.5
         name, how = ("vocab.txt", raw_bytes.change) if text else ("tokenizer_config.json", json_values.change)
@@ -137,7 +138,10 @@ def vocabulary(case: Case) -> None:
         case.change(folder / "vocab.txt", raw_bytes.change)
     elif case.random.random() < 0.5:
         kind = sentencepiece_model_pb2.ModelProto
-        case.change(folder / "source.spm", partial(protobuf.change, kind=kind))
+        (model,) = [
+            path for name in ("*.spm", "*.model") for path in folder.glob(name) if path.stem != "target"
+        ]
+        case.change(model, partial(protobuf.change, kind=kind))
     else:
         name = case.random.choice(("vocab.json", "vocab.json", "tokenizer_config.json"))
         case.change(folder / name, json_values.change)
