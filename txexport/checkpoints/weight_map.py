@@ -34,8 +34,8 @@ class Take:
     `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
     along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with
     `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
-    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part. The last
-    axis is stored in two, one of so many `heads` and one of each head's numbers.
+    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
+    The last axis is stored in two, one of so many `heads` and one of each head's numbers.
     """
 
     source: str
@@ -105,7 +105,14 @@ class Take:
     @property
     def along_outputs(self) -> bool:
         """Whether rows are the checkpoint's own, if not all of them."""
-        changed = (self.transpose, self.along_inputs, self.leading_axis, self.no_leading_axis, self.plus, self.heads)
+        changed = (
+            self.transpose,
+            self.along_inputs,
+            self.leading_axis,
+            self.no_leading_axis,
+            self.plus,
+            self.heads,
+        )
         return not any(changed)
 
     @property
