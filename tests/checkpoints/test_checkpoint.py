@@ -155,7 +155,6 @@ SINUSOIDAL = {"model_type": "trocr", "use_learned_position_embeddings": False}
 SEEN = tiny_checkpoint.CAPTIONS["decoder"] | {"cross_attention_hidden_size": 36}
 UNSUPPORTED = [
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
-    ("bert", {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT'"),
     ("bert", {"is_decoder": True}, "is_decoder=True"),
     ("bert", {"hidden_act": "mish"}, "hidden_act 'mish'"),
     ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),

@@ -207,6 +207,7 @@ OLD = ["pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"]
         (["config.json", "model.safetensors", "pytorch_model.bin", *OLD], ["pytorch_model.bin", *OLD]),
         (["config.json", *SHARDS, "model.safetensors.index.json", *OLD, "consolidated.safetensors"], None),
         (["config.json", *OLD], []),
+        (["model.safetensors", "artifact.metadata", "vocab.txt"], []),
         (["model.safetensors", "2_Dense/pytorch_model.bin", "2_Dense/config.json", "2_Dense/rust.ot"], None),
         (["pytorch_model.bin", "vocab.txt", "spiece.model", "chat_template.jinja", "modeling_x.py"], None),
     ],

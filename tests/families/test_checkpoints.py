@@ -14,7 +14,8 @@ from txexport.exporter import export
 QUICK = (
     *("deepseek-ai/deepseek-coder-6.7b-instruct", "microsoft/Phi-4-mini-instruct", "openai/gpt-oss-120b"),
     *("google/embeddinggemma-300m", "microsoft/deberta-v3-base", "tiiuae/falcon-rw-1b"),
-    *("nomic-ai/nomic-embed-text-v1", "jinaai/jina-embeddings-v2-base-en", "colbert-ir/colbertv2.0"),
+    *("nomic-ai/nomic-embed-text-v1", "jinaai/jina-embeddings-v2-base-en"),
+    "answerdotai/answerai-colbert-small-v1",
 )
 ALIKE = list({one.like: one for one in reversed(published())}.values())
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import tiny_checkpoint
 import transformers
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from helpers import published as code
 from helpers.project import ROOT
 from txexport import families
+from txexport.checkpoints import colbert
 from txexport.families._config import Config
 
 MODULES = [
@@ -104,6 +105,10 @@ def save(one: Published, folder: Path) -> None:
     own = {key: value for key, value in one.config.items() if not isinstance(written.get(key), dict)}
     named = {"model_type": one.model_type, "architectures": [one.architecture]}
     file.write_text(json.dumps(written | own | named), encoding="utf-8")
+    if one.architecture == colbert.ARCHITECTURE:
+        weights = folder / "model.safetensors"
+        save_file(load_file(weights) | {colbert.LINEAR: np.ones((7, 48), np.float32)}, weights)
+        (folder / colbert.METADATA).write_text("{}", encoding="utf-8")
     if one.vectors:
         (folder / "1_Pooling").mkdir()
         (folder / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}', encoding="utf-8")

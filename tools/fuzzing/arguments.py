@@ -30,6 +30,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transcribe": ("speech", {"sounds": SOUND, "max_new_tokens": 3}),
     "image_to_text": ("captions", {"images": PIXELS, "max_new_tokens": 3}),
     "embed": ("sentences", {"texts": TEXTS}),
+    "embed_tokens": ("tokens", {"texts": TEXTS, "is_query": True}),
     "classify": ("classifier", {"texts": TEXTS}),
     "zero_shot": ("classifier", {"texts": TEXTS, "candidate_labels": ["cat", "dog"]}),
     "rerank": ("reranker", {"queries": TEXTS, "documents": ["a cat", "a dog"]}),

@@ -15,7 +15,7 @@ import tiny_tokenizers
 import torch
 import transformers
 from PIL import Image
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from txexport.exporter import export
@@ -56,6 +56,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "chooser": ("bert", "BertForMultipleChoice", "wordpiece", {}),
     "pretrained": ("bert", "BertForPreTraining", "wordpiece", {}),
     "sentences": ("bert", "BertModel", "wordpiece", {}),
+    "tokens": ("bert", "BertModel", "wordpiece", {}),
     "decoder": ("gpt2", "GPT2LMHeadModel", "byte_level", {}),
     "sharded": ("llama", "LlamaForCausalLM", "byte_level", {}),
     "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
@@ -120,6 +121,7 @@ def write(folder: Path) -> None:
         _beside(path, model_type)
     checkpoints = folder / "checkpoints"
     _sentences(checkpoints / "sentences")
+    _tokens(checkpoints / "tokens")
     _shards(checkpoints / "sharded")
     for name, how in PICKLED.items():
         tiny_checkpoint.save(checkpoints / name, "bert", num_hidden_layers=1)
@@ -183,6 +185,17 @@ def _sentences(folder: Path) -> None:
     ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def _tokens(folder: Path) -> None:
+    """ColBERT, as its authors publish it."""
+    file = folder / "model.safetensors"
+    layer = np.random.default_rng(0).standard_normal((31, 48)).astype(np.float32)
+    save_file(load_file(file) | {"linear.weight": layer}, file)
+    config = json.loads((folder / "config.json").read_bytes()) | {"architectures": ["HF_ColBERT"]}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    metadata = {"query_maxlen": 20, "doc_maxlen": 30, "query_token_id": "the", "doc_token_id": "cat"}
+    (folder / "artifact.metadata").write_text(json.dumps(metadata), encoding="utf-8")
 
 
 def _shards(folder: Path) -> None:

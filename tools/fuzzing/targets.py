@@ -208,6 +208,21 @@ def sentence_transformers(case: Case) -> None:
     case.try_checkpoint(folder)
 
 
+def late_interaction(case: Case) -> None:
+    """artifact.metadata of ColBERT, or what is made of it in the bundle."""
+    if case.random.random() < 0.5:
+        folder = case.copy("checkpoints/tokens")
+        case.change(folder / "artifact.metadata", json_values.change)
+        case.try_checkpoint(folder, lambda model: model.rerank(TEXTS[0], TEXTS))
+        return
+    folder = case.copy("bundles/tokens")
+    files = ("config_sentence_transformers.json", "modules.json", "1_Dense/config.json")
+    case.change(folder / case.random.choice(files), json_values.change)
+    model = case.attempt(txexport.load, folder, device="cpu", threads=1, check=False)
+    if model is not None:
+        case.attempt(model.rerank, TEXTS[0], TEXTS)
+
+
 def sound(case: Case) -> None:
     """A WAV file."""
     file = case.change(case.copy("files/sound.wav"), containers.wav)
@@ -310,6 +325,7 @@ TARGETS = {
     "processor": Target(processor, 2),
     "chat-template": Target(chat_template, 2),
     "sentence-transformers": Target(sentence_transformers, 2),
+    "late-interaction": Target(late_interaction),
     "wav": Target(sound, 2),
     "image": Target(image, 2),
     "npz": Target(npz),

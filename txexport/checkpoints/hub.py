@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from txexport.checkpoints import adapter_config, adapters
 from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
+from txexport.checkpoints.colbert import METADATA
 from txexport.errors import CheckpointError, first_line, needed_for
 from txexport.paths import CHAT_TEMPLATES
 
@@ -113,7 +114,7 @@ def wanted(files: list[str], name: str) -> list[str]:
             f"{name} has no {' or '.join(READERS)}, only {', '.join(sorted(others)[:5]) or 'other files'}"
         )
     indices = {f"{one}.index.json" for one in READERS if one != single}
-    beside = [file for file in top if file.endswith(COMPANIONS) and file not in indices]
+    beside = [file for file in top if file.endswith((*COMPANIONS, METADATA)) and file not in indices]
     modules = [file for file in files if "/" in file and MODULE.fullmatch(file.partition("/")[0])]
     read = [file for file in modules if file.endswith(COMPANIONS) or PurePosixPath(file).name in READERS]
     templates = [file for file in files if PurePosixPath(file).match(f"{CHAT_TEMPLATES}/*.jinja")]

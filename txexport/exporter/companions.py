@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from txexport import bundle
+from txexport.checkpoints import colbert
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
@@ -39,7 +40,10 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
         if converted is not None:
             yield TOKENIZER, converted.encode()
     for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
-        yield f"{module.name}/{bundle.DENSE}", _dense(module)
+        yield f"{module.name}/{bundle.DENSE}", _dense(Checkpoint(module), str(module))
+    if "modules.json" not in own and colbert.is_colbert(checkpoint):
+        yield from colbert.settings(checkpoint).items()
+        yield f"{colbert.FOLDER}/{bundle.DENSE}", _dense(checkpoint, str(checkpoint.folder))
 
 
 def _check_ids(path: Path) -> None:
@@ -69,13 +73,14 @@ def _check_modules(path: Path) -> None:
         raise CheckpointError(f"{path.parent}: {error}") from None
 
 
-def _dense(module: Path) -> bytes:
+def _dense(layer: Checkpoint, place: str) -> bytes:
     """A dense layer of sentence-transformers as a file of NumPy's arrays. Raises CheckpointError."""
-    layer, file = Checkpoint(module), io.BytesIO()
+    file = io.BytesIO()
     if "linear.weight" not in layer.tensors:
-        raise CheckpointError(f"{module} has no tensor linear.weight")
-    arrays: Any = {tensor.removeprefix("linear."): layer.read(tensor) for tensor in layer.tensors}
+        raise CheckpointError(f"{place} has no tensor linear.weight")
+    tensors = [tensor for tensor in layer.tensors if tensor.startswith("linear.")]
+    arrays: Any = {tensor.removeprefix("linear."): layer.read(tensor) for tensor in tensors}
     for tensor, array in arrays.items():
-        check_finite(array, f"tensor 'linear.{tensor}' of {module}")
+        check_finite(array, f"tensor 'linear.{tensor}' of {place}")
     np.savez(file, **arrays)
     return file.getvalue()

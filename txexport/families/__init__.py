@@ -6,7 +6,6 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had
 `published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
 transformers has to be given its tensors by other names, or in parts,
 `variant(config)` where some under its name are another family's,
-REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 One whose config.json names the families of its parts has `table_of(config, task, names)` instead of `table`.
@@ -24,6 +23,7 @@ from typing import Any
 
 from txexport.checkpoints import weight_map
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
+from txexport.checkpoints.colbert import is_colbert
 from txexport.checkpoints.weight_map import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
@@ -143,7 +143,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         family = module(model_type)
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
-    if task is None and VECTORS in family.TASKS and _is_sentence_encoder(checkpoint.folder):
+    sentences = _is_sentence_encoder(checkpoint.folder) or is_colbert(checkpoint)
+    if task is None and VECTORS in family.TASKS and sentences:
         task = VECTORS  # a sentence encoder, whatever it was trained as
     stored = weight_map.names(family.NAMING, checkpoint)
     passed_over = getattr(family, "ORIGINALS", ())
@@ -248,9 +249,6 @@ LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # of more heads than one in 
 def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None) -> list[str]:
     """The task that was asked for, or those that the architecture may mean: the first that fits is it."""
     known, architectures = ", ".join(family.TASKS), config.strings("architectures")
-    for name, why in getattr(family, "REFUSED", {}).items():
-        if name in architectures:
-            raise UnsupportedError(f"{config.path}: architecture '{name}' is not supported: {why}")
     if task is not None:
         if task not in family.TASKS:
             raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")

@@ -35,7 +35,6 @@ TASKS = {
     "multiple-choice": ("BertForMultipleChoice",),
 }
 
-REFUSED = {"HF_ColBERT": "it projects every token to a vector of its own, which no task gives"}
 NAMING = Naming("bert.", {".gamma": ".weight", ".beta": ".bias"})
 
 LAYER, SOURCE = "encoder.layers.{i}", "encoder.layer.{i}"
@@ -139,7 +138,7 @@ def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
 
 def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
-    other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
+    other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "linear.*")  # the last is ColBERT's
     return Table(stack_rules() | _head_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from tokenizers import Encoding
@@ -96,14 +96,14 @@ def run(
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
     for places in together(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
-        _check_room(session, len(places), max(lengths[i] for i in places))
+        check_room(session, len(places), max(lengths[i] for i in places))
         feeds = inputs_of(bundle, role, [encodings[i] for i in places])
         outputs = finite(session.run(feeds))
         yield places, outputs, feeds[ATTENTION_MASK]
         tell(places)
 
 
-def _check_room(session: Session, rows: int, longest: int) -> None:
+def check_room(session: Session, rows: int, longest: int) -> None:
     """Raise InputError where the outputs of so many rows exceed the memory."""
     size = 0
     for port in session.outputs.values():
@@ -151,7 +151,19 @@ def gather(
     return scores
 
 
-def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Encoding]) -> dict[str, np.ndarray]:
+class Tokens(Protocol):
+    """A text's ids and the segment of each, as an Encoding has them."""
+
+    @property
+    def ids(self) -> list[int]:
+        """(S)."""
+
+    @property
+    def type_ids(self) -> list[int]:
+        """(S)."""
+
+
+def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Tokens]) -> dict[str, np.ndarray]:
     """The graph's inputs (B,S), or (B,1,S) where it takes choices."""
     wanted = {port.name: port for port in bundle.manifest.graphs[role].inputs}
     rows = [encoding.ids for encoding in encodings]

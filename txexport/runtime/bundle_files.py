@@ -9,6 +9,7 @@ from txexport.runtime.preprocessing.audio import Audio
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.tasks.pooling import Pooling, read_pooling
+from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
 
 
 class BundleFiles:
@@ -46,3 +47,8 @@ class BundleFiles:
     def pooling(self) -> Pooling | None:
         """What the checkpoint's sentence-transformers files say; None where it has none."""
         return read_pooling(self.folder)
+
+    @cached_property
+    def token_vectors(self) -> TokenVectors | None:
+        """How every token of a text has a vector; None where no files describe that."""
+        return read_token_vectors(self.folder)

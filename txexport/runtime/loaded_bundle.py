@@ -11,7 +11,10 @@ from txexport.errors import InputError, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
+from txexport.runtime.tasks.token_vectors import TokenVectors
 from txexport.tasks import TASKS, served_by
+
+LATE_INTERACTION = ("embed_tokens", "rerank")  # methods of a checkpoint whose tokens have a vector each
 
 
 class LoadedBundle:
@@ -55,6 +58,18 @@ class LoadedBundle:
     def reads_signal(self) -> bool:
         """Whether generation begins with what is no text."""
         return self.is_speech or self.is_image
+
+    @property
+    def late_interaction(self) -> TokenVectors | None:
+        """How every token of a text has a vector, of an encoder whose checkpoint is for that."""
+        return self.files.token_vectors if self.manifest.task == served_by("embed")[0] else None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of Model that serve what it is for, its own first."""
+        if self.late_interaction is not None:
+            return LATE_INTERACTION
+        return TASKS[self.manifest.task].methods if self.manifest.task in TASKS else ()
 
     @property
     def decoder(self) -> Session:
@@ -110,8 +125,16 @@ def open_bundle(
 def check_task(bundle: LoadedBundle, method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
     task, served = bundle.manifest.task, served_by(method)
-    if task not in served:
-        hint = f" (use {TASKS[task].methods[0]})" if task in TASKS else ""
+    if method not in bundle.methods:
+        if bundle.late_interaction is not None:
+            own = " or ".join(bundle.methods)
+            raise InputError(
+                f"the bundle is for late interaction (use {own}); {method} needs another checkpoint"
+            )
+        hint = f" (use {bundle.methods[0]})" if bundle.methods else ""
+        if not served:
+            needed = "a checkpoint for late interaction, as ColBERT"
+            raise InputError(f"the bundle is for {task}{hint}; {method} needs {needed}")
         raise InputError(
             f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}, of a model "
             "that 'txexport families' lists for it"

@@ -29,6 +29,7 @@ from txexport.runtime.tasks import (
     feature_extraction,
     image_tasks,
     image_to_text,
+    late_interaction,
     question_answering,
     scoring,
     speech_recognition,
@@ -451,6 +452,31 @@ class Model:
             progress=progress,
         )
 
+    def embed_tokens(
+        self,
+        texts: str | Sequence[str],
+        *,
+        is_query: bool = False,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+    ) -> np.ndarray | list[np.ndarray]:
+        """A vector for each token of a text, (T, V) float32 of length 1, as ColBERT and PyLate make them.
+
+        For late interaction, where texts are documents, and with `is_query` queries: each has its own first
+        token and longest length, as the checkpoint's files say, queries are filled up to theirs with mask
+        tokens, which have vectors too, and documents have none of punctuation. What those compare is
+        `rerank`. Raises InputError for a checkpoint of another kind.
+        """
+        return late_interaction.embed_tokens(
+            self.bundle,
+            texts,
+            is_query=is_query,
+            truncate=truncate,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+
     def classify(
         self,
         texts: str | Sequence[Item],
@@ -488,6 +514,8 @@ class Model:
         among those given, `score` what the checkpoint's activation makes of the label, or else its
         probability; `text` is there with `return_documents`. `top_k` is how many are given. Several queries
         have a list each. `truncate` cuts the longer of the two. Raises InputError for a model of more labels.
+        For late interaction it reads each alone, and a score is the sum, over the query's tokens, of the
+        greatest product with a document's (see `embed_tokens`).
         """
         return text_tasks.rerank(
             self.bundle,

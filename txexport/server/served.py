@@ -41,7 +41,7 @@ class Served:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods of Model that serve it."""
-        return self.task.methods if self.task is not None else ()
+        return self.model.bundle.methods
 
     def stop(self) -> None:
         """End its threads when what they have begun is done."""

@@ -123,7 +123,7 @@ class Text:
 
     def special(self, name: str) -> tuple[str, int] | None:
         """The token that serves as `name`, as "mask_token", and its id; None where there is none."""
-        for token in [token_text(self.settings.get(name)), *USUAL[name]]:
+        for token in [token_text(self.settings.get(name)), *USUAL.get(name, ())]:
             if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
                 return token, number
         return None

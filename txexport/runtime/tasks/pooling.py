@@ -1,12 +1,13 @@
 """Sentence vectors from hidden states, as a checkpoint's sentence-transformers files say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from txexport.arguments import is_whole
 from txexport.bundle import DENSE, module_folder, read_json
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.arrays import read_npz
@@ -21,6 +22,10 @@ KNOWN: dict[str, tuple] = {
     "module_input_name": ("sentence_embedding", None),
     "module_output_name": ("sentence_embedding", None),
 }
+# Of one over tokens, which reads them whatever the names say.
+TOKENS = KNOWN | {
+    name: (*KNOWN[name], "token_embeddings") for name in ("module_input_name", "module_output_name")
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,10 @@ class Dense:
     tanh: bool
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """vectors (B,W) -> (B,V)."""
+        """vectors (...,W) -> (...,V)."""
+        if vectors.shape[-1] != self.weight.shape[1]:
+            wanted, given = self.weight.shape[1], vectors.shape[-1]
+            raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
         result = vectors @ self.weight.T
         if self.bias is not None:
             result = result + self.bias
@@ -64,9 +72,6 @@ class Pooling:
         """
         vectors = _pooled(self.method, hidden, mask * (mask.cumsum(axis=1) > prompt) if prompt else mask)
         for layer in self.dense:
-            if vectors.shape[1] != layer.weight.shape[1]:
-                wanted, given = layer.weight.shape[1], vectors.shape[1]
-                raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
             vectors = layer.apply(vectors)
         return unit(vectors) if self.normalize else vectors
 
@@ -91,12 +96,12 @@ def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def read_pooling(folder: Path) -> Pooling | None:
-    """What modules.json and its folders say; None where there is no modules.json.
+    """What modules.json and its folders say; None where there is no modules.json, or one that pools nothing.
 
     Raises BundleError for a module that is not known or out of order, and for a pooling not of METHODS.
     """
     modules = read_json(folder / "modules.json", missing=[])
-    if not modules:
+    if not modules or is_late(modules):
         return None
     method, normalize, dense, pooled = None, False, [], True
     for module in modules:
@@ -106,7 +111,7 @@ def read_pooling(folder: Path) -> Pooling | None:
             config = read_json(path / "config.json")
             method, pooled = _method(config), _flag(config, "include_prompt")
         elif kind == "Dense" and method is not None and not normalize:
-            dense.append(_dense(path))
+            dense.append(dense_layer(path))
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
@@ -115,19 +120,30 @@ def read_pooling(folder: Path) -> Pooling | None:
     if method is None:
         kinds = ", ".join(str(module.get("type")).rpartition(".")[2] for module in modules)[:200]
         raise BundleError(f"modules.json names {kinds or 'nothing'}, expected a Pooling module among them")
-    prompts, default = _prompts(read_json(folder / "config_sentence_transformers.json", missing={}))
+    prompts, default = read_prompts(read_json(folder / "config_sentence_transformers.json", missing={}))
     settings = read_json(folder / "sentence_bert_config.json", missing={})
+    lower, longest = lower_case(settings), settings.get("max_seq_length")
+    return Pooling(method, normalize, longest, lower, tuple(dense), prompts, default, pooled)
+
+
+def is_late(modules: Sequence[Any]) -> bool:
+    """Whether modules.json names dense layers over what nothing pools: a vector for each token."""
+    kinds = {str(module.get("type")).rpartition(".")[2] for module in modules if isinstance(module, dict)}
+    return "Dense" in kinds and not {"Pooling", "Normalize"} & kinds and len(modules) > 1
+
+
+def lower_case(settings: Mapping[str, Any]) -> bool:
+    """Whether sentence_bert_config.json asks for lower case. Raises BundleError for damaged values."""
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
-    whole = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
-    if not isinstance(lower, bool) or not (longest is None or whole):
+    if not isinstance(lower, bool) or not (longest is None or is_whole(longest, 1)):
         message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
         raise BundleError(
             f"sentence_bert_config.json: {message}, expected a whole number of at least 1, and true or false"
         )
-    return Pooling(method, normalize, longest, lower, tuple(dense), prompts, default, pooled)
+    return lower
 
 
-def _prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+def read_prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
     """What config_sentence_transformers.json has to put before texts, by name, and the one that is."""
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
@@ -150,11 +166,11 @@ def _flag(config: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _dense(folder: Path) -> Dense:
-    """The layer in a Dense module's folder. Raises BundleError for what it does that is not known here."""
+def dense_layer(folder: Path, known: Mapping[str, tuple] = KNOWN) -> Dense:
+    """The layer in a Dense module's folder. Raises BundleError for what it does that is not `known`."""
     config, path = read_json(folder / "config.json"), folder / DENSE
     odd = {
-        key: value for key, value in config.items() if key not in SHAPE and value not in KNOWN.get(key, ())
+        key: value for key, value in config.items() if key not in SHAPE and value not in known.get(key, ())
     }
     if odd:
         message = ", ".join(f"{key}={shown(value)}" for key, value in odd.items())

@@ -17,6 +17,7 @@ from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
+from txexport.runtime.tasks import late_interaction
 from txexport.runtime.tasks.labels import Label, cross_encoder, labelled, names, ranked, sigmoid, softmax
 
 
@@ -82,20 +83,33 @@ def rerank(
     rows, found = as_texts(queries), as_texts(documents)
     if isinstance(documents, str):
         raise InputError(f"documents are {shown(documents)}, expected a list of texts")
-    count = bundle.sessions[roles.MODEL].width(LOGITS)
-    if count != 1:
-        known = ", ".join(names(bundle.files.config, count)[:5])
-        raise InputError(f"the model has {count} labels ({known}), and one that ranks has a single one")
-    pairs: list[Item] = [(query, document) for query in rows for document in found]
-    encodings = encode(bundle, pairs, truncate)
-    owners = [i for i in range(len(rows)) for _ in found]
-    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress, owners)
-    scores = (cross_encoder(_scoring(bundle)) or sigmoid)(logits).reshape(len(rows), len(found))
+    score = _crossed if bundle.late_interaction is None else late_interaction.scores
+    scores = score(bundle, rows, found, truncate, batch_tokens, progress)
     results = [
         [_ranked(i, row[i], found[i] if return_documents else None) for i in order]
         for row, order in zip(scores, np.argsort(-scores, axis=1, kind="stable")[:, :top_k], strict=True)
     ]
     return results[0] if isinstance(queries, str) else results
+
+
+def _crossed(
+    bundle: LoadedBundle,
+    queries: Sequence[str],
+    documents: Sequence[str],
+    truncate: bool,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> np.ndarray:
+    """Scores (queries, documents) of a model that reads both together."""
+    count = bundle.sessions[roles.MODEL].width(LOGITS)
+    if count != 1:
+        known = ", ".join(names(bundle.files.config, count)[:5])
+        raise InputError(f"the model has {count} labels ({known}), and one that ranks has a single one")
+    pairs: list[Item] = [(query, document) for query in queries for document in documents]
+    encodings = encode(bundle, pairs, truncate)
+    owners = [i for i in range(len(queries)) for _ in documents]
+    logits = gather(bundle, encodings, LOGITS, batch_tokens, progress, owners)
+    return (cross_encoder(_scoring(bundle)) or sigmoid)(logits).reshape(len(queries), len(documents))
 
 
 def _ranked(place: int, score: float, text: str | None) -> Ranked:

@@ -1,0 +1,73 @@
+"""ColBERT as its authors publish it: a layer over every token among the weights, beside artifact.metadata.
+
+What those say is put as PyLate's files do, which a bundle reads.
+"""
+
+import json
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from txexport.checkpoints.checkpoint import Checkpoint, read_json
+from txexport.errors import CheckpointError, UnsupportedError, shown
+
+ARCHITECTURE, METADATA, LINEAR = "HF_ColBERT", "artifact.metadata", "linear.weight"
+FOLDER = "1_Dense"
+# Of the settings that change what texts are compared by, those that are supported.
+EXPECTED = {"similarity": "cosine", "interaction": "colbert"}
+# A setting's name, what it is to PyLate, its type, and what it is where nothing is said.
+SETTINGS: Mapping[str, tuple[str, type, Any]] = {
+    "query_token_id": ("query_prefix", str, "[unused0]"),
+    "doc_token_id": ("document_prefix", str, "[unused1]"),
+    "query_maxlen": ("query_length", int, 32),
+    "doc_maxlen": ("document_length", int, 220),
+    "attend_to_mask_tokens": ("attend_to_expansion_tokens", bool, False),
+    "mask_punctuation": ("skiplist_words", bool, True),
+}
+
+
+def is_colbert(checkpoint: Checkpoint) -> bool:
+    """Whether config.json names the class that its authors' code has."""
+    architectures = checkpoint.config.get("architectures")
+    return isinstance(architectures, list) and ARCHITECTURE in architectures
+
+
+def settings(checkpoint: Checkpoint) -> dict[str, bytes]:
+    """The files of PyLate, by name, that say what the checkpoint's own do, but for the layer's weight.
+
+    Raises CheckpointError for a setting of another type and where the layer is missing, UnsupportedError for
+    one that compares texts in another way.
+    """
+    file = checkpoint.folder / METADATA
+    if not file.is_file():
+        raise CheckpointError(f"{checkpoint.folder} has no {METADATA}, which {ARCHITECTURE} needs")
+    if LINEAR not in checkpoint.tensors:
+        raise CheckpointError(f"{checkpoint.folder} has no tensor '{LINEAR}', which {ARCHITECTURE} needs")
+    given = read_json(file)
+    for name, wanted in EXPECTED.items():
+        if (value := given.get(name, wanted)) != wanted:
+            raise UnsupportedError(f"{file}: {name} is {shown(value)}; expected '{wanted}'")
+    values: dict[str, Any] = {"model_type": "ColBERT", "do_query_expansion": True}
+    for name, (to_pylate, kind, default) in SETTINGS.items():
+        value = default if given.get(name) is None else given[name]
+        if type(value) is not kind:
+            raise CheckpointError(f"{file}: {name} is {shown(value)}, expected a {kind.__name__}")
+        values[to_pylate] = value
+    values["skiplist_words"] = list(string.punctuation) if values["skiplist_words"] else []
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": FOLDER, "type": "pylate.models.Dense.Dense"},
+    ]
+    outputs, inputs = checkpoint.tensors[LINEAR].shape
+    layer = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    contents = {
+        "modules.json": modules,
+        "config_sentence_transformers.json": values,
+        f"{FOLDER}/config.json": layer,
+    }
+    return {name: (json.dumps(content, indent=2) + "\n").encode() for name, content in contents.items()}

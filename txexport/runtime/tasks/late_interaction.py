@@ -1,0 +1,147 @@
+"""A vector for each token of texts, and how well documents match queries by them; T tokens, V numbers each.
+
+Khattab and Zaharia 2020.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from txexport.arguments import check_flag
+from txexport.contracts import roles
+from txexport.contracts.names import ATTENTION_MASK, LAST_HIDDEN_STATE
+from txexport.errors import BundleError, InputError
+from txexport.progress import ByInput, Progress
+from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of, text_limit, together
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.text import as_texts
+from txexport.runtime.session import finite
+from txexport.runtime.tasks.pooling import unit
+from txexport.runtime.tasks.token_vectors import TokenVectors
+
+
+@dataclass(frozen=True)
+class Row:
+    """A text's tokens with its prefix among them; of a query, so many `expansions` behind them."""
+
+    ids: list[int]
+    type_ids: list[int]
+    expansions: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def embed_tokens(
+    bundle: LoadedBundle,
+    texts: str | Sequence[str],
+    *,
+    is_query: bool = False,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> np.ndarray | list[np.ndarray]:
+    """See Model.embed_tokens."""
+    check_flag("is_query", is_query)
+    check_task(bundle, "embed_tokens")
+    how = bundle.late_interaction
+    assert how is not None
+    rows = _rows(bundle, how, as_texts(texts), is_query, truncate)
+    skipped = [] if is_query else _skipped(bundle, how)
+    tell = ByInput(progress, range(len(rows)))
+    vectors = [np.empty((0, 0), np.float32)] * len(rows)
+    for places in together(lengths := [len(row) for row in rows], lengths, batch_tokens):
+        batch = [rows[place] for place in places]
+        for place, hidden in zip(places, _hidden(bundle, batch, how.attends), strict=True):
+            kept = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]
+            for layer in how.dense:
+                kept = layer.apply(kept)
+            vectors[place] = unit(kept)
+        tell(places)
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
+def max_sim(query: np.ndarray, document: np.ndarray) -> float:
+    """The sum, over a query's vectors (T,V), of each one's greatest product with a document's (T,V)."""
+    if not len(document):
+        raise InputError("a document has no tokens but those that are skipped; leave it out")
+    return float((query @ document.T).max(axis=1).sum())
+
+
+def scores(
+    bundle: LoadedBundle,
+    queries: Sequence[str],
+    documents: Sequence[str],
+    truncate: bool,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> np.ndarray:
+    """How well each document matches each query, (queries, documents)."""
+    kept = embed_tokens(bundle, documents, truncate=truncate, batch_tokens=batch_tokens)
+    asked = embed_tokens(
+        bundle, queries, is_query=True, truncate=truncate, batch_tokens=batch_tokens, progress=progress
+    )
+    return np.array([[max_sim(query, document) for document in kept] for query in asked]).reshape(
+        len(queries), len(documents)
+    )
+
+
+def _rows(
+    bundle: LoadedBundle, how: TokenVectors, texts: Sequence[str], is_query: bool, truncate: bool
+) -> list[Row]:
+    """Each text's tokens, of a query up to its length."""
+    prefix = how.query_prefix if is_query else how.document_prefix
+    added = [] if prefix == "" else [_id(bundle, prefix)]
+    length = how.query_length if is_query else how.document_length
+    length = min(length, text_limit(bundle.manifest) or length)
+    texts = [how.prompt + text for text in texts]
+    texts = [text.lower() for text in texts] if how.lower else texts
+    filler = _expansion(bundle) if is_query and how.expands else None
+    rows = []
+    for encoding in encode(bundle, texts, truncate, length - len(added)):
+        ids = [*encoding.ids[:1], *added, *encoding.ids[1:]]
+        types = [*encoding.type_ids[:1], *(0 for _ in added), *encoding.type_ids[1:]]
+        more = 0 if filler is None else length - len(ids)
+        rows.append(Row(ids + [filler or 0] * more, types + [0] * more, more))
+    return rows
+
+
+def _id(bundle: LoadedBundle, prefix: str) -> int:
+    """The token that a prefix is. Raises BundleError for one that the tokenizer does not know."""
+    number = bundle.files.text.tokenizer.token_to_id(prefix)
+    if number is None:
+        raise BundleError(
+            f"the tokenizer has no token {prefix!r}, which config_sentence_transformers.json names; save it "
+            "with the model"
+        )
+    return number
+
+
+def _expansion(bundle: LoadedBundle) -> int:
+    """The token that fills queries up: the mask, or of a decoder the one that ends a text."""
+    for name in ("mask_token", "eos_token", "pad_token"):
+        token = bundle.files.text.special(name)
+        if token is not None:
+            return token[1]
+    raise BundleError("the tokenizer's files name no mask_token, which queries are filled up with")
+
+
+def _skipped(bundle: LoadedBundle, how: TokenVectors) -> list[int]:
+    """The ids of documents' tokens without a vector; of a word that is no token, the unknown one's."""
+    text = bundle.files.text
+    unknown = text.special("unk_token")
+    ids = (text.tokenizer.token_to_id(word) for word in how.skiplist)
+    named = [number if number is not None else unknown and unknown[1] for number in ids]
+    return [number for number in named if number is not None]
+
+
+def _hidden(bundle: LoadedBundle, rows: Sequence[Row], attends: bool) -> np.ndarray:
+    """What the graph gives (B,S,W), no token seeing expansions unless it `attends`."""
+    session = bundle.sessions[roles.MODEL]
+    check_room(session, len(rows), max(len(row) for row in rows))
+    feeds = inputs_of(bundle, roles.MODEL, rows)
+    for mask, row in zip(feeds[ATTENTION_MASK], rows, strict=True):
+        if not attends:
+            mask[len(row) - row.expansions : len(row)] = 0
+    return finite(session.run(feeds))[LAST_HIDDEN_STATE]
