@@ -95,6 +95,7 @@ METHODS = {
     "embed_image": Method(("image",), "embedding", VECTOR),
     "classify_image": Method(("image",), "labels", LABELS),
     "match": Method(("image",), "labels", LABELS),
+    "classify_audio": Method(("sound",), "labels", LABELS),
 }
 
 CACHED = (STATIC, DYNAMIC)
@@ -157,6 +158,7 @@ ROWS = (
         "AutoModelForZeroShotImageClassification",
         ("match", "embed_image", "embed"),
     ),
+    Task("audio-classification", HeadKind.SEQUENCE, "AutoModelForAudioClassification", ("classify_audio",)),
 )
 TASKS = {task.name: task for task in ROWS}
 

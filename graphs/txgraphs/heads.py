@@ -25,7 +25,7 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
     final, behind, seen = (kind == k for k in (Pick.FINAL, Pick.MEAN_BEHIND, Pick.LAST_SEEN))
-    shown = kind == Pick.FIRST_SEEN
+    shown, two = kind == Pick.FIRST_SEEN, kind == Pick.FIRST_TWO
     mean = mean or kind == Pick.MEAN_LATE
     last, marked, mark = (
         kind in (Pick.LAST, Pick.LAST_EOS, Pick.LAST_SEEN),
@@ -40,6 +40,9 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
         one = op.Constant(value_ints=[1])
         if first:
             picked = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B, W)
+        elif two:
+            second = op.Gather(x, op.Constant(value_int=1), axis=1)
+            picked = (op.Gather(x, op.Constant(value_int=0), axis=1) + second) * 0.5  # (B, W)
         elif final:
             picked = op.Gather(x, op.Constant(value_int=-1), axis=1)
         elif both:

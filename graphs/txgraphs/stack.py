@@ -20,6 +20,7 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
+    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
 )
@@ -47,7 +48,7 @@ from txgraphs.position import (
     rounded_alibi,
     token_positions,
 )
-from txgraphs.signal import patch_embedding, sound_embedding
+from txgraphs.signal import patch_embedding, sound_embedding, spectrogram_embedding
 from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
@@ -103,6 +104,8 @@ def signal_encoder(
             x = patch_embedding(patches, graph / f"{stack}.embedding", signal)
         case LogMelSpec() as sound:
             x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
+        case SpectrogramSpec() as spectrogram:
+            x = spectrogram_embedding(spectrogram, graph / f"{stack}.embedding", signal)
         case kind:
             assert_never(kind)
     for layer, block in enumerate(spec.layers):

@@ -21,6 +21,7 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
+    SpectrogramSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
@@ -37,7 +38,7 @@ from txmodels.position import (
     rounded_alibi,
     token_positions,
 )
-from txmodels.signal import PatchEmbedding, SoundEmbedding
+from txmodels.signal import PatchEmbedding, SoundEmbedding, SpectrogramEmbedding
 from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
@@ -285,12 +286,14 @@ class Decoder(_Stack):
         return position_ids, self.biased(masks, position_ids, order)
 
 
-def _signal_embedding(spec: PatchSpec | LogMelSpec) -> nn.Module:
+def _signal_embedding(spec: PatchSpec | LogMelSpec | SpectrogramSpec) -> nn.Module:
     match spec:
         case PatchSpec():
             return PatchEmbedding(spec)
         case LogMelSpec():
             return SoundEmbedding(spec)
+        case SpectrogramSpec():
+            return SpectrogramEmbedding(spec)
         case _:
             assert_never(spec)
 

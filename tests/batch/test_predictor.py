@@ -26,6 +26,8 @@ LABELLED = {
 CLASSIFIER, CLIP = "BertForSequenceClassification", {"eos_token_id": len(tiny_tokenizers.clip()) - 1}
 CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 
+SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
+
 # Method -> its model's type and architecture, its tokenizer, what config.json says, rows of each argument,
 # and options.
 ASKED = {
@@ -41,6 +43,7 @@ ASKED = {
     "generate": ("gpt2", "GPT2LMHeadModel", "byte_level", {}, [TEXTS], {"do_sample": True, "seed": 3}),
     "image_to_text": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}, None, {}),
     "embed_image": ("vit", "ViTModel", None, {}, None, {}),
+    "classify_audio": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {}, SOUNDS, {}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
@@ -63,6 +66,9 @@ def bundle(tmp_path_factory):
                 size = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
                 kinds = {"vit": transformers.ViTImageProcessorPil, "clip": transformers.CLIPImageProcessorPil}
                 kinds.get(model_type, kinds["vit"])(**size).save_pretrained(folder / "in")
+            if model_type == "audio-spectrogram-transformer":
+                extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
+                extractor.save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")
             made[key] = folder / "out"
         return made[key], pictures() if rows is None else rows, options

@@ -1,6 +1,7 @@
 """The commands of tasks, as a person or a script meets them."""
 
 import json
+import wave
 
 import numpy as np
 import pytest
@@ -145,6 +146,19 @@ def test_next_sentence_and_choose(bundle_for):
     assert several[0]["choices"] == [pytest.approx(one, abs=1e-5) for one in record["choices"]]
     assert len(several[1]["choices"]) == 2
     assert "'alone' stands alone, expected a question and its choices" in refusal("choose", bundle, "alone")
+
+
+def test_sounds(bundle_for, tmp_path):
+    sound = (np.sin(np.arange(3000) / 7) * 30000).astype("<i2")
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, len(sound), "NONE", ""))
+        file.writeframes(sound.tobytes())
+    extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
+    name = "audio-spectrogram-transformer", "ASTForAudioClassification"
+    bundle = bundle_for(*name, extractor, num_labels=7)
+    [record] = records("classify-audio", bundle, tmp_path / "a.wav", "--top-k", "3")
+    assert (record["sound"], len(record["labels"])) == (str(tmp_path / "a.wav"), 3)
+    assert "cannot be read" in refusal("classify-audio", bundle, tmp_path / "b.wav")
 
 
 def test_images(bundle_for, tmp_path):

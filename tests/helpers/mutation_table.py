@@ -176,6 +176,12 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.plain_pooler,
         common.drop_bias,
     ),
+    ("audio-spectrogram-transformer", None, "model"): (
+        family.low_bands_last,
+        family.drop_spectrogram_places,
+        family.other_token_first,
+        common.drop_bias,
+    ),
     ("dinov2", None, "model"): (
         family.other_bicubic,
         family.corners_to_corners,

@@ -234,6 +234,23 @@ def drop_patch_places(model):
     through(function(model, "patch_embedding"), "position_weight", "Mul", 0.0)
 
 
+def low_bands_last(model):
+    """A spectrogram from its highest band down."""
+    bands = model.graph.input[0].type.tensor_type.shape.dim[2].dim_value
+    through(model.graph, "input_values", "Gather", list(reversed(range(bands))), axis=2)
+
+
+def drop_spectrogram_places(model):
+    """Patches of a spectrogram without their places."""
+    through(function(model, "spectrogram_embedding"), "position_weight", "Mul", 0.0)
+
+
+def other_token_first(model):
+    """The distilled token in the class token's place."""
+    joined = node(function(model, "spectrogram_embedding"), "Concat", 1)
+    joined.input[:2] = reversed(joined.input[:2])
+
+
 def other_bicubic(model):
     """Places between those of the table by another cubic, that of most image software."""
     set_attribute(node(function(model, "interpolation"), "Resize"), "cubic_coeff_a", -0.5)

@@ -7,6 +7,7 @@ from txexport import families
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
+SOUNDS = "audio-classification"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"

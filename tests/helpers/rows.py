@@ -20,6 +20,7 @@ from helpers.row import (
     NEXT,
     PRETRAIN,
     SEE,
+    SOUNDS,
     TAG,
     TIED,
     TRANSLATE,
@@ -349,6 +350,7 @@ TROCR = {
 }
 READ = {"decoder": TROCR | {"cross_attention_hidden_size": 48}}
 SMALL = {"scale_embedding": True, "activation_function": "relu", "layernorm_embedding": False}
+UNBIASED = {"qkv_bias": False, "hidden_act": "relu", "frequency_stride": 7}
 TAUGHT = {"encoder": {"model_type": "deit"}, "decoder": TROCR | SMALL | {"tie_word_embeddings": False}}
 ENCODER_DECODERS = [
     Row("t5", "T5ForConditionalGeneration", TRANSLATE),
@@ -404,6 +406,8 @@ OTHERS = [
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "TrOCR", READ),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "DeiT, untied TrOCR", TAUGHT),
+    Row("audio-spectrogram-transformer", "ASTForAudioClassification", SOUNDS, "5 labels", LABELS),
+    Row("audio-spectrogram-transformer", "ASTForAudioClassification", SOUNDS, "no biases, relu", UNBIASED),
     Row("vit", "ViTModel", SEE),
     Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
     Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),

@@ -547,6 +547,10 @@ ENCODERS = [
         Row("bert", "BertForSequenceClassification", "text-classification", "1 label", {"num_labels": 1}),
         lambda m: m.rerank("a", ["b"]),
     ),
+    (
+        Row("audio-spectrogram-transformer", "ASTForAudioClassification", "audio-classification"),
+        lambda m: m.classify_audio(np.zeros(3000)),
+    ),
     (Row("vit", "ViTForImageClassification", "image-classification"), lambda m: m.classify_image(IMAGE)),
     (Row("vit", "ViTModel", "image-feature-extraction"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
@@ -570,6 +574,9 @@ def without_processors(model):
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
                 model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
+            if name == "input_values":
+                bank = SimpleNamespace(features=lambda items, truncate, own=shape: zeros(own, items))
+                model.bundle.files.filter_bank = bank
             if name == "input_features":
                 model.bundle.files.audio = SimpleNamespace(features=partial(zeros, shape))
     model.bundle.files.config = model.config | {"id2label": {"0": "entailment", "1": "neutral"}}

@@ -8,6 +8,7 @@ from txexport.runtime import Model
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.tasks import (
     attention,
+    audio_tasks,
     feature_extraction,
     image_tasks,
     image_to_text,
@@ -24,6 +25,7 @@ from txexport.runtime.tasks import (
 FUNCTIONS = [
     LoadedBundle.run,
     attention.attention,
+    audio_tasks.classify_audio,
     feature_extraction.embed,
     image_tasks.classify_image,
     image_tasks.embed_image,

@@ -47,6 +47,7 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
+    SpectrogramSpec,
     StridedAttentionSpec,
     TextStackSpec,
     TransformerXLAttentionSpec,
@@ -139,6 +140,8 @@ CONTRADICTIONS = {
     "sees everything has no window": lambda: dataclasses.replace(SELF, unmasked=True, window=3),
     "pixels hold no patch of 5": lambda: PatchSpec(12, (9, 4), 5),
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
+    "9 frames of 3 bands hold no patch of 4": lambda: SpectrogramSpec(12, 3, 9, 4, 2, 3),
+    "SpectrogramSpec: time_stride is 0": lambda: SpectrogramSpec(12, 7, 9, 4, 2, 0),
     "antialias is True": lambda: PatchSpec(12, (9, 9), 5, antialias=True),
     "PatchSpec: registers is -1": lambda: PatchSpec(12, (9, 9), 5, registers=-1),
     "HeadSpec: registers is 2": lambda: dataclasses.replace(LABELS, registers=2),
@@ -420,6 +423,10 @@ LABELS = HeadSpec(HeadKind.SEQUENCE, tied=False, labels=3, pick=Pick.LAST, pad_t
 LABELLED = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=3)
 HEARING = SignalStackSpec(LogMelSpec(12, 5, 7, Activation.GELU), (BLOCK,), 2)
 MODELS = {
+    "labels of sounds": EncoderSpec(
+        encoder=SignalStackSpec(SpectrogramSpec(12, 7, 9, 4, 2, 3), (WHOLE,), 2, final_norm=NORM),
+        head=dataclasses.replace(LABELLED, pick=Pick.FIRST_TWO, norm=NORM),
+    ),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
     "hearing": EncoderDecoderSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),

@@ -65,6 +65,7 @@ from txexport.spec import (
     RelativeSpec,
     RotarySpec,
     RoundedAlibiSpec,
+    SpectrogramSpec,
     VectorSpec,
     parameters,
 )
@@ -727,6 +728,15 @@ def test_sound_embedding(kind):
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 11, W)
+
+
+def test_spectrogram_embedding():
+    spec = SpectrogramSpec(W, 11, 19, patch_size=4, frequency_stride=3, time_stride=2)
+    module = txmodels.signal.SpectrogramEmbedding(spec)
+    function = partial(txgraphs.signal.spectrogram_embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    found = check(module, function, random(B, *spec.shape))
+    assert found[0].shape == (B, 2 + 3 * 8, W)
 
 
 PICKS = {

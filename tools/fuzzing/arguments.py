@@ -39,6 +39,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fill_mask": ("pretrained", {"texts": "the [MASK] sat"}),
     "next_sentence": ("pretrained", {"first": TEXTS[0], "second": TEXTS[1]}),
     "choose": ("chooser", {"question": "who", "choices": TEXTS}),
+    "classify_audio": ("noises", {"sounds": SOUND}),
     "classify_image": ("images", {"images": PIXELS}),
     "embed_image": ("towers", {"images": PIXELS}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fill-mask": ("bundles/pretrained", ("the [MASK] sat",)),
     "next-sentence": ("bundles/pretrained", ("the cat", "sat")),
     "choose": ("bundles/chooser", ("who", "the cat", "a dog")),
+    "classify-audio": ("bundles/noises", ("sound.wav",)),
     "classify-image": ("bundles/images", ("image.png",)),
     "embed-image": ("bundles/towers", ("image.png",)),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),

@@ -61,6 +61,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "sharded": ("llama", "LlamaForCausalLM", "byte_level", {}),
     "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
     "captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}),
+    "noises": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {"num_labels": 7}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "towers": (
         "clip",
@@ -155,6 +156,8 @@ def _beside(folder: Path, model_type: str) -> None:
         transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type in VISION:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type == "audio-spectrogram-transformer":
+        transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
     elif model_type == "whisper":
         transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
         (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")

@@ -227,6 +227,7 @@ def sound(case: Case) -> None:
     """A WAV file."""
     file = case.change(case.copy("files/sound.wav"), containers.wav)
     case.attempt(case.model("speech").transcribe, file, max_new_tokens=3)
+    case.attempt(case.model("noises").classify_audio, file)
 
 
 def image(case: Case) -> None:
@@ -257,7 +258,9 @@ def manifest(case: Case) -> None:
 
 def companion(case: Case) -> None:
     """A file beside a bundle's graphs, changed after export."""
-    name = case.random.choice(("classifier", "decoder", "speech", "images", "sentences", "translator"))
+    name = case.random.choice(
+        ("classifier", "decoder", "speech", "noises", "images", "sentences", "translator")
+    )
     folder = case.copy(f"bundles/{name}")
     files = [file for file in sorted(folder.rglob("*")) if file.suffix in HOWS]
     file = case.random.choice([file for file in files if file.name != "txexport.json"])

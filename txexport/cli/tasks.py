@@ -8,6 +8,7 @@ import click
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
 from txexport.cli.attention import attention
+from txexport.cli.audio_tasks import classify_audio
 from txexport.cli.image_tasks import classify_image, embed_image, match
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
@@ -285,6 +286,7 @@ COMMANDS = (
     fill_mask,
     next_sentence,
     choose,
+    classify_audio,
     classify_image,
     embed_image,
     match,

@@ -20,6 +20,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
 INPUT_FEATURES = "input_features"  # (B,bands,frames)
+INPUT_VALUES = "input_values"  # (B,frames,bands)
 
 # Outputs
 LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W)

@@ -13,6 +13,7 @@ from txexport.spec import (
     ModelSpec,
     PatchSpec,
     SignalStackSpec,
+    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
     VectorSpec,
@@ -47,10 +48,12 @@ def token_inputs(stack: TextStackSpec) -> list[str]:
     return inputs + [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
 
 
-def signal_input(spec: PatchSpec | LogMelSpec) -> Port:
+def signal_input(spec: PatchSpec | LogMelSpec | SpectrogramSpec) -> Port:
     """An image's pixels or a sound's spectrogram."""
     if isinstance(spec, LogMelSpec):
         return floats(names.INPUT_FEATURES, names.BATCH_SIZE, *spec.shape)
+    if isinstance(spec, SpectrogramSpec):
+        return floats(names.INPUT_VALUES, names.BATCH_SIZE, *spec.shape)
     size = (names.HEIGHT, names.WIDTH) if spec.any_size else spec.image_size
     return floats(names.PIXEL_VALUES, names.BATCH_SIZE, spec.channels, *size)
 

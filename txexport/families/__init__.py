@@ -72,6 +72,7 @@ WITHOUT_ORIGINAL = {
 
 # Files of model types that are no Python names.
 HYPHENATED = {
+    "audio_spectrogram_transformer": "audio-spectrogram-transformer",
     "bert_generation": "bert-generation",
     "blenderbot_small": "blenderbot-small",
     "data2vec_text": "data2vec-text",

@@ -37,6 +37,7 @@ from txexport.spec import (
     RelativeVectorsSpec,
     SinusoidVectorsSpec,
     SparseAttentionSpec,
+    SpectrogramSpec,
     StackSpec,
     StridedAttentionSpec,
     TextStackSpec,
@@ -309,6 +310,8 @@ def _signal(spec: StackSpec) -> int:
         case LogMelSpec() as sound:  # over 3 of the frames, and then over 3 of what that makes
             read = 2 * sound.num_mel_bins + sound.hidden_size
             return 2 * sound.length * sound.hidden_size * 3 * read
+        case SpectrogramSpec() as spectrogram:
+            return 2 * (spectrogram.length - 2) * spectrogram.hidden_size * spectrogram.patch_size**2
         case kind:
             assert_never(kind)
 

@@ -13,6 +13,7 @@ from txexport.spec import (
     ModelSpec,
     PatchSpec,
     PositionKind,
+    SpectrogramSpec,
     parameters,
 )
 
@@ -121,7 +122,7 @@ def _fixed(spec: ModelSpec, name: str) -> bool:
     match spec.stacks[stack].embedding:
         case EmbeddingSpec() as embedding:
             return embedding.position.kind == PositionKind.FIXED
-        case PatchSpec():
+        case PatchSpec() | SpectrogramSpec():
             return False
         case LogMelSpec():
             return True

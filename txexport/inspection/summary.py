@@ -27,6 +27,7 @@ from txexport.spec import (
     SignalStackSpec,
     SinusoidVectorsSpec,
     SparseAttentionSpec,
+    SpectrogramSpec,
     StackSpec,
     StridedAttentionSpec,
     TextStackSpec,
@@ -115,6 +116,11 @@ def inputs(spec: StackSpec) -> list[str]:
         case SignalStackSpec(embedding=LogMelSpec() as sound):
             size = f"{2 * sound.length:,} frames of {sound.num_mel_bins} bands"
             return [size, f"{sound.length:,} fixed positions"]
+        case SignalStackSpec(embedding=SpectrogramSpec() as spectrogram):
+            size = f"{spectrogram.max_length:,} frames of {spectrogram.num_mel_bins} bands"
+            strides = f"every {spectrogram.time_stride} frames and {spectrogram.frequency_stride} bands"
+            squares = f"squares of {spectrogram.patch_size}, {strides}"
+            return [size, squares, f"{spectrogram.length:,} learned positions"]
         case _:
             raise SpecError(f"{type(spec.embedding).__name__} is not known here")
 

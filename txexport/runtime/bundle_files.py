@@ -6,6 +6,7 @@ from pathlib import Path
 from txexport.bundle import read_json
 from txexport.runtime.generation.config import GenerationConfig, read_generation_config
 from txexport.runtime.preprocessing.audio import Audio
+from txexport.runtime.preprocessing.filter_bank import FilterBank
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.tasks.pooling import Pooling, read_pooling
@@ -32,6 +33,11 @@ class BundleFiles:
     def audio(self) -> Audio:
         """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
         return Audio(self.folder)
+
+    @cached_property
+    def filter_bank(self) -> FilterBank:
+        """What makes filter banks of sounds, as the checkpoint's preprocessor file says."""
+        return FilterBank(self.folder)
 
     @cached_property
     def config(self) -> dict:

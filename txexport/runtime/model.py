@@ -26,6 +26,7 @@ from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
     attention,
+    audio_tasks,
     feature_extraction,
     image_tasks,
     image_to_text,
@@ -39,6 +40,7 @@ from txexport.runtime.tasks import (
     token_classification,
 )
 from txexport.runtime.tasks.attention import AttentionMap
+from txexport.runtime.tasks.audio_tasks import BATCH_SOUNDS
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES
 from txexport.runtime.tasks.labels import Label
 from txexport.runtime.tasks.pooling import Pooling
@@ -664,6 +666,25 @@ class Model:
             handle_impossible_answer=handle_impossible_answer,
             batch_tokens=batch_tokens,
             progress=progress,
+        )
+
+    def classify_audio(
+        self,
+        sounds: Any,
+        *,
+        top_k: int | None = 5,
+        truncate: bool = False,
+        batch_size: int = BATCH_SOUNDS,
+        progress: Progress | None = None,
+    ) -> list[Label] | list[list[Label]]:
+        """The `top_k` likeliest labels of a sound, likeliest first, or of each of several.
+
+        A sound is the path of a WAV file or an array of floats (N,) between -1 and 1 at the rate of the
+        checkpoint's feature extractor. Raises InputError for what is none, and unless `truncate` cuts it, for
+        one that is longer than the model reads.
+        """
+        return audio_tasks.classify_audio(
+            self.bundle, sounds, top_k=top_k, truncate=truncate, batch_size=batch_size, progress=progress
         )
 
     def classify_image(

@@ -31,6 +31,7 @@ from txexport.spec.embedding import (
     RelativeVectorsSpec,
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
+    SpectrogramSpec,
 )
 from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
@@ -84,6 +85,7 @@ __all__ = [
     "SignalStackSpec",
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
+    "SpectrogramSpec",
     "StackSpec",
     "StridedAttentionSpec",
     "TextStackSpec",

@@ -352,3 +352,39 @@ class LogMelSpec:
     def shape(self) -> tuple[int, ...]:
         """Bands and frames of a spectrogram."""
         return self.num_mel_bins, 2 * self.length
+
+
+@dataclass(frozen=True)
+class SpectrogramSpec:
+    """A spectrogram in squares that overlap, each projected to a vector (Gong et al. 2021, 2.1).
+
+    It has `max_length` frames of `num_mel_bins` bands, a square `patch_size` of both, and the next one begins
+    `time_stride` frames or `frequency_stride` bands further. Two learned vectors stand before them, then a
+    table of positions is added.
+    """
+
+    hidden_size: int
+    num_mel_bins: int
+    max_length: int
+    patch_size: int
+    frequency_stride: int
+    time_stride: int
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "patch_size", "frequency_stride", "time_stride")
+        if min(self.shape) < self.patch_size:
+            raise SpecError(
+                f"SpectrogramSpec: {self.max_length} frames of {self.num_mel_bins} bands hold no patch of "
+                f"{self.patch_size}"
+            )
+
+    @property
+    def length(self) -> int:
+        """How many vectors come out."""
+        bands = (self.num_mel_bins - self.patch_size) // self.frequency_stride + 1
+        return 2 + bands * ((self.max_length - self.patch_size) // self.time_stride + 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Frames and bands of a spectrogram."""
+        return self.max_length, self.num_mel_bins

@@ -75,6 +75,7 @@ class Pick(StrEnum):
     FIRST_SEEN = "first_seen"  # the first token that the mask shows
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
     LAST_SEEN = "last_seen"  # the last token that the mask shows, whatever its id
+    FIRST_TWO = "first_two"  # the mean of a signal's first two; Gong et al. 2021, 2.3
     MEAN = "mean"  # of the tokens that are no padding
     MEAN_LATE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
     FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023

@@ -17,9 +17,10 @@ class HeadSpec:
     dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
     `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
     last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
-    softcap * tanh(s / softcap). Of the vectors behind the first, a mean leaves out so many `registers`;
-    MEAN_BEHIND leaves out so many of all. With a `factored_size`, a causal LM's vectors are projected to so
-    many numbers first, without a bias, as wide as the words that it is tied to.
+    softcap * tanh(s / softcap). The mean of FIRST_TWO may have a norm without a dense layer. Of the vectors
+    behind the first, a mean leaves out so many `registers`; MEAN_BEHIND leaves out so many of all. With a
+    `factored_size`, a causal LM's vectors are projected to so many numbers first, without a bias, as wide as
+    the words that it is tied to.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -66,7 +67,7 @@ class HeadSpec:
                 f"HeadSpec: {lacking} is None, but a masked LM's transform has an activation and a norm; "
                 "expected both, or neither"
             )
-        if self.activation is None and self.norm is not None:
+        if self.activation is None and self.norm is not None and self.pick != Pick.FIRST_TWO:
             raise SpecError(
                 f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
                 "expected an activation too, or norm=None"

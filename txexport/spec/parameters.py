@@ -24,6 +24,7 @@ from txexport.spec import (
     PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
+    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
     VectorSpec,
@@ -91,7 +92,7 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def embedding(spec: EmbeddingSpec | PatchSpec | LogMelSpec) -> Shapes:
+def embedding(spec: EmbeddingSpec | PatchSpec | LogMelSpec | SpectrogramSpec) -> Shapes:
     """What comes before a stack's first layer."""
     match spec:
         case EmbeddingSpec():
@@ -100,6 +101,8 @@ def embedding(spec: EmbeddingSpec | PatchSpec | LogMelSpec) -> Shapes:
             return patches(spec)
         case LogMelSpec():
             return sound(spec)
+        case SpectrogramSpec():
+            return spectrogram(spec)
         case _:
             assert_never(spec)
 
@@ -127,6 +130,18 @@ def sound(spec: LogMelSpec) -> Shapes:
         "second.weight": (width, width, 3),
         "second.bias": (width,),
         "position.weight": (spec.length, width),
+    }
+
+
+def spectrogram(spec: SpectrogramSpec) -> Shapes:
+    """Both learned tokens, the table of positions and the projection of patches."""
+    width, size = spec.hidden_size, spec.patch_size
+    return {
+        "tokens.0.weight": (1, width),
+        "tokens.1.weight": (1, width),
+        "position.weight": (spec.length, width),
+        "project.weight": (width, 1, size, size),
+        "project.bias": (width,),
     }
 
 

@@ -25,6 +25,7 @@ TYPES: dict[str, type] = {
     "tokens": specs.EmbeddingSpec,
     "patches": specs.PatchSpec,
     "log_mel": specs.LogMelSpec,
+    "spectrogram": specs.SpectrogramSpec,
     "relative": specs.RelativeSpec,
     "relative_vectors": specs.RelativeVectorsSpec,
     "sinusoid_vectors": specs.SinusoidVectorsSpec,

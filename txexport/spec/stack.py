@@ -20,6 +20,7 @@ from txexport.spec.embedding import (
     RelativeVectorsSpec,
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
+    SpectrogramSpec,
 )
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
@@ -141,7 +142,7 @@ class TextStackSpec:
 class SignalStackSpec:
     """As TextStackSpec, over the vectors of an image or a sound, which all see one another."""
 
-    embedding: PatchSpec | LogMelSpec
+    embedding: PatchSpec | LogMelSpec | SpectrogramSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None

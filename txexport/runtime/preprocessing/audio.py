@@ -97,41 +97,12 @@ class Audio:
         the model's unless given. Other rates are resampled.
         Raises InputError for what is no sound, and for one that is too long: the caller cuts.
         """
-        if isinstance(sounds, str) or not isinstance(sounds, Sequence):
-            sounds = [sounds]
-        if not sounds:
-            raise InputError(
-                "no sound was given; expected the path of a WAV file, an array, or a list of these"
-            )
+        sounds = as_sounds(sounds)
         memory.check(
             f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
         )
-        rows = [self._row(self._samples(source, rate)) for source in sounds]
+        rows = [self._row(read_sound(source, self.rate, rate, self.samples)) for source in sounds]
         return np.ascontiguousarray(np.stack(rows))
-
-    def _samples(self, source: Source, rate: int | None) -> np.ndarray:
-        """One sound at the model's rate, (N,)."""
-        if isinstance(source, str | os.PathLike):
-            samples, own_rate = read_wav(source)
-        else:
-            samples, own_rate = _array(source), self.rate if rate is None else rate
-        if not is_whole(own_rate, 1, FASTEST):
-            raise InputError(
-                f"a rate is {shown(own_rate)}, expected a whole number of Hz, from 1 to {FASTEST}"
-            )
-        if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-            raise InputError(
-                f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1"
-            )
-        if not samples.size or not np.isfinite(samples).all():
-            wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
-            raise InputError(
-                f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
-            )
-        if samples.size * self.rate > self.samples * own_rate:
-            long, most = samples.size / own_rate, self.samples // self.rate
-            raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
-        return resample(samples, int(own_rate), self.rate)
 
     def _row(self, samples: np.ndarray) -> np.ndarray:
         """The features (M,F) of samples (N,), in float64 up to the result."""
@@ -142,6 +113,39 @@ class Audio:
         power = np.abs(np.fft.rfft(frames[:-1] * self.window)) ** 2  # (F, n_fft // 2 + 1)
         bands = np.log10(np.maximum(power @ self.filters, 1e-10))  # (F, M)
         return ((np.maximum(bands, bands.max() - 8) + 4) / 4).T.astype(np.float32)
+
+
+def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
+    """One sound or several as a list. Raises InputError for none."""
+    if isinstance(sounds, str) or not isinstance(sounds, Sequence):
+        return [sounds]
+    if not sounds:
+        raise InputError("no sound was given; expected the path of a WAV file, an array, or a list of these")
+    return sounds
+
+
+def read_sound(source: Source, target: int, rate: int | None, longest: int | None) -> np.ndarray:
+    """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default the same.
+
+    Raises InputError for what is no sound, and for one of more than `longest` samples at the target.
+    """
+    if isinstance(source, str | os.PathLike):
+        samples, own_rate = read_wav(source)
+    else:
+        samples, own_rate = _array(source), target if rate is None else rate
+    if not is_whole(own_rate, 1, FASTEST):
+        raise InputError(f"a rate is {shown(own_rate)}, expected a whole number of Hz, from 1 to {FASTEST}")
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise InputError(f"a sound is {samples.dtype} {samples.shape}, expected floats (N,) between -1 and 1")
+    if not samples.size or not np.isfinite(samples).all():
+        wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
+        raise InputError(
+            f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
+        )
+    if longest is not None and samples.size * target > longest * own_rate:
+        long, most = samples.size / own_rate, longest // target
+        raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
+    return resample(samples, int(own_rate), target)
 
 
 def _array(sound: object) -> np.ndarray:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.spec import DualEncoderSpec, LogMelSpec, PatchSpec, Pick, StackSpec, TextStackSpec
+from txexport.spec import (
+    DualEncoderSpec,
+    LogMelSpec,
+    PatchSpec,
+    Pick,
+    SpectrogramSpec,
+    StackSpec,
+    TextStackSpec,
+)
 
 LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
@@ -17,7 +25,7 @@ Sources = Sequence[list[int] | np.ndarray]
 
 @dataclass(frozen=True)
 class SignalCase:
-    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames)."""
+    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames), or (B,frames,bands)."""
 
     name: str
     signals: np.ndarray
@@ -234,7 +242,7 @@ def greedy_cases(
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
 
 
-def signal_cases(embedding: PatchSpec | LogMelSpec, seed: int = 0) -> list[SignalCase]:
+def signal_cases(embedding: PatchSpec | LogMelSpec | SpectrogramSpec, seed: int = 0) -> list[SignalCase]:
     """Batches of 1, 3 and 9 of what an encoder of images or sounds reads; one of them dark or silent.
 
     Where images of any size are read, a small oblong one and one above the size of the table too.

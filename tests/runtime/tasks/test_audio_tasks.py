@@ -1,0 +1,75 @@
+"""Labels of sounds, beside transformers' pipeline."""
+
+import wave
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+import transformers
+
+import txexport
+from txexport.errors import InputError
+
+NAMES = ("Speech", "Dog", "Rain on a roof", "Bell", "Engine", "Silence", "Owl")
+LABELS = {"id2label": dict(enumerate(NAMES)), "label2id": {name: i for i, name in enumerate(NAMES)}}
+CONFIGS = {
+    "one of several": LABELS,
+    "several at once": LABELS | {"problem_type": "multi_label_classification"},
+    "one number": {"num_labels": 1, "problem_type": "regression"},
+    "one label": {"num_labels": 1},
+}
+
+
+def sounds() -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    made = [np.sin(np.arange(5000) / 7), 0.2 * rng.standard_normal(3000), rng.uniform(-1, 1, 900)]
+    return [sound.astype(np.float32) for sound in made]
+
+
+@pytest.fixture(scope="module")
+def case_of(tmp_path_factory):
+    """A function from config values to a checkpoint's folder and its model."""
+
+    def get(**config):
+        folder = tmp_path_factory.mktemp("audio")
+        name = "audio-spectrogram-transformer"
+        tiny_checkpoint.save(folder / "in", name, "ASTForAudioClassification", **config)
+        transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder / "in")
+        assert txexport.export(folder / "in", folder / "out").task == "audio-classification"
+        return folder / "in", txexport.load(folder / "out", device="cpu")
+
+    return get
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_labels_equal_the_pipeline(config, case_of):
+    folder, model = case_of(**config)
+    judge = transformers.pipeline("audio-classification", model=str(folder), device="cpu")
+    told: list = []
+    found = model.classify_audio(sounds(), batch_size=2, progress=lambda *counts: told.append(counts))
+    for ours, sound in zip(found, sounds(), strict=True):
+        theirs = judge(sound, top_k=5)
+        assert [one["label"] for one in ours] == [one["label"] for one in theirs]
+        assert [one["score"] for one in ours] == pytest.approx([one["score"] for one in theirs], abs=1e-5)
+        assert all(one["score"] >= other["score"] for one, other in pairwise(ours))
+    assert told == [(2, 3), (3, 3)]
+    assert model.classify_audio([]) == []
+
+
+def test_a_file_one_sound_and_one_too_long(case_of, tmp_path):
+    _, model = case_of(**LABELS)
+    [sound, *_] = sounds()
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, len(sound), "NONE", ""))
+        file.writeframes((sound * 32767).astype("<i2").tobytes())
+    ours = model.classify_audio(tmp_path / "sound.wav", top_k=7)
+    theirs = {one["label"]: one["score"] for one in model.classify_audio(sound, top_k=None)}
+    assert {one["label"]: one["score"] for one in ours} == pytest.approx(theirs, abs=1e-2)
+    assert len(ours) == len(theirs) == 7
+    long = np.tile(sound, 3)
+    with pytest.raises(InputError, match=r"a sound is 0\.94 s long, expected at most 0\.35 s"):
+        model.classify_audio(long)
+    assert len(model.classify_audio(long, truncate=True)) == 5
+    with pytest.raises(InputError, match=r"audio-classification \(use classify_audio\); classify needs"):
+        model.classify("the cat")

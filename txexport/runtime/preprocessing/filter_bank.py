@@ -1,0 +1,110 @@
+"""Sound to log-mel filter banks as Kaldi makes them, which AST takes; N samples, F frames, M mel bands."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from txexport.arguments import is_whole
+from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.runtime import memory
+from txexport.runtime.preprocessing.audio import FASTEST, FRAMES, Source, as_sounds, read_sound
+from txexport.runtime.preprocessing.preprocessor import read_settings
+
+# What ASTFeatureExtractor does where its file is silent, and what no setting of it changes.
+COUNTS = {"sampling_rate": 16000, "num_mel_bins": 128, "max_length": 1024}
+MEAN, STD = -4.2677393, 4.5689974
+WINDOW, HOP, FFT = 400, 160, 512  # samples, at any rate
+PREEMPHASIS, LOWEST = 0.97, 20.0  # the second in Hz
+FLOOR = 1.192092955078125e-07  # of a band, before its logarithm
+
+
+class FilterBank:
+    """The feature extractor of an AST checkpoint, of which `rate` is the sampling rate in Hz.
+
+    Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
+    """
+
+    def __init__(self, folder: Path):
+        settings = read_settings(folder, "feature_extractor")
+        kind = settings.get("feature_extractor_type")
+        if kind != "ASTFeatureExtractor":
+            raise UnsupportedError(f"feature extractor {kind} is not supported; expected ASTFeatureExtractor")
+        asked = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
+        for name, value in asked.items():
+            if not is_whole(value, 1):
+                raise BundleError(
+                    f"feature extractor: {name} is {shown(value)}, expected a whole number from 1"
+                )
+        if (
+            not 1000 <= asked["sampling_rate"] <= FASTEST
+            or asked["num_mel_bins"] * asked["max_length"] > FRAMES
+        ):
+            message = ", ".join(f"{name} {shown(value)}" for name, value in asked.items())
+            raise BundleError(f"feature extractor: {message}; expected a rate from 1000, and fewer numbers")
+        self.rate, self.bands, self.length = (int(value) for value in asked.values())
+        self.normalize = _or(settings.get("do_normalize"), True)
+        mean, std = _or(settings.get("mean"), MEAN), _or(settings.get("std"), STD)
+        numbers = all(isinstance(one, int | float) and abs(one) < 1e6 for one in (mean, std))
+        if not isinstance(self.normalize, bool) or not numbers or not std > 1e-6:
+            raise BundleError(
+                f"feature extractor: do_normalize is {shown(self.normalize)}, mean {shown(mean)} and std "
+                f"{shown(std)}, expected true or false, a number, and one above 0"
+            )
+        self.mean, self.scale = float(mean), 2 * float(std)
+        self.window = np.hanning(WINDOW)
+        self.filters = mel_filters(self.bands, self.rate)
+
+    def features(
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool = False
+    ) -> np.ndarray:
+        """input_values (B,F,M) float32 of one sound or several, each padded to the model's full length.
+
+        A sound is as of `Audio.features`. Raises InputError for what is no sound, for one that is shorter
+        than a window, and unless `truncate` cuts it, for one that is too long.
+        """
+        sounds = as_sounds(sounds)
+        memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)
+        return np.stack([self._row(read_sound(source, self.rate, rate, None), truncate) for source in sounds])
+
+    def _row(self, samples: np.ndarray, truncate: bool) -> np.ndarray:
+        """The features (F,M) of samples (N,); logarithms rounded to float32 before they are normalised."""
+        longest = WINDOW + HOP * self.length - 1
+        if samples.size < WINDOW:
+            raise InputError(
+                f"a sound is {samples.size} samples long at {self.rate} Hz, expected at least {WINDOW}"
+            )
+        if samples.size > longest and not truncate:
+            raise InputError(
+                f"a sound is {samples.size / self.rate:.2f} s long, expected at most "
+                f"{longest / self.rate:.2f} s; shorten it, or cut it with truncate=True (--truncate)"
+            )
+        frames = sliding_window_view(samples[:longest].astype(np.float64), WINDOW)[::HOP]
+        frames = frames - frames.mean(axis=1, keepdims=True)
+        emphasised = frames - PREEMPHASIS * np.pad(frames[:, :-1], ((0, 0), (1, 0)), mode="edge")
+        emphasised[:, 0] = frames[:, 0] * (1 - PREEMPHASIS)
+        spectrum = np.fft.rfft(emphasised * self.window, FFT).astype(np.complex64)
+        power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
+        bands = np.log(np.maximum(power @ self.filters, FLOOR)).astype(np.float32)
+        whole = np.zeros((self.length, self.bands), np.float32)
+        whole[: len(bands)] = bands
+        return (whole - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else whole
+
+
+def mel_filters(bands: int, rate: int) -> np.ndarray:
+    """Filters from 20 Hz to half the rate that are triangles on Kaldi's mel scale, (FFT // 2 + 1, M)."""
+
+    def mel(hertz: Any) -> Any:
+        return 1127 * np.log(1 + hertz / 700)
+
+    edges = np.linspace(mel(LOWEST), mel(rate // 2), bands + 2)
+    bins = mel(rate / FFT * np.arange(FFT // 2 + 1))[:, None]
+    low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+    triangles = np.minimum((bins - low) / (middle - low), (high - bins) / (high - middle))
+    return np.maximum(triangles, 0)
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
