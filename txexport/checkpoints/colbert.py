@@ -51,7 +51,7 @@ def settings(checkpoint: Checkpoint) -> dict[str, bytes]:
     for name, (to_pylate, kind, default) in SETTINGS.items():
         value = default if given.get(name) is None else given[name]
         if type(value) is not kind:
-            raise CheckpointError(f"{file}: {name} is {shown(value)}, expected a {kind.__name__}")
+            raise CheckpointError(f"{file}: {name} is {shown(value)}, expected {kind.__name__}")
         values[to_pylate] = value
     values["skiplist_words"] = list(string.punctuation) if values["skiplist_words"] else []
     modules = [

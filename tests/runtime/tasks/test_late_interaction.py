@@ -217,8 +217,8 @@ def test_colbert_as_its_authors_publish_it(metadata, settings, tmp_path):
     [
         ({"similarity": "l2"}, UnsupportedError, "similarity is 'l2'; expected 'cosine'"),
         ({"interaction": "flipr"}, UnsupportedError, "interaction is 'flipr'; expected 'colbert'"),
-        ({"query_maxlen": "x"}, CheckpointError, "query_maxlen is 'x', expected a int"),
-        ({"mask_punctuation": 1}, CheckpointError, "mask_punctuation is 1, expected a bool"),
+        ({"query_maxlen": "x"}, CheckpointError, "query_maxlen is 'x', expected int"),
+        ({"mask_punctuation": 1}, CheckpointError, "mask_punctuation is 1, expected bool"),
     ],
     ids=str,
 )
@@ -243,8 +243,8 @@ def test_colbert_without_its_parts_is_refused(lacking, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"query_prefix": 5}, "query_prefix is 5, expected a str"),
-        ({"do_query_expansion": "no"}, "do_query_expansion is 'no', expected a bool"),
+        ({"query_prefix": 5}, "query_prefix is 5, expected str"),
+        ({"do_query_expansion": "no"}, "do_query_expansion is 'no', expected bool"),
         ({"query_length": 3}, "query_length is 3, expected 4 to 1,048,576 tokens"),
         ({"document_length": True}, "document_length is True, expected 4 to"),
         ({"skiplist_words": "the"}, "skiplist_words is 'the', expected a list"),

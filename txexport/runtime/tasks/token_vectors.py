@@ -77,7 +77,7 @@ def _setting(config: Mapping[str, Any], name: str, default: T) -> T:
     if value is None:
         return default
     if not isinstance(value, type(default)):
-        raise BundleError(f"{FILE}: {name} is {shown(value)}, expected a {type(default).__name__}")
+        raise BundleError(f"{FILE}: {name} is {shown(value)}, expected {type(default).__name__}")
     return value
 
 
