@@ -215,6 +215,23 @@ def test_factors_are_refused_where_there_are_none(checkpoint_of, tmp_path):
         export(checkpoint_of(ROW), tmp_path / "out", rope_factors="middle")
 
 
+def test_long_factors_are_refused_where_the_original_never_turns_by_them(checkpoint_of, tmp_path):
+    """Phi-3.5-MoE's takes the short ones at every length, so that no export would be proved by it."""
+    scaling = ROW.config["rope_parameters"] | {"original_max_position_embeddings": SHORT}
+    config = {"rope_parameters": scaling | {"short_mscale": 1.3, "long_mscale": 1.3}}
+    row = Row("phimoe", "PhimoeForCausalLM", GENERATE, "longrope", config | {"max_position_embeddings": LONG})
+    with pytest.raises(UnsupportedError, match="turns by the short ones at every length"):
+        export(checkpoint_of(row), tmp_path / "out", rope_factors="long")
+    manifest = export(checkpoint_of(row), tmp_path / "out", only="native")
+    assert manifest.limits == {"decoder": SHORT}
+    other = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    folder = shutil.copytree(checkpoint_of(row), tmp_path / "linear")
+    config = json.loads((folder / "config.json").read_text()) | {"rope_parameters": other}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedError, match="rope_type 'linear' is not supported; expected default or"):
+        export(folder, tmp_path / "other")
+
+
 @pytest.mark.parametrize("kind", ["yarn", "longrope"])
 def test_files_as_they_were_published_have_long_factors_too(kind, bundles, checkpoint_of, tmp_path):
     """Those of before transformers 5, which kept theta apart; Phi-3 first called its scaling yarn."""

@@ -16,7 +16,7 @@ from sentence_transformers import CrossEncoder
 import txexport
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import BundleError, InputError, TxexportError
+from txexport.errors import BundleError, InputError, TxexportError, UnsupportedError
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.verification import verify
 
@@ -307,3 +307,22 @@ def test_a_label_of_the_last_token_does_not_depend_on_the_batch(checkpoint_of, t
     for labels, scores in zip(bundle.classify(texts), expected.tolist(), strict=True):
         found = {int(one["label"].removeprefix("LABEL_")): one["score"] for one in labels}
         assert [found[label] for label in range(5)] == pytest.approx(scores, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"architectures": ["XLNetForQuestionAnswering"]}, "it searches for answers with a beam"),
+        ({"attn_type": "uni"}, "attn_type"),
+        ({"bi_data": True}, "bi_data"),
+    ],
+    ids=str,
+)
+def test_of_xlnet_what_reads_otherwise_is_refused_by_name(config, message, copy_of, tmp_path):
+    with pytest.raises(UnsupportedError, match=message):
+        txexport.export(copy_of("xlnet", **config), tmp_path / "out")
+
+
+def test_falcon_s_biases_want_keys_of_every_head(copy_of, tmp_path):
+    with pytest.raises(UnsupportedError, match="multi_query"):
+        txexport.export(copy_of("falcon", alibi=True), tmp_path / "out")

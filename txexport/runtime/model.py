@@ -233,8 +233,8 @@ class Model:
         scores, where -inf rules a token out and +inf, which one token of a row may have, forces it.
         `assistant_model` is a smaller Model of the same tokens, which proposes what this one then confirms
         several tokens a step; `prefix_store` a PrefixStore of what was read before.
-        `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn"),
-        for a translator between many. Errors as `generate_ids`.
+        `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn",
+        or "fr" for "__fr__"), for a translator between many. Errors as `generate_ids`.
 
         Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
         the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
