@@ -6,6 +6,7 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had
 `published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
 transformers has to be given its tensors by other names, or in parts,
 `variant(config)` where some under its name are another family's,
+REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 One whose config.json names the families of its parts has `table_of(config, task, names)` instead of `table`.
@@ -250,6 +251,9 @@ LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # of more heads than one in 
 def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None) -> list[str]:
     """The task that was asked for, or those that the architecture may mean: the first that fits is it."""
     known, architectures = ", ".join(family.TASKS), config.strings("architectures")
+    for name, why in getattr(family, "REFUSED", {}).items():
+        if name in architectures:
+            raise UnsupportedError(f"{config.path}: architecture '{name}' is not supported: {why}")
     if task is not None:
         if task not in family.TASKS:
             raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")

@@ -35,7 +35,6 @@ TASKS = {
 
 NAMING = bert.NAMING
 PUBLISHED_WITH_CODE = True
-REFUSED = bert.REFUSED
 NETWORKS = {"geglu": Activation.GELU, "reglu": Activation.RELU}
 
 

@@ -22,7 +22,6 @@ NAMING = Naming("roberta.", {ADAPTED: ".weight"})
 LIBRARY_NAMES = {ADAPTED: (".weight",)}
 ADAPTERS = tuple(f"*.parametrizations.weight.0.lora_{part}" for part in "AB")
 PUBLISHED_WITH_CODE = True
-REFUSED = bert.REFUSED
 
 
 def published(config: Config) -> Config:
