@@ -26,12 +26,12 @@ from txexport.families import presets
 from txexport.inspection import parameter_count
 from txexport.inspection.graph_stats import FunctionFacts, read_graph
 
-# What transformers counts and no task computes: ESM's head of contacts, a token that masks images. What it
-# keeps as a buffer and not as a parameter: a bias of the vocabulary, a router's corrections. What it leaves
-# out: biases of 0.
+# What transformers counts and no task computes: ESM's head of contacts, a token that masks images, the vector
+# that XLNet's second stream begins with. What it keeps as a buffer and not as a parameter: a bias of the
+# vocabulary, a router's corrections. What it leaves out: biases of 0.
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
-ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5}
+ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
 # Before a decoder, an encoder's pooler, and of types of tokens all but the first, in both.
 ELSEWHERE |= {"encoder-decoder": -(48 * 49 + 2 * 48), "vision-encoder-decoder": -48 * 49}
 BARTS = ("bart", "blenderbot", "blenderbot-small", "mbart", "marian", "pegasus", "plbart")
