@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_tokenizers
 import torch
 import transformers
 from helpers import published
 from helpers.jina_bert import QK_NORM
+from safetensors.numpy import load_file, save_file
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -203,8 +205,6 @@ REFUSED = [
     (a_nomic, {"qkv_proj_bias": False}, "qkv_proj_bias=False"),
     (a_nomic, {"num_shared_experts": 1}, "num_shared_experts=1"),
     (a_nomic, {"moe_every_n_layers": 0}, "activation_function='gelu'"),
-    (a_jina_v3, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
-    (a_jina_bert, {"architectures": ["HF_ColBERT"]}, "architecture 'HF_ColBERT' is not supported"),
     (a_nomic, {"rotary_emb_base": None}, "'rotary_emb_base' is missing"),
     (a_nomic, {"rotary_emb_fraction": None}, "'rotary_emb_fraction' is missing"),
     (a_jina_bert, {"position_embedding_type": None}, "'position_embedding_type' is missing"),
@@ -243,3 +243,27 @@ def test_a_bundle_s_config_is_one_that_clients_read_without_code(write, kind, on
     assert type(config).__name__ == kind
     assert not hasattr(config, "auto_map")
     assert verify(tmp_path / "out", reference="twin", cases="quick").ok
+
+
+@pytest.mark.parametrize("publish", [published.jina_v3, published.jina_bert])
+def test_colbert_over_code_of_their_own(publish, tmp_path):
+    """As jina-colbert-v2 and -v1 are: a document's vectors are the layer's of hidden states, of length 1."""
+    folder, prefix = tmp_path / "in", "[unused1]"
+    model = publish(folder, "XLMRobertaModel" if publish is published.jina_v3 else "JinaBertModel")
+    tokenizer = tiny_tokenizers.wordpiece()
+    tokenizer.add_tokens(["[unused0]", prefix])
+    tokenizer.save_pretrained(folder)
+    layer = np.random.default_rng(7).standard_normal((31, 48)).astype(np.float32)
+    file = folder / "model.safetensors"
+    save_file(load_file(file) | {"linear.weight": layer}, file, metadata={"format": "pt"})
+    (folder / "artifact.metadata").write_text(json.dumps({"mask_punctuation": False, "dim": 31}))
+    edited(folder, {"architectures": ["HF_ColBERT"]})
+    export(folder, tmp_path / "out")
+    (ours,) = load(tmp_path / "out", device="cpu").embed_tokens(["the cat sat"], is_query=False)
+    ids = tokenizer("the cat sat").input_ids
+    ids.insert(1, tokenizer.convert_tokens_to_ids(prefix))
+    row = torch.tensor([ids])
+    with torch.inference_mode():
+        hidden = model(input_ids=row, attention_mask=torch.ones_like(row))["last_hidden_state"][0]
+    theirs = torch.nn.functional.normalize(hidden @ torch.from_numpy(layer).T, dim=1).numpy()
+    assert ours == pytest.approx(theirs, abs=2e-6)

@@ -62,7 +62,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def table(spec: EncoderSpec) -> Table:
     """Where transformers keeps each parameter."""
     base = roberta.table(spec)
-    return replace(base, rules=named(base.rules), naming=NAMING, drop=(*base.drop, *ADAPTERS))
+    drop = (*base.drop, *ADAPTERS, "linear.*")  # the last is ColBERT's
+    return replace(base, rules=named(base.rules), naming=NAMING, drop=drop)
 
 
 def named(rules: Rules) -> Rules:
