@@ -124,6 +124,10 @@ class InputError(TxexportError):
     """Input to a loaded model that it cannot take."""
 
 
+class EngineError(InputError):
+    """A run that the engine gave up, of inputs that fit the graph: memory, or the engine's own fault."""
+
+
 class MissingLibraryError(TxexportError, ImportError):
     """A library that an extra of txexport brings, and that is not installed, or too old."""
 

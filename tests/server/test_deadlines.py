@@ -7,7 +7,7 @@ import time
 
 import httpx
 import pytest
-from helpers.serving import texts_running, wait_until
+from helpers.serving import running, texts_running, wait_until
 from starlette.requests import Request
 
 from txexport.errors import InputError
@@ -91,15 +91,11 @@ def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
         assert client.recv(99).startswith(b"HTTP/1.1 408 ")
 
 
-def test_an_error_that_is_nobodys_ends_what_waits_and_no_more(server, monkeypatch):
-    """The thread that extends texts is everybody's."""
-
-    def fail(*_):
-        raise RuntimeError("broken")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(running_batch.RunningBatch, "_admitted", fail)
-        answer = httpx.post(f"{server[0]}/v1/completions", json=ASKED)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["message"] == "generation failed: broken"
-    assert httpx.post(f"{server[0]}/v1/completions", json=ASKED).status_code == 200
+def test_an_answer_that_takes_too_long_is_ended(folders):
+    limits = Limits(cache_tokens=4096, max_new_tokens=200, max_waiting=99, max_body=20_000, timeout=0.05)
+    with running({"one": folders["python-completer"]}, limits) as (address, served):
+        asked = {"model": "one", "prompt": "x", "max_tokens": 200}
+        answer = httpx.post(f"{address}/v1/completions", json=asked)
+        assert answer.status_code == 504
+        assert "took more than 0.05 seconds" in answer.json()["error"]["message"]
+        wait_until(lambda: texts_running(served, "one") == 0)

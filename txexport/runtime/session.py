@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from txexport.contracts import Port
-from txexport.errors import BundleError, InputError, first_line
+from txexport.errors import BundleError, EngineError, InputError, first_line
 
 TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
 
@@ -82,11 +82,11 @@ class Session:
         return self.run_fitted(self.fit(inputs))
 
     def run_fitted(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for what `fit` gave. Raises InputError where the runtime refuses."""
+        """Every output by name, for what `fit` gave. Raises EngineError where the runtime refuses."""
         try:
             return self.engine.run(inputs)
         except Exception as error:  # the exceptions of runtimes share no base class
-            raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
+            raise EngineError(f"{self.runtime} refused: {first_line(error)}") from None
 
     def fit(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs by name in the types of the graph's.
@@ -146,7 +146,7 @@ class Session:
     ) -> Bound:
         """See Engine; values are left in the session's memory unless told.
 
-        A run raises InputError where the runtime refuses.
+        A run raises EngineError where the runtime refuses.
         """
         bound = self.engine.bind(inputs, outputs, wanted, memory or self.memory)
 
@@ -154,7 +154,7 @@ class Session:
             try:
                 return bound(feeds)
             except Exception as error:  # as above
-                raise InputError(f"{self.runtime} refused: {first_line(error)}") from None
+                raise EngineError(f"{self.runtime} refused: {first_line(error)}") from None
 
         return run
 

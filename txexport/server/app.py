@@ -26,6 +26,7 @@ from txexport.server.served import Limits, Served, find
 from txexport.server.transcriptions import transcriptions
 
 LOG = logging.getLogger("txexport.serve")
+UNANSWERED = 499  # in logs, of a client that went
 OPEN = ("/health", "/docs", "/openapi.json")  # to everybody: they tell nothing of anyone's
 
 
@@ -46,7 +47,6 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
         Route("/health", health),
     ]
     handlers = {
-        Exception: refuse,
         RefusedError: refuse,
         TxexportError: refuse,
         HTTPException: no_such,
@@ -89,10 +89,7 @@ async def health(request: Request) -> Response:
 
 async def refuse(request: Request, error: Exception) -> Response:
     """An error as its answer."""
-    refusal = refusal_of(error)
-    if refusal.status == 500:
-        LOG.error("%s %s", request.url.path, line(repr(error)), exc_info=error)
-    return refusal.response()
+    return refusal_of(error).response()
 
 
 async def no_such(request: Request, error: Exception) -> Response:
@@ -104,7 +101,7 @@ async def no_such(request: Request, error: Exception) -> Response:
 
 async def gone(request: Request, error: Exception) -> Response:
     """Nobody reads it; logs have its status."""
-    return Response(status_code=499)
+    return Response(status_code=UNANSWERED)
 
 
 class Keys:
@@ -146,7 +143,7 @@ class Log:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 499
+        began, status = time.perf_counter(), UNANSWERED
 
         async def told(message: Message) -> None:
             nonlocal status
@@ -156,6 +153,10 @@ class Log:
 
         try:
             await self.app(scope, receive, told)
+        except Exception as error:  # the framework would answer it behind the back of what counts here
+            if status != UNANSWERED:  # the answer has begun: cutting it short is all that can be told
+                raise
+            await refusal_of(error).response()(scope, receive, told)
         finally:
             seconds, usage = time.perf_counter() - began, scope.get("state", {}).get("usage", {})
             endpoint = getattr(scope.get("endpoint"), "__name__", "none")

@@ -1,5 +1,6 @@
 """POST /v1/chat/completions: the answer to a conversation, by the checkpoint's chat template."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from txexport.errors import shown
+from txexport.runtime.generation.options import read_option
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
@@ -18,6 +20,7 @@ from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, re
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
+LONGEST_SCHEMA = 2**17  # characters: compiling takes time and memory that grow with them
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
 FIELDS: dict[str, Schema] = {
     **MODEL,
@@ -72,9 +75,21 @@ def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
         return {"json_schema": {"type": "object"}}
     named = wanted.get("json_schema")
     if kind == "json_schema" and isinstance(named, dict) and isinstance(named.get("schema"), dict):
-        return {"json_schema": named["schema"]}
+        return {"json_schema": _bounded(named["schema"])}
     expected = 'expected "text", "json_object", or "json_schema" with json_schema.schema'
     raise RefusedError(f"response_format is {shown(wanted)}, {expected}", param="response_format")
+
+
+def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of at most LONGEST_SCHEMA characters. Raises RefusedError, InputError for a deep one."""
+    read = read_option("json_schema", schema)
+    length = len(json.dumps(read))
+    if length > LONGEST_SCHEMA:
+        raise RefusedError(
+            f"response_format's schema has {length:,} characters, expected at most {LONGEST_SCHEMA:,}",
+            param="response_format",
+        )
+    return read
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:

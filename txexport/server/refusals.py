@@ -1,10 +1,24 @@
 """Answers to what is not served, in the shape that OpenAI's client reads."""
 
+import logging
+
 from starlette.responses import JSONResponse
 
-from txexport.errors import MissingLibraryError, TxexportError, shown
+from txexport.errors import (
+    BundleError,
+    EngineError,
+    InputError,
+    MissingLibraryError,
+    TxexportError,
+    UnsupportedError,
+    shown,
+)
+from txexport.printable import line
+
+LOG = logging.getLogger("txexport.serve")
 
 TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+TOLD = (InputError, BundleError, UnsupportedError)  # a bundle that has no part for what is asked, too
 RETRY = 2  # seconds, for who finds the queue full
 
 
@@ -29,13 +43,17 @@ class RefusedError(Exception):
 
 
 def refusal_of(error: BaseException) -> RefusedError:
-    """An error of a model as the answer to who asked."""
+    """An error of a model as the answer to who asked: its words where a client can act on them.
+
+    What is the server's own is for its log, and may name files: who asked is told the kind alone.
+    """
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, MissingLibraryError):
         return RefusedError(str(error), 501)
-    if isinstance(error, TxexportError):
+    if isinstance(error, TOLD) and not isinstance(error, EngineError):
         return RefusedError(str(error), 400)
+    LOG.error("%s", line(repr(error)), exc_info=error)
     return RefusedError(f"the server failed at this request: {type(error).__name__}", 500)
 
 

@@ -81,7 +81,12 @@ def _schema(value: Any) -> dict:
     schema = json.loads(value) if isinstance(value, str) else value
     if not isinstance(schema, dict):
         raise TypeError
-    json.dumps(schema, allow_nan=False)  # a TypeError or ValueError for what JSON has no form for
+    try:
+        json.dumps(schema, allow_nan=False)  # a TypeError or ValueError for what JSON has no form for
+    except RecursionError:
+        raise InputError(
+            "json_schema is nested too deeply; name its parts in $defs and refer to them"
+        ) from None
     return schema
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from txexport.errors import InputError, TxexportError
+from txexport.errors import InputError
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -43,13 +43,12 @@ class RunningRow:
     cancelled: bool = False
     done: bool = False
     closed: bool = False
-    error: TxexportError | None = None
+    error: Exception | None = None
     plan: Plan | None = None
 
     def fail(self, error: Exception) -> None:
         """End it with an error."""
-        self.done = True
-        self.error = error if isinstance(error, TxexportError) else InputError(f"generation failed: {error}")
+        self.done, self.error = True, error
 
 
 def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRow]:

@@ -1,0 +1,104 @@
+"""Every endpoint beside generation answers as the model does, and the pages and counters tell of all."""
+
+import shutil
+import wave
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import transformers
+from helpers.row import Row
+from helpers.serving import running
+
+from txexport.exporter import export
+from txexport.server.served import Limits
+
+
+def test_models_are_listed(client, folders):
+    assert [one.id for one in client.models.list()] == list(folders)
+    assert client.models.retrieve("encoder").task == "feature-extraction"
+
+
+def test_embeddings_are_the_models(client, model_of):
+    texts = ["A kitten sleeps.", "Rates rose."]
+    expected = model_of("encoder").embed(texts)
+    result = client.embeddings.create(model="encoder", input=texts)  # base64, as the client asks for
+    np.testing.assert_allclose([one.embedding for one in result.data], expected, atol=1e-6)
+    assert result.usage.prompt_tokens == sum(len(one) for one in model_of("encoder").text.encode(texts))
+    short = client.embeddings.create(model="encoder", input=texts[0], dimensions=9, encoding_format="float")
+    cut = expected[0, :9] / np.linalg.norm(expected[0, :9])
+    np.testing.assert_allclose(short.data[0].embedding, cut, atol=1e-6)
+
+
+def test_a_sound_is_written_down(checkpoint_of, tmp_path):
+    """The file that is sent, and never one that the server has by that name."""
+    row = Row("whisper", "WhisperForConditionalGeneration", "automatic-speech-recognition", "served",
+              {"max_source_positions": 50})  # fmt: skip
+    shutil.copytree(checkpoint_of(row), tmp_path / "checkpoint")
+    transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(
+        tmp_path / "checkpoint"
+    )
+    export(tmp_path / "checkpoint", tmp_path / "speech")
+    samples = (np.sin(np.arange(9000) / 7) * 16_000).astype("<i2")
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    limits = Limits(cache_tokens=4096, max_new_tokens=50, max_waiting=9, max_body=10**6, timeout=60)
+    with running({"speech": tmp_path / "speech"}, limits) as (address, served):
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+        expected = served["speech"].model.transcribe(str(tmp_path / "sound.wav"))
+        sound = (tmp_path / "sound.wav").read_bytes()
+        told = client.audio.transcriptions.create(model="speech", file=("/etc/passwd", sound))
+        assert told.text == expected
+        assert expected
+        for wrong in (b"", b"RIFF", sound[:99]):
+            with pytest.raises(openai.BadRequestError, match="sound"):
+                client.audio.transcriptions.create(model="speech", file=("a.wav", wrong))
+        refused = httpx.post(
+            f"{address}/v1/audio/transcriptions", content=b"x", headers={"content-type": "a/b"}
+        )
+        assert refused.status_code == 400
+
+
+def test_every_method_is_served_by_its_arguments(server, model_of):
+    address, _ = server
+    model = model_of("proofreader")
+    asked = {"model": "proofreader", "texts": ["It is used.", ["It be", "used is."]], "top_k": 1}
+    answer = httpx.post(f"{address}/v1/tasks/classify", json=asked).json()
+    expected = model.classify(["It is used.", ("It be", "used is.")], top_k=1)
+    assert [one[0]["label"] for one in answer] == [one[0]["label"] for one in expected]
+    assert answer[0][0]["score"] == pytest.approx(expected[0][0]["score"], abs=1e-6)
+    refused = httpx.post(f"{address}/v1/tasks/classify", json=asked | {"top": 1})
+    assert refused.status_code == 400
+    assert "no field 'top'; expected some of model, texts, top_k" in refused.json()["error"]["message"]
+
+
+def test_pages_name_all_that_is_served(server):
+    address, _ = server
+    listed = httpx.get(f"{address}/openapi.json").json()["paths"]
+    assert {"/v1/embeddings", "/v1/tasks/tag", "/v1/audio/transcriptions"} <= listed.keys()
+    body = listed["/v1/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["model", "prompt"]
+    assert body["properties"]["n"] == {"type": "integer", "minimum": 1, "maximum": 16,
+                                       "description": "Answers to each prompt."}  # fmt: skip
+    page = httpx.get(f"{address}/docs").text
+    assert all(f"POST {path}" in page for path in listed if "post" in listed[path])
+    assert "http" not in page.replace("httpx", "")  # nothing of it comes from elsewhere
+
+
+def test_metrics_count_requests_and_tokens(client, server):
+    address, _ = server
+
+    def read():
+        lines = httpx.get(f"{address}/metrics").text.splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    before = read()
+    client.completions.create(model="python-completer", prompt="x", max_tokens=5)
+    after = read()
+    made, done = 'txexport_tokens_total{kind="completion"}', 'endpoint="completions",status="200"'
+    assert float(after[made]) - float(before.get(made, 0)) == 5
+    name = f"txexport_requests_total{{{done}}}"
+    assert float(after[name]) - float(before.get(name, 0)) == 1
+    assert after['txexport_running_texts{model="chatter"}'] == "0.0"

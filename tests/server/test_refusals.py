@@ -1,0 +1,86 @@
+"""What a server does not answer is told in one line, with the status of whose fault it is."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from helpers.serving import running, texts_running
+
+from txexport.server.served import Limits
+
+IMAGE = [{"type": "image_url"}]
+QUESTION = [{"role": "user", "content": "How do the French say eighty-one?"}]
+
+
+REFUSED = [
+    ("/completions", {"prompt": "a"}, 400, "model is missing, expected a text"),
+    ("/completions", {"model": "x", "prompt": "a"}, 404, "no model 'x'; expected one of chatter"),
+    ("/completions", {"model": "encoder", "prompt": "a"}, 400, "encoder completes no texts; it is for embed"),
+    ("/completions", {"prompt": []}, 400, "prompt is [], expected a text or a list of 1 to 128"),
+    ("/completions", {"prompt": "a", "temperature": -1}, 400, "temperature is -1, expected a number from 0"),
+    ("/completions", {"prompt": "a", "n": True}, 400, "n is True, expected a whole number from 1 to 16"),
+    ("/completions", {"prompt": "a", "suffix": "b"}, 400, "no field 'suffix'"),
+    ("/completions", {"prompt": "a", "max_tokens": 201}, 400, "max_tokens is 201, and this server gives at"),
+    ("/completions", {"prompt": "a " * 400}, 400, "leaves no room in the model's 256"),
+    ("/completions", {"prompt": [99999]}, 400, "token ids run from 99999 to 99999"),
+    ("/completions", {"prompt": "a", "echo": True, "logprobs": 1}, 400, "echo is not served with logprobs"),
+    ("/completions", {"prompt": "a", "stream_options": {"x": 1}}, 400, "stream_options is for stream=true"),
+    ("/completions", {"prompt": "a" * 30_000}, 413, "the body has more than 20,000 bytes"),
+    ("/chat/completions", {"messages": QUESTION}, 400, "has no chat template; give a prompt as text"),
+    ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": IMAGE}]},
+     400, "a message's part is 'image_url', expected text alone"),
+    ("/chat/completions", {"model": "chatter", "messages": QUESTION, "response_format": {"type": "x"}}, 400,
+     "response_format is {'type': 'x'}, expected"),
+    ("/embeddings", {"model": "encoder", "input": [1, 2]}, 400, "check_embedding_ctx_length=False"),
+    ("/embeddings", {"model": "encoder", "input": "a", "dimensions": 999}, 400, "truncate_dim is 999"),
+    ("/embeddings", {"model": "encoder", "input": "a " * 600}, 400, "tokens is longer than 256"),
+    ("/rerank", {"model": "encoder", "query": "a", "documents": ["b"]}, 400, "encoder does not rerank"),
+    ("/tasks/generate", {"prompts": "a"}, 404, "no task 'generate'; see POST /v1/completions"),
+    ("/tasks/embed_image", {"model": "encoder", "images": "/etc/passwd"}, 400, "encoder does not"),
+    ("/moderations", {"input": "a"}, 404, "POST /v1/moderations is not served; see GET /docs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "asked", "status", "message"), REFUSED)
+def test_what_is_not_served_is_one_line(server, path, asked, status, message):
+    if message != "model is missing, expected a text":
+        asked = {"model": "python-completer"} | asked
+    answer = httpx.post(f"{server[0]}/v1{path}", json=asked)
+    assert answer.status_code == status
+    told = answer.json()["error"]
+    assert message in told["message"]
+    assert "\n" not in told["message"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"a": "\xff"}', b"[" * 9000, b'{"n": NaN}', b"[1]", b"null"])
+def test_bodies_that_are_no_json_are_told(server, body):
+    answer = httpx.post(f"{server[0]}/v1/completions", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("the body is")
+
+
+def test_too_many_are_turned_away_and_none_is_lost(folders):
+    limits = Limits(cache_tokens=60, max_new_tokens=200, max_waiting=2, max_body=20_000, timeout=60)
+    with running({"one": folders["python-completer"]}, limits) as (address, served):
+
+        def ask(number):
+            asked = {"model": "one", "prompt": "x", "max_tokens": 40}
+            return httpx.post(f"{address}/v1/completions", json=asked, timeout=60)
+
+        with ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(ask, range(12)))
+        statuses = [answer.status_code for answer in answers]
+        assert set(statuses) == {200, 429}
+        assert all(one.headers["retry-after"] == "2" for one in answers if one.status_code == 429)
+        assert len({one.json()["choices"][0]["text"] for one in answers if one.status_code == 200}) == 1
+        assert texts_running(served, "one") == 0
+
+
+def test_only_who_has_a_key_is_answered(folders):
+    with running({"encoder": folders["encoder"]}, keys=("first", "second")) as (address, _):
+        for key, status in (("first", 200), ("second", 200), ("third", 401), ("firs", 401), ("firstt", 401)):
+            headers = {"authorization": f"Bearer {key}"}
+            assert httpx.get(f"{address}/v1/models", headers=headers).status_code == status
+        assert httpx.get(f"{address}/v1/models").headers["www-authenticate"] == "Bearer"
+        assert httpx.get(f"{address}/health").json() == {"status": "ok"}
+        assert httpx.get(f"{address}/metrics").status_code == 401
