@@ -122,3 +122,12 @@ def test_many_at_once_get_what_each_gets_alone(client, model_of):
     for number, (text, vector) in enumerate(answers):
         assert text == model.generate(prompts[number], max_new_tokens=lengths[number])
         np.testing.assert_allclose(vector, encoder.embed(prompts[number]), atol=1e-6)
+
+
+def test_streams_of_beams_are_what_beams_find(client, model_of):
+    """In one piece, when the search is over."""
+    expected = model_of("number-translator").generate("two hundred and six", max_new_tokens=40, num_beams=4)
+    asked = {"model": "number-translator", "prompt": "two hundred and six", "max_tokens": 40}
+    pieces = list(client.completions.create(**asked, stream=True, extra_body={"num_beams": 4}))
+    assert "".join(one.choices[0].text for one in pieces) == expected
+    assert pieces[-1].choices[0].finish_reason == "stop"

@@ -1,9 +1,11 @@
 """Clients go, drip and stall, and the server itself is told to stop: nobody else loses anything."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
@@ -65,3 +67,18 @@ def test_the_command_ends_what_runs_and_takes_no_more(folders):
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{address}/health")
     assert "POST /v1/completions 200" in process.stderr.read()
+
+
+def test_a_body_in_drips_is_answered(server):
+    host, port = server[0].removeprefix("http://").split(":")
+    body = b'{"model": "python-completer", "prompt": "def read(", "max_tokens": 3}'
+    head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        for start in range(0, len(head.encode() + body), 9):
+            client.sendall((head.encode() + body)[start : start + 9])
+            time.sleep(0.01)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    whole = httpx.post(f"{server[0]}/v1/completions", content=body).json()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert json.loads(answer.split(b"\r\n\r\n")[1])["choices"] == whole["choices"]
