@@ -1,6 +1,5 @@
 """The server: bundles loaded, requests answered until it is told to stop."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +65,7 @@ def serve(
     )
     server = uvicorn.Server(config)
     try:
-        asyncio.run(server.serve())
+        server.run()
     finally:
         for one in served.values():
             one.stop()

@@ -3,7 +3,6 @@
 import asyncio
 import queue
 import threading
-import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from txexport.runtime.generation.running_batch import RunningBatch, RunningRow
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.server.refusals import full
 
-GATHER = 0.003  # seconds in which calls are gathered
 TOGETHER = 256  # inputs of one gathered call
 
 
@@ -161,14 +159,13 @@ class CallThread:
 
     def _gathered(self, first: _Call, left: list[_Call]) -> tuple[list[_Call], list[_Call], bool]:
         """Calls of the first one's key, the others that came meanwhile, and whether to stop after them."""
-        calls, until = [first], time.monotonic() + GATHER
-        others: list[_Call] = []
+        calls, others = [first], list[_Call]()
         sources = iter(left)
         while first.key is not None and sum(len(call.inputs) for call in calls) < TOGETHER:
             call = next(sources, None)
             if call is None:
                 try:
-                    call = self.calls.get(timeout=max(0, until - time.monotonic()))
+                    call = self.calls.get_nowait()
                 except queue.Empty:
                     break
                 if call is None:
