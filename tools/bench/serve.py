@@ -2,7 +2,8 @@
 
     python tools/bench/serve.py throughput BUNDLE    generations at once, and in turn: medians of rounds
     python tools/bench/serve.py embeddings BUNDLE    10,000 texts by 64 clients
-    python tools/bench/serve.py load BUNDLE          200 clients for a minute, some of which vanish
+    python tools/bench/serve.py load BUNDLE          200 clients for a minute: some vanish, some send their
+                                                     request in drips, some send what is no request
 
 The bundle is served by a process of its own. Every answer is held against the model's own: one that differs,
 a request that is lost, or memory that grows ends it with 1.
@@ -10,12 +11,17 @@ a request that is lost, or memory that grows ends it with 1.
 
 import argparse
 import asyncio
+import http.client
+import json
 import random
 import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -25,7 +31,8 @@ import txexport
 
 PROMPTS = ("def ", "class ", "import ", "for i in ", "if x ", "return ", "with open(", "raise ")
 TEXTS = 26  # that a load asks for
-SLACK = 1.15  # of memory between the first third of a load and its end
+MALFORMED = (b"{", b"[]", b'{"model": "it"}', b'{"model": "it", "prompt": 3}', b"\xff\x00")
+SLACK = 1.15  # of memory between the second third of a load and the last
 
 
 class Server:
@@ -39,7 +46,7 @@ class Server:
         given += ["--threads", str(threads)] if threads else []
         command = [sys.executable, "-m", "txexport", "serve", f"it={bundle}", *given]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.address, self.own = f"http://127.0.0.1:{self.port}", threading.local()
 
     def __enter__(self) -> "Server":
         while True:
@@ -64,8 +71,23 @@ class Server:
                 return int(line.split()[1]) / 1024
         raise SystemExit("the server is gone")
 
+    def post(self, path: str, body: dict) -> dict:
+        """The answer to a request, over a connection of this thread's own.
+
+        A client in a thread takes less of the processor than an asynchronous one of many connections does,
+        which can take more than the server.
+        """
+        if not hasattr(self.own, "connection"):
+            self.own.connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        self.own.connection.request("POST", path, json.dumps(body))
+        answer = self.own.connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"the server answered {answer.status}: {content.decode()}")
+        return json.loads(content)
+
     def client(self) -> httpx.AsyncClient:
-        """One that may have any number of connections."""
+        """One that may have any number of connections, and vanish."""
         return httpx.AsyncClient(
             base_url=self.address, timeout=600, limits=httpx.Limits(max_connections=None)
         )
@@ -76,12 +98,57 @@ def prompt(number: int) -> str:
     return f"{PROMPTS[number % len(PROMPTS)]}{chr(97 + number % 26)}"
 
 
-async def complete(client: httpx.AsyncClient, number: int, tokens: int) -> str:
-    """The text that the server goes on with."""
+async def complete(client: httpx.AsyncClient, number: int, tokens: int, pause: float = 0) -> str:
+    """The text that the server goes on with, asked for in pieces with a pause of seconds between them."""
     asked = {"model": "it", "prompt": prompt(number), "max_tokens": tokens, "temperature": 0}
-    answer = await client.post("/v1/completions", json=asked)
+    body = json.dumps(asked).encode()
+    answer = await client.post("/v1/completions", content=in_drips(body, pause) if pause else body)
     answer.raise_for_status()
     return answer.json()["choices"][0]["text"]
+
+
+async def in_drips(body: bytes, pause: float) -> AsyncIterator[bytes]:
+    """A body in pieces of 20 bytes."""
+    for start in range(0, len(body), 20):
+        yield body[start : start + 20]
+        await asyncio.sleep(pause)
+
+
+async def refused(client: httpx.AsyncClient, number: int) -> bool:
+    """Whether what is no request is refused as that."""
+    answer = await client.post("/v1/completions", content=MALFORMED[number % len(MALFORMED)])
+    return answer.status_code == 400
+
+
+class Watch:
+    """The server's memory over a time, in megabytes."""
+
+    def __init__(self, server: Server):
+        self.server, self.memory = server, [server.memory]
+
+    async def run(self) -> None:
+        """Look at it every second, until this is cancelled."""
+        while True:
+            await asyncio.sleep(1)
+            self.memory.append(self.server.memory)
+
+    @property
+    def thirds(self) -> tuple[float, float]:
+        """The medians of the second third, when all has been in use, and of the last."""
+        third = max(1, len(self.memory) // 3)
+        return statistics.median(self.memory[third : 2 * third] or self.memory), statistics.median(
+            self.memory[-third:]
+        )
+
+    @property
+    def flat(self) -> bool:
+        """Whether it stays what it is."""
+        before, after = self.thirds
+        return after < SLACK * before
+
+    def __str__(self) -> str:
+        before, after = self.thirds
+        return f"memory {before:,.0f} MB, then {after:,.0f}, at most {max(self.memory):,.0f}"
 
 
 async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens: int = 64) -> bool:
@@ -95,16 +162,20 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
                 model.generate(prompt(number), max_new_tokens=tokens, do_sample=False)
             alone.append(time.perf_counter() - start)
     turns, together, equal = [], [], True
-    with Server(bundle, threads) as server:
-        async with server.client() as client:
-            for _ in range(4):
-                start = time.perf_counter()
-                texts = [await complete(client, number, tokens) for number in range(count)]
-                turns.append(time.perf_counter() - start)
-                start = time.perf_counter()
-                more = await asyncio.gather(*(complete(client, number, tokens) for number in range(count)))
-                together.append(time.perf_counter() - start)
-                equal &= texts == list(more) == expected
+    with Server(bundle, threads) as server, ThreadPoolExecutor(count) as pool:
+
+        def ask(number: int) -> str:
+            body = {"model": "it", "prompt": prompt(number), "max_tokens": tokens, "temperature": 0}
+            return server.post("/v1/completions", body)["choices"][0]["text"]
+
+        for _ in range(8):
+            start = time.perf_counter()
+            texts = [pool.submit(ask, number).result() for number in range(count)]
+            turns.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            more = list(pool.map(ask, range(count)))
+            together.append(time.perf_counter() - start)
+            equal &= texts == more == expected
     made = count * tokens
     serial, turn = statistics.median(alone), statistics.median(turns[1:])  # the first round warms up
     batch = statistics.median(together[1:])
@@ -116,33 +187,36 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
 
 async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, clients: int = 64) -> bool:
     """Print how many texts a second many clients get embedded, a text a request."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(clients))
     texts = [f"{prompt(number)} {number} " * (1 + number % 5) for number in range(count)]
     with txexport.load(bundle, threads=threads) as model:
         start = time.perf_counter()
         expected = model.embed(texts)
         alone = time.perf_counter() - start
-    found = np.zeros_like(expected)
+    found, left = np.zeros_like(expected), iter(range(count))
     with Server(bundle, threads) as server:
-        async with server.client() as client:
-            left = iter(range(count))
 
-            async def work() -> None:
-                for number in left:
-                    asked = {"model": "it", "input": texts[number]}
-                    answer = await client.post("/v1/embeddings", json=asked)
-                    found[number] = answer.raise_for_status().json()["data"][0]["embedding"]
+        def work() -> None:
+            for number in left:
+                answer = server.post("/v1/embeddings", {"model": "it", "input": texts[number]})
+                found[number] = answer["data"][0]["embedding"]
 
-            start = time.perf_counter()
-            await asyncio.gather(*(work() for _ in range(clients)))
-            seconds = time.perf_counter() - start
+        watch, start = Watch(server), time.perf_counter()
+        watching = asyncio.create_task(watch.run())
+        await asyncio.gather(*(asyncio.to_thread(work) for _ in range(clients)))
+        seconds = time.perf_counter() - start
+        watching.cancel()
     error = float(np.abs(found - expected).max())
     print(f"embed of all: {count / alone:,.0f} texts/s; {clients} clients of single texts: "
-          f"{count / seconds:,.0f} texts/s, at most {error:.1e} apart")  # fmt: skip
-    return error < 1e-5
+          f"{count / seconds:,.0f} texts/s, at most {error:.1e} apart; {watch}")  # fmt: skip
+    return error < 1e-5 and watch.flat
 
 
 async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: float = 60) -> bool:
-    """Let clients ask for a while, every fifth of which vanishes now and then; print what became of them."""
+    """Let clients ask for a while; print what became of them.
+
+    Of five, one vanishes now and then, one sends its requests in drips, one now and then what is no request.
+    """
     lengths = (1, 4, 16, 32)
     with txexport.load(bundle, threads=threads) as model:
         expected = {
@@ -150,13 +224,13 @@ async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: f
             for n in range(TEXTS)
             for tokens in lengths
         }
-    done, wrong, gone, memory = 0, 0, 0, []
+    done, wrong, gone, bad = 0, 0, 0, 0
     with Server(bundle, threads) as server:
         async with server.client() as client:
             end = time.monotonic() + seconds
 
             async def work(place: int) -> None:
-                nonlocal done, wrong, gone
+                nonlocal done, wrong, gone, bad
                 rng = random.Random(place)
                 while time.monotonic() < end:
                     number, tokens = rng.randrange(TEXTS), rng.choice(lengths)
@@ -167,21 +241,23 @@ async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: f
                         except TimeoutError:
                             gone += 1
                         continue
-                    wrong += await complete(client, number, tokens) != expected[number, tokens]
+                    if place % 5 == 1 and rng.random() < 0.5:
+                        wrong += not await refused(client, number)
+                        bad += 1
+                        continue
+                    pause = 0.05 if place % 5 == 2 else 0.0
+                    wrong += await complete(client, number, tokens, pause) != expected[number, tokens]
                     done += 1
 
-            async def watch() -> None:
-                while time.monotonic() < end:
-                    memory.append(server.memory)
-                    await asyncio.sleep(1)
-
-            await asyncio.gather(watch(), *map(work, range(clients)))
+            watch = Watch(server)
+            watching = asyncio.create_task(watch.run())
+            await asyncio.gather(*map(work, range(clients)))
+            watching.cancel()
             text = (await client.get("/metrics")).text
             left = [line for line in text.splitlines() if line.startswith("txexport_running_texts{")]
-    third = max(memory[: max(1, len(memory) // 3)])
-    print(f"{done} answers, {wrong} of them wrong; {gone} clients gone; {left[0]} in the end; "
-          f"memory {third:,.0f} MB, then {max(memory):,.0f}")  # fmt: skip
-    return not wrong and left[0].endswith(" 0.0") and max(memory) < SLACK * third
+    print(f"{done} answers and {bad} refusals, {wrong} of them wrong; {gone} clients gone; "
+          f"{left[0]} in the end; {watch}")  # fmt: skip
+    return done > 0 and not wrong and left[0].endswith(" 0.0") and watch.flat
 
 
 if __name__ == "__main__":
