@@ -57,8 +57,12 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
                 axis=1,
             )  # (B, 2W)
         elif behind:
-            rest = op.Slice(x, op.Constant(value_ints=[number]), op.Shape(x, start=1, end=2), one)
-            picked = op.ReduceSum(rest, one, keepdims=0) / op.CastLike(op.Shape(rest, start=1, end=2), x)
+            if registers:
+                rest = op.Slice(x, op.Constant(value_ints=[number]), op.Shape(x, start=1, end=2), one)
+            else:
+                rest = op.Identity(x)
+            count = op.CastLike(op.Shape(rest, start=1, end=2), x)
+            picked = op.ReduceSum(rest / count, one, keepdims=0)  # a sound's sum may be too much for float16
         elif mean:
             weights = op.Unsqueeze(op.CastLike(attention_mask, x), op.Constant(value_ints=[2]))  # (B, S, 1)
             picked = op.ReduceSum(x * weights, one, keepdims=0) / op.ReduceSum(weights, one, keepdims=0)
@@ -113,10 +117,12 @@ def sequence_vector(
 
 
 def _shaped(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (...,W) -> (...,W) as the projection takes it."""
+    """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
     if spec.activation is not None:
         x = g.call(activation(spec.activation), linear(spec.dense_bias, g / "dense", x))
-    return x if spec.norm is None else norm(spec.norm, g / "norm", x)
+    if spec.norm is not None:
+        x = norm(spec.norm, g / "norm", x)
+    return x if spec.factored_size is None else linear(spec.factored_bias, g / "narrow", x)
 
 
 def _scores(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None = None) -> ir.Value:
@@ -148,8 +154,6 @@ def causal_lm_head(
         picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]), name="picks")  # (B, L, 1)
         x = op.GatherND(x, picks, batch_dims=1, name="asked")  # (B, L, W)
     x = _shaped(spec, g, x)
-    if spec.factored_size is not None:
-        x = linear(False, g / "narrow", x)
     if spec.scale != 1:
         x = op.Mul(x, op.Constant(value_float=spec.scale))
     logits = _scores(spec, g, x, word)  # (B, L, V)

@@ -6,7 +6,7 @@ from typing import assert_never
 import onnx_ir as ir
 
 from txexport.contracts import Contract, Signature, cache_names, names, roles
-from txexport.contracts.layer_outputs import last_before_norm
+from txexport.contracts.layer_outputs import last_before_norm, sums_layers
 from txexport.contracts.one_pass import vector_name
 from txexport.spec import (
     Cache,
@@ -33,6 +33,7 @@ from txgraphs.heads import (
     span_head,
     token_head,
 )
+from txgraphs.layer_sum import layer_sum
 from txgraphs.linear import linear
 from txgraphs.stack import Given, KeyValues, decoder, encoder, signal_encoder
 
@@ -128,7 +129,8 @@ def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Val
 
 def _given(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None) -> Given:
     """The outputs of every layer of a stack that the graph promises, to be filled; `name` as LayerOutputs."""
-    return Given(graph.asked, name, last_before_norm(spec, stack))
+    states: dict[str, ir.Value] | None = {} if sums_layers(spec) else None
+    return Given(graph.asked, name, last_before_norm(spec, stack), states)
 
 
 def _layer_outputs(graph: Graph, given: Given) -> None:
@@ -154,6 +156,8 @@ def encoder_model(
     if isinstance(spec.encoder, SignalStackSpec):
         (signal,) = inputs.values()
         x = signal_encoder(spec.encoder, graph, signal, given)
+        if given.states is not None:
+            x = layer_sum(graph / "layer_sum", given.states)
         _head_outputs(spec, graph, x, {}, None)
     else:
         choices = None

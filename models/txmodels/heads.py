@@ -101,12 +101,14 @@ class _Transform(nn.Module):
             self.act = activation(spec.activation)
             self.dense = Linear(hidden_size, size, spec.dense_bias)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
+        factored = spec.factored_size
+        self.narrow = Linear(hidden_size, factored, spec.factored_bias) if factored else nn.Identity()
 
     def shape(self, x: Tensor) -> Tensor:
-        """x (...,W) -> (...,W) as the projection takes it."""
+        """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
         if self.dense is not None:
             x = self.act(self.dense(x))
-        y: Tensor = self.norm(x)
+        y: Tensor = self.narrow(self.norm(x))
         return y
 
     def project(self, x: Tensor, word: Tensor | None = None) -> Tensor:
@@ -132,17 +134,12 @@ class CausalLMHead(_Transform):
     def __init__(self, spec: HeadSpec, hidden_size: int, vocab_size: int):
         super().__init__(spec, hidden_size, vocab_size)
         self.scale, self.softcap = spec.scale, spec.softcap
-        self.factored_size = spec.factored_size
-        if spec.factored_size is not None:
-            self.narrow = Linear(hidden_size, spec.factored_size, False)
 
     def forward(self, x: Tensor, logits_indices: Tensor | None, word: Tensor) -> Tensor:
         """x (B,S,W), logits_indices (B,L) or None for all, word matrix (V,W) -> logits (B,L,V)."""
         if logits_indices is not None:
             x = x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))  # (B, L, W)
         x = self.shape(x)
-        if self.factored_size is not None:
-            x = self.narrow(x)
         if self.scale != 1:
             x = x * self.scale
         logits = self.project(x, word)  # (B, L, V)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.contracts import cache_names, check_outputs, names
-from txexport.contracts.layer_outputs import last_before_norm
+from txexport.contracts.layer_outputs import last_before_norm, sums_layers
 from txexport.contracts.one_pass import vector_name
 from txexport.spec import (
     Cache,
@@ -29,6 +29,7 @@ from txmodels.heads import (
     SpanHead,
     TokenHead,
 )
+from txmodels.layer_sum import LayerSum
 from txmodels.linear import Linear
 from txmodels.stack import Decoder, Encoder, Given, KeyValues, SignalEncoder
 
@@ -68,6 +69,8 @@ class Model(nn.Module):
             shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
             if shared and isinstance(self.encoder, Encoder):
                 self.decoder.embedding.word = self.encoder.embedding.word
+        if isinstance(spec, EncoderSpec) and spec.layer_sum:
+            self.layer_sum = LayerSum(spec.encoder.num_layers + 1)
         if isinstance(spec, EncoderSpec) and spec.pooler:
             self.pooler = Pooler(width)
         if isinstance(spec, EncoderSpec) and spec.vector is not None:
@@ -109,7 +112,8 @@ class Model(nn.Module):
     def _given(self, stack: StackSpec, name: str) -> Given:
         """The outputs of every layer of a stack that are asked for, to be filled."""
         both = isinstance(self.spec, EncoderDecoderSpec)
-        return Given(self.outputs, name if both else None, last_before_norm(self.spec, stack))
+        states: dict[str, Tensor] | None = {} if sums_layers(self.spec) else None
+        return Given(self.outputs, name if both else None, last_before_norm(self.spec, stack), states)
 
     def _read_again(
         self, start: int, x: Tensor, input_ids: Tensor, attention_mask: Tensor
@@ -126,6 +130,8 @@ class Model(nn.Module):
         """Pixels or a spectrogram -> what an encoder graph puts out, by its names."""
         given = self._given(self.spec.stacks[names.ENCODER], names.ENCODER)
         x = self.encoder(signal, given)
+        if given.states is not None:
+            x = self.layer_sum(given.states)
         if not (isinstance(self.spec, EncoderSpec) and self.spec.distilled):
             return self._outputs(x, None, None) | given.values
         first, second = self.head(x, None, None), self.distilled(x[:, 1:], None, None)  # (B, labels)

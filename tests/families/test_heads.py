@@ -23,10 +23,6 @@ UNREAD = {
     ("mbart", "question-answering"): WRAPPED,
     ("plbart", "text-classification"): WRAPPED,
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
-    (
-        "whisper",
-        "audio-classification",
-    ): "no head here is of the mean of projected vectors",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",
     **{("opt", task): BY_MASK for task in ("text-classification", "question-answering")},

@@ -5,11 +5,19 @@ from collections.abc import Callable
 import onnx
 
 from helpers import mutations as common
+from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_families as family
+from helpers.row import SOUNDS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
-# Family, kind of cache and graph, and what is changed there.
+# What the table names that is not the usual checkpoint of a family.
+SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
+OTHERS: dict[str, Row] = {
+    "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
+}
+
+# Family or one of OTHERS, kind of cache and graph, and what is changed there.
 TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("bert", None, "model"): (
         common.ignore_mask,
@@ -180,6 +188,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.low_bands_last,
         family.drop_spectrogram_places,
         family.other_token_first,
+        common.drop_bias,
+    ),
+    ("whisper, labels", None, "model"): (
+        checkpoint.last_layer_alone,
+        checkpoint.shares_as_stored,
+        checkpoint.next_layer_s_share,
+        checkpoint.sum_over_time,
+        checkpoint.drop_projection_bias,
         common.drop_bias,
     ),
     ("dinov2", None, "model"): (

@@ -405,9 +405,14 @@ ENCODER_DECODERS = [
 OBLONG = {"image_size": [18, 31]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
+PROJECTED = {"classifier_proj_size": 26}
+SUMMED = LABELS | PROJECTED | {"use_weighted_layer_sum": True, "encoder_layers": 3}
+
 OTHERS = [
     Row("whisper", "WhisperForConditionalGeneration", HEAR),
     Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU, slow=True),
+    Row("whisper", "WhisperForAudioClassification", SOUNDS, "5 labels", LABELS | PROJECTED),
+    Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "narrower decoder, untied", NARROWER),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "RoBERTa", ROBERTAS, slow=True),

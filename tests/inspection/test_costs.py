@@ -114,11 +114,13 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("dinov2", "image-classification"),
         ("whisper", "automatic-speech-recognition"),
         ("audio-spectrogram-transformer", "audio-classification"),
+        ("whisper", "audio-classification"),
     ],
 )
 def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
     labels = dict.fromkeys(("dinov2", "audio-spectrogram-transformer"), "5 labels")
-    variant = ({"deit": "with teacher"} | labels).get(model_type, "")
+    sums = {"whisper": "sum of all layers"} if task == "audio-classification" else {}
+    variant = ({"deit": "with teacher"} | labels | sums).get(model_type, "")
     found = txexport.inspect(checkpoint_of(row(model_type, task, variant)), batch=2)
     with torch.device("meta"):
         model = Model(found.spec)

@@ -251,6 +251,20 @@ CONTRADICTIONS = {
     "factored_size is 4, expected None": lambda: HeadSpec(
         HeadKind.TOKENS, tied=False, labels=3, factored_size=4
     ),
+    "expected None in a head of kind 'sequence' with activation 'None' and pick 'first_and_mean'": lambda: (
+        dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN, factored_size=4)
+    ),
+    "factored_bias is True with factored_size None": lambda: dataclasses.replace(
+        LABELLED, factored_bias=True
+    ),
+    "factored_bias is True with factored_size 12": lambda: HeadSpec(
+        HeadKind.CAUSAL_LM, factored_size=12, factored_bias=True
+    ),
+    "layer_sum is True under a head of kind 'none'": lambda: EncoderSpec(encoder=VISION, layer_sum=True),
+    "over EmbeddingSpec, distilled=False": lambda: EncoderSpec(ENCODER, LABELS, layer_sum=True),
+    "over PatchSpec, distilled=True": lambda: EncoderSpec(
+        encoder=VISION, head=LABELLED, distilled=True, layer_sum=True
+    ),
     "a head of 4 numbers is tied to word vectors of 12": lambda: DecoderSpec(
         DECODER, HeadSpec(HeadKind.CAUSAL_LM, factored_size=4)
     ),
@@ -426,6 +440,11 @@ MODELS = {
     "labels of sounds": EncoderSpec(
         encoder=SignalStackSpec(SpectrogramSpec(12, 7, 9, 4, 2, 3), (WHOLE,), 2, final_norm=NORM),
         head=dataclasses.replace(LABELLED, pick=Pick.FIRST_TWO, norm=NORM),
+    ),
+    "sum of all layers": EncoderSpec(
+        encoder=HEARING,
+        head=dataclasses.replace(LABELLED, pick=Pick.MEAN_BEHIND, factored_size=5, factored_bias=True),
+        layer_sum=True,
     ),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),

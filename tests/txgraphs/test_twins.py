@@ -16,6 +16,7 @@ import txgraphs.embedding
 import txgraphs.experts
 import txgraphs.feedforward
 import txgraphs.heads
+import txgraphs.layer_sum
 import txgraphs.linear
 import txgraphs.mask
 import txgraphs.norm
@@ -30,6 +31,7 @@ import txmodels.embedding
 import txmodels.experts
 import txmodels.feedforward
 import txmodels.heads
+import txmodels.layer_sum
 import txmodels.linear
 import txmodels.mask
 import txmodels.norm
@@ -817,6 +819,22 @@ def test_sequence_head(pick, padding, transform, bias):
         ids,
         (ids != 9).long().index_fill(1, ZERO, 1),
     )
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("pick", [Pick.FIRST, Pick.MEAN_BEHIND])
+def test_sequence_head_of_projected_vectors(pick, bias):
+    spec = HeadSpec(HeadKind.SEQUENCE, pick=pick, factored_size=10, factored_bias=bias, **LABELS)
+    module = txmodels.heads.SequenceHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    assert ("narrow.bias" in parameters.head(spec, W, V)) == bias
+    check(module, partial(txgraphs.heads.sequence_head, spec), random(B, S, W), ABSENT, ABSENT)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_layer_sum(count):
+    states = {str(layer): state.contiguous() for layer, state in enumerate(random(count, B, S, W))}
+    check(txmodels.layer_sum.LayerSum(count), txgraphs.layer_sum.layer_sum, states)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS[1:])

@@ -37,12 +37,14 @@ class LayerOutputs(Generic[Value]):
     """What the layers of a stack give of the outputs `asked` for: `values` by name, of whatever computes.
 
     `stack` is the name of one of two. `before_norm` is whether the last hidden state is without the stack's
-    final norm, as transformers gives it of images and of CLIP.
+    final norm, as transformers gives it of images and of CLIP. `states` by layer are kept where they are
+    summed.
     """
 
     asked: Collection[str] = ()
     stack: str | None = None
     before_norm: bool = False
+    states: dict[str, Value] | None = None
     values: dict[str, Value] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -53,6 +55,8 @@ class LayerOutputs(Generic[Value]):
 
     def hidden(self, x: Value) -> None:
         """The next layer reads x (B,S,W), or the last one gave it."""
+        if self.states is not None:
+            self.states[str(len(self.states))] = x
         if names.HIDDEN_STATES in self.asked:
             self._add(names.HIDDEN_STATES, self.stack, x)
 
@@ -88,6 +92,11 @@ def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
     """Whether a stack's last hidden state is without its final norm: see LayerOutputs."""
     tower = isinstance(spec, EncoderSpec) and spec.vector is not None
     return tower or isinstance(spec, DualEncoderSpec) or isinstance(stack.embedding, PatchSpec)
+
+
+def sums_layers(spec: ModelSpec) -> bool:
+    """Whether a head reads the hidden states of all layers."""
+    return isinstance(spec, EncoderSpec) and spec.layer_sum
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

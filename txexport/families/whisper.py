@@ -1,51 +1,64 @@
-"""Whisper (Radford et al. 2022): an encoder of spectrograms and BART's decoder, pre-norm."""
+"""Whisper (Radford et al. 2022): an encoder of spectrograms, and BART's decoder or a head of labels."""
 
 from dataclasses import replace
 
-import numpy as np
-
-from txexport.checkpoints.weight_map import Rules, Table, Take
+from txexport.checkpoints.weight_map import Rules, Table, Take, zeros
 from txexport.families import bart
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
     BlockSpec,
     EncoderDecoderSpec,
+    EncoderSpec,
     HeadKind,
     HeadSpec,
     LogMelSpec,
     NormPlacement,
+    Pick,
     PositionKind,
     PositionSpec,
     SignalStackSpec,
 )
 
-TASKS = {"automatic-speech-recognition": ("WhisperForConditionalGeneration",)}
+TASKS = {
+    "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
+    "audio-classification": ("WhisperForAudioClassification",),
+}
 
 NAMING = bart.NAMING
 ALIASES = bart.ALIASES | {"num_key_value_heads": "encoder_attention_heads"}
 
 
-def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes; its scale_embedding scales nothing in the original."""
-    config.expect(is_decoder=False)
+    config.expect(is_decoder=False, is_causal=True)
     config = config.replaced(scale_embedding=False)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
-    positions = dict.fromkeys(bart.SIDES, position)
-    base = bart.encoder_decoder_spec(config, names, NormPlacement.PRE, positions=positions, normed=False)
+    layers = bart.stack_spec(config, "encoder", NormPlacement.PRE, position, normed=False)
     sound = LogMelSpec(
         config.integer("d_model"),
         config.integer("num_mel_bins", 80),
         config.integer("max_source_positions", 1500),
         Activation.GELU,  # whatever activation_function says
     )
-    encoder, tied = base.encoder, config.flag("tie_word_embeddings", True)
-    return EncoderDecoderSpec(
-        encoder=SignalStackSpec(
-            *(sound, _unmasked(encoder.blocks), encoder.num_layers), final_norm=encoder.final_norm
-        ),
-        decoder=replace(base.decoder, blocks=_unmasked(base.decoder.blocks)),
-        head=HeadSpec(HeadKind.CAUSAL_LM, tied=tied),
+    encoder = SignalStackSpec(sound, _unmasked(layers.blocks), layers.num_layers, layers.final_norm)
+    if task == "audio-classification":
+        return EncoderSpec(encoder, _labels(config), layer_sum=config.flag("use_weighted_layer_sum", False))
+    words = bart.stack_spec(config, "decoder", NormPlacement.PRE, position, normed=False)
+    head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
+    return EncoderDecoderSpec(encoder, replace(words, blocks=_unmasked(words.blocks)), head)
+
+
+def _labels(config: Config) -> HeadSpec:
+    """Labels of the mean over time, which the original takes behind the projection, a linear one."""
+    return HeadSpec(
+        HeadKind.SEQUENCE,
+        tied=False,
+        bias=True,
+        labels=config.labels(),
+        pick=Pick.MEAN_BEHIND,
+        factored_size=config.integer("classifier_proj_size", 256),
+        factored_bias=True,
     )
 
 
@@ -59,24 +72,40 @@ def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
     return (block,)
 
 
-def table(spec: EncoderDecoderSpec) -> Table:
+def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """As BART's; keys have no bias."""
+    if isinstance(spec, EncoderSpec):
+        own = _encoder_rules() | {
+            "layer_sum.weight": "layer_weights",
+            "head.narrow.*": "projector.*",
+            "head.*": "classifier.*",
+        }
+        return Table(own | bart.stack_rules("encoder") | own, NAMING)
     inherited = bart.table(spec)
     rules: Rules = {
-        "encoder.embedding.first.*": "encoder.conv1.*",
-        "encoder.embedding.second.*": "encoder.conv2.*",
+        **_encoder_rules(),
         "decoder.embedding.word.weight": Take(
             "decoder.embed_tokens.weight", also=("proj_out.weight",) if spec.head.tied else ()
         ),
         "head.weight": "proj_out.weight",
         "cross.{i}.k.bias": Take("decoder.layers.{i}.encoder_attn.k_proj.bias", computed=zeros),
+        **_unbiased_keys("decoder"),
     }
-    for side in bart.SIDES:
-        key = f"{side}.layers.{{i}}.self_attn.k_proj.bias"
-        rules[f"{side}.layers.{{i}}.attention.k.bias"] = Take(key, computed=zeros)
     return Table(rules | inherited.rules | rules, NAMING, inherited.drop)
 
 
-def zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """Nothing to add, for each key."""
-    return np.zeros(shape, np.float32)
+def _encoder_rules() -> Rules:
+    """Where the encoder's stack is not as BART's."""
+    return {
+        "encoder.embedding.first.*": "encoder.conv1.*",
+        "encoder.embedding.second.*": "encoder.conv2.*",
+        **_unbiased_keys("encoder"),
+    }
+
+
+def _unbiased_keys(side: str) -> Rules:
+    return {
+        f"{side}.layers.{{i}}.attention.k.bias": Take(
+            f"{side}.layers.{{i}}.self_attn.k_proj.bias", computed=zeros
+        )
+    }

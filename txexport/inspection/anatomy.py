@@ -126,7 +126,7 @@ class _Stack:
             owners += ["similarity"] * (self.name == list(self.spec.stacks)[-1])
         else:
             owners = [*flops.CROSS] * (self.name == "encoder")
-            owners += [*flops.ONCE, "head"] * (self.spec.stack is self.stack)
+            owners += ["layer_sum", *flops.ONCE, "head"] * (self.spec.stack is self.stack)
         for owner in owners:
             part = self._part(owner, [owner], self._said(owner))
             if part.parameters or part.operations:

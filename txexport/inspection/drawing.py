@@ -21,6 +21,7 @@ TITLES = {
     "final_norm": "final norm",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",
+    "layer_sum": "sum of all layers",
     "cross_projection": "projection",
     "cross": "keys and values",
     "text_projection": "projection",

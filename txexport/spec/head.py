@@ -19,8 +19,8 @@ class HeadSpec:
     last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
     softcap * tanh(s / softcap). The mean of FIRST_TWO may have a norm without a dense layer. Of the vectors
     behind the first, a mean leaves out so many `registers`; MEAN_BEHIND leaves out so many of all. With a
-    `factored_size`, a causal LM's vectors are projected to so many numbers first, without a bias, as wide as
-    the words that it is tied to.
+    `factored_size`, vectors are projected to so many numbers first: a causal LM's without a bias, as wide as
+    the words that it is tied to, a sequence's with a `factored_bias` or without.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -37,6 +37,7 @@ class HeadSpec:
     eos_token_id: int | None = None
     registers: int = 0
     factored_size: int | None = None
+    factored_bias: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -104,14 +105,21 @@ class HeadSpec:
             )
 
     def _check_factored(self) -> None:
+        biased = self.factored_bias
+        if biased and (self.factored_size is None or self.kind == HeadKind.CAUSAL_LM):
+            raise SpecError(
+                f"HeadSpec: factored_bias is True with factored_size {self.factored_size} in a head of kind "
+                f"'{self.kind}'; expected False, or a size and kind '{HeadKind.SEQUENCE}'"
+            )
         if self.factored_size is None:
             return
         positive(self, "factored_size")
-        if self.kind != HeadKind.CAUSAL_LM or self.activation is not None:
+        projected = self.kind in (HeadKind.CAUSAL_LM, HeadKind.SEQUENCE)
+        if not projected or self.pick == Pick.FIRST_AND_MEAN or self.activation or self.norm:
             raise SpecError(
                 f"HeadSpec: factored_size is {self.factored_size}, expected None in a head of kind "
-                f"'{self.kind}' with activation '{self.activation}': a causal LM alone projects its vectors, "
-                "and no architecture has a dense layer too"
+                f"'{self.kind}' with activation '{self.activation}' and pick '{self.pick}': a causal LM and "
+                "a head of one vector of a sequence alone project, and none has a dense layer or a norm too"
             )
 
     def projection_size(self, hidden_size: int) -> int:

@@ -22,6 +22,7 @@ class EncoderSpec:
     The stack may be causal: hidden states of a decoder-only model need no cache. `next_sentence` is a second
     head, beside a masked LM's, for pretraining; `distilled` one that scores the second token, and both are
     averaged (Touvron et al. 2021, 4). `vector` is a sequence's, made in another way than BERT's `pooler`.
+    With a `layer_sum`, the head reads a signal's hidden states of all layers, summed by learned shares.
     """
 
     encoder: StackSpec
@@ -30,6 +31,7 @@ class EncoderSpec:
     next_sentence: HeadSpec | None = None
     distilled: bool = False
     vector: VectorSpec | None = None
+    layer_sum: bool = False
 
     generates: ClassVar[bool] = False
 
@@ -51,6 +53,13 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
                 f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
+            )
+        labels = self.head.kind == HeadKind.SEQUENCE and not self.distilled
+        if self.layer_sum and (isinstance(self.encoder, TextStackSpec) or not labels):
+            raise SpecError(
+                f"EncoderSpec: layer_sum is True under a head of kind '{self.head.kind}' over "
+                f"{type(self.encoder.embedding).__name__}, distilled={self.distilled}; the sum is of an "
+                f"image's or a sound's layers, for one head of kind '{HeadKind.SEQUENCE}': expected False"
             )
         own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
         if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:

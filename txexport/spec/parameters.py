@@ -226,7 +226,7 @@ def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     if spec.norm is not None:
         shapes |= under("norm", norm(spec.norm))
     if spec.factored_size is not None:
-        shapes |= under("narrow", linear(hidden_size, spec.factored_size, False))
+        shapes |= under("narrow", linear(hidden_size, spec.factored_size, spec.factored_bias))
     return shapes
 
 
@@ -248,6 +248,8 @@ def model(spec: ModelSpec) -> Shapes:
 def _encoder_model(spec: EncoderSpec) -> Shapes:
     """The stack, the pooler, and the heads."""
     shapes, width = under("encoder", stack(spec.encoder)), spec.encoder.hidden_size
+    if spec.layer_sum:
+        shapes["layer_sum.weight"] = (spec.encoder.num_layers + 1,)
     if spec.pooler:
         shapes |= under("pooler", pooler(width))
     if spec.vector is not None:

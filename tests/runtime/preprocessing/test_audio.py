@@ -183,6 +183,11 @@ def test_a_sound_may_fill_the_chunk_and_no_more(tmp_path):
         audio.features(whole, rate=44100)
     with pytest.raises(InputError, match=r"a sound is 2.50 s long"):
         audio.features([whole[:5], np.zeros(40000)])
+    with pytest.raises(InputError, match=r"expected at most 1 s; shorten it, or cut it with truncate=True"):
+        audio.features(np.zeros(40000), truncate=False)
+    long = tone(440, 16000, 40000).astype(np.float32)
+    wanted = extractor(long, sampling_rate=16000, return_tensors="np").input_features
+    np.testing.assert_allclose(audio.features(long, truncate=True), wanted, rtol=0, atol=1e-4)
     cut = tone(440, 16000, 16000)
     wanted = extractor(cut, sampling_rate=16000, return_tensors="np").input_features
     np.testing.assert_allclose(audio.features(cut), wanted, rtol=0, atol=1e-4)

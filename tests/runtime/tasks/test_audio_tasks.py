@@ -27,15 +27,28 @@ def sounds() -> list[np.ndarray]:
     return [sound.astype(np.float32) for sound in made]
 
 
+# How families hear: class, sizes of a quarter of a second or so, and the extractor that transformers has.
+AST = "audio-spectrogram-transformer"
+HEARD = {
+    AST: ("ASTForAudioClassification", {}, {"num_mel_bins": 17, "max_length": 33}),
+    "whisper": (
+        "WhisperForAudioClassification",
+        {"max_source_positions": 50, "classifier_proj_size": 26},
+        {"feature_size": 11, "chunk_length": 1},
+    ),
+}
+EXTRACTORS = {AST: transformers.ASTFeatureExtractor, "whisper": transformers.WhisperFeatureExtractor}
+
+
 @pytest.fixture(scope="module")
 def case_of(tmp_path_factory):
-    """A function from config values to a checkpoint's folder and its model."""
+    """A function from a family and config values to a checkpoint's folder and its model."""
 
-    def get(**config):
+    def get(name=AST, **config):
         folder = tmp_path_factory.mktemp("audio")
-        name = "audio-spectrogram-transformer"
-        tiny_checkpoint.save(folder / "in", name, "ASTForAudioClassification", **config)
-        transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder / "in")
+        architecture, sizes, settings = HEARD[name]
+        tiny_checkpoint.save(folder / "in", name, architecture, **sizes, **config)
+        EXTRACTORS[name](**settings).save_pretrained(folder / "in")
         assert txexport.export(folder / "in", folder / "out").task == "audio-classification"
         return folder / "in", txexport.load(folder / "out", device="cpu")
 
@@ -43,8 +56,9 @@ def case_of(tmp_path_factory):
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_labels_equal_the_pipeline(config, case_of):
-    folder, model = case_of(**config)
+@pytest.mark.parametrize("name", HEARD)
+def test_labels_equal_the_pipeline(name, config, case_of):
+    folder, model = case_of(name, **config)
     judge = transformers.pipeline("audio-classification", model=str(folder), device="cpu")
     told: list = []
     found = model.classify_audio(sounds(), batch_size=2, progress=lambda *counts: told.append(counts))
@@ -71,5 +85,13 @@ def test_a_file_one_sound_and_one_too_long(case_of, tmp_path):
     with pytest.raises(InputError, match=r"a sound is 0\.94 s long, expected at most 0\.35 s"):
         model.classify_audio(long)
     assert len(model.classify_audio(long, truncate=True)) == 5
+    _, whisper = case_of("whisper", **LABELS)
+    long = np.tile(sound, 4)
+    with pytest.raises(
+        InputError, match=r"1\.25 s long, expected at most 1 s; shorten it, or cut it with tr"
+    ):
+        whisper.classify_audio(long)
+    [one] = whisper.classify_audio([long], truncate=True)
+    assert one == whisper.classify_audio(long[:16000])
     with pytest.raises(InputError, match=r"audio-classification \(use classify_audio\); classify needs"):
         model.classify("the cat")

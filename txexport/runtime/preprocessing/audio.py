@@ -90,18 +90,24 @@ class Audio:
         self.window = np.hanning(asked["n_fft"] + 1)[:-1]
         self.filters = mel_filters(asked["feature_size"], asked["n_fft"], self.rate)
 
-    def features(self, sounds: Source | Sequence[Source], rate: int | None = None) -> np.ndarray:
+    def features(
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
+    ) -> np.ndarray:
         """input_features (B,M,F) float32 of one sound or several, each padded to the model's full length.
 
         A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, which is
         the model's unless given. Other rates are resampled.
-        Raises InputError for what is no sound, and for one that is too long: the caller cuts.
+        Raises InputError for what is no sound, and unless `truncate` cuts it, for one that is too long; None
+        is for callers that leave no choice.
         """
         sounds = as_sounds(sounds)
         memory.check(
             f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
         )
-        rows = [self._row(read_sound(source, self.rate, rate, self.samples)) for source in sounds]
+        longest = None if truncate else self.samples
+        cure = "cut it" if truncate is None else "shorten it, or cut it with truncate=True (--truncate)"
+        read = (read_sound(source, self.rate, rate, longest, cure) for source in sounds)
+        rows = [self._row(samples[: self.samples]) for samples in read]
         return np.ascontiguousarray(np.stack(rows))
 
     def _row(self, samples: np.ndarray) -> np.ndarray:
@@ -124,10 +130,13 @@ def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
     return sounds
 
 
-def read_sound(source: Source, target: int, rate: int | None, longest: int | None) -> np.ndarray:
+def read_sound(
+    source: Source, target: int, rate: int | None, longest: int | None, cure: str = "cut it"
+) -> np.ndarray:
     """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default the same.
 
-    Raises InputError for what is no sound, and for one of more than `longest` samples at the target.
+    Raises InputError for what is no sound, and for one of more than `longest` samples at the target, with
+    what the caller may do about it.
     """
     if isinstance(source, str | os.PathLike):
         samples, own_rate = read_wav(source)
@@ -144,7 +153,7 @@ def read_sound(source: Source, target: int, rate: int | None, longest: int | Non
         )
     if longest is not None and samples.size * target > longest * own_rate:
         long, most = samples.size / own_rate, longest // target
-        raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; cut it")
+        raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; {cure}")
     return resample(samples, int(own_rate), target)
 
 

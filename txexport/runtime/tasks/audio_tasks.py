@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
-from txexport.contracts.names import INPUT_VALUES, LOGITS
+from txexport.contracts.names import INPUT_FEATURES, INPUT_VALUES, LOGITS
 from txexport.progress import Progress, counting
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
@@ -35,10 +35,12 @@ def classify_audio(
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
     session, tell = bundle.sessions[roles.MODEL], counting(progress)
     logits = np.empty((len(sources), session.width(LOGITS)), np.float32)
+    log_mel = INPUT_FEATURES in session.inputs  # as Whisper hears, or else AST
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        features = bundle.files.filter_bank.features(batch, truncate=truncate)
-        logits[first : first + len(batch)] = finite(session.run({INPUT_VALUES: features}))[LOGITS]
+        reader = bundle.files.audio if log_mel else bundle.files.filter_bank
+        features = {INPUT_FEATURES if log_mel else INPUT_VALUES: reader.features(batch, truncate=truncate)}
+        logits[first : first + len(batch)] = finite(session.run(features))[LOGITS]
         tell(first + len(batch), len(sources))
     labels = _labels(bundle.files.config, logits, top_k)
     return labels[0] if isinstance(sounds, SINGLE) else labels

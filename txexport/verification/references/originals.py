@@ -22,7 +22,6 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ATTENTIONS,
     ENCODER_ATTENTION_MASK,
-    HIDDEN_STATES,
     INPUT_FEATURES,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
@@ -301,9 +300,10 @@ def _of_layers(outputs: Any, asked: Collection[str]) -> dict[str, Tensor]:
     """The tuples of every layer's tensors that the library gives where `asked`, by a graph's names."""
     towers = {TEXT: outputs.get("text_model_output"), VISION: outputs.get("vision_model_output")}
     result: dict[str, Tensor] = {}
+    kinds = tuple(name.removeprefix("output_") for name in asked)  # some give one kind without being asked
     for tower, given in (towers if towers[TEXT] is not None else {None: outputs}).items():
-        for kind, values in given.items() if asked else ():
-            if isinstance(values, tuple) and kind.endswith((HIDDEN_STATES, ATTENTIONS)):
+        for kind, values in given.items():
+            if isinstance(values, tuple) and kind.endswith(kinds):
                 result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
     return result
 
