@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.rows import CLASSIFY, GENERATE, Row
+from helpers.rows import CLASSIFY, FEATURES, GENERATE, Row
 
 from txexport import bundle, families, verify
 from txexport.contracts import OUTPUTS
@@ -109,6 +109,15 @@ def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
     assert not (tmp_path / "out").exists()
     export(checkpoint_of("longformer"), tmp_path / "out", only="native", outputs=["hidden_states"])
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_weights_of_texts_too_short_for_blocks_are_those_of_full_attention(checkpoint_of, tmp_path):
+    """The original, asked for them with a config of blocks, gives none."""
+    blocks = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
+    row = Row("big_bird", "BigBirdModel", FEATURES, "blocks", blocks)
+    export(checkpoint_of(row), tmp_path / "out", outputs=OUTPUTS)
+    asked = check(tmp_path / "out")
+    assert {"attentions.0", "attentions.1"} <= asked["native"]
 
 
 def test_hidden_states_of_two_widths_are_refused(checkpoint_of, tmp_path):

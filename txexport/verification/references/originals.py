@@ -364,6 +364,9 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
         one._experts_implementation = "eager"
         if getattr(one, "chunk_size_feed_forward", 0):
             one.chunk_size_feed_forward = 0
+        if attention is not None and getattr(one, "attention_type", None) == "block_sparse":
+            # BigBird turns to it for texts as short as graphs take, but by then is not heard telling weights.
+            one.attention_type = "original_full"
     return config
 
 
