@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from helpers.bundle_edits import relist, tamper
-from helpers.rows import ROWS
+from helpers.rows import ROWS, WITHOUT_LIBRARY
 
 from txexport.cli.main import main
 
@@ -81,10 +81,19 @@ def test_warnings_are_one_line(bundle_of, tmp_path):
 def test_families_lists_every_task():
     _, output, _ = invoke("families", "--json")
     listed = {(name, task) for task, names in json.loads(output).items() for name in names}
-    assert listed == {(row.model_type, row.task) for row in ROWS}
+    every = [*ROWS, *WITHOUT_LIBRARY]
+    assert listed == {(row.model_type, row.task) for row in every}
     _, table, _ = invoke("families")
     words = set(table.replace(",", " ").split())
-    assert {word for row in ROWS for word in (row.model_type, row.task)} <= words
+    assert {word for row in every for word in (row.model_type, row.task)} <= words
+
+
+def test_families_says_what_judges_those_that_no_library_has():
+    _, table, _ = invoke("families")
+    told = " ".join(table.split())
+    count = len({row.model_type for row in ROWS})
+    assert f"{count} are model types of transformers, whose own classes judge them." in told
+    assert "No library has jina_bert and nomic_bert_moe: txexport's PyTorch twin judges these" in told
 
 
 @pytest.mark.parametrize("text", ["[/]", "[bold]hello", "a [/b] c", "see [red] here"])

@@ -10,7 +10,7 @@ import tiny_tokenizers
 import torch
 import transformers
 from helpers import published
-from helpers.jina_bert import QK_NORM
+from helpers.encoder_rows import WITHOUT_LIBRARY
 from safetensors.numpy import load_file, save_file
 
 from txexport import families
@@ -79,27 +79,22 @@ def test_ntk_of_new_is_what_its_code_computes(factor, tmp_path):
     assert block.attention.rotary.scale == 1.0
 
 
-JINA = [
-    ("JinaBertModel", "feature-extraction", {}),
-    ("JinaBertModel", "feature-extraction", {"feed_forward_type": "reglu", "num_attention_heads": 8}),
-    ("JinaBertForMaskedLM", "fill-mask", {}),
-    ("JinaBertModel", "feature-extraction", {"code": QK_NORM}),
-    ("JinaBertModel", "feature-extraction", {"code": QK_NORM, "feed_forward_type": "reglu"}),
-    ("JinaBertForMaskedLM", "fill-mask", {"code": QK_NORM}),
-    ("JinaBertForSequenceClassification", "text-classification", {"num_labels": 1}),
-]
-
-
-@pytest.mark.parametrize(("architecture", "task", "config"), JINA, ids=str)
-def test_jina_bert_equals_its_definition(architecture, task, config, tmp_path):
-    """No library has it: its judge is helpers/jina_bert.py, and verify says that the library's is missing."""
-    model = published.jina_bert(tmp_path / "in", architecture, **config)
-    export(tmp_path / "in", tmp_path / "out", task=task)
+@pytest.mark.parametrize("row", WITHOUT_LIBRARY, ids=lambda row: row.id)
+def test_what_no_library_has_equals_its_definition(row, tmp_path):
+    """Its judge is plain PyTorch in helpers/, and verify says that the library's is missing."""
+    model = published.WITHOUT_LIBRARY[row.model_type](tmp_path / "in", row.architecture, **row.config)
+    export(tmp_path / "in", tmp_path / "out", task=row.task)
     assert apart(tmp_path / "out", model) < 1e-5
     report = verify(tmp_path / "out")
     assert report.ok
     assert report.references == ["checkpoint", "twin"]
+    assert report.model_type == row.model_type
     assert {case.skipped for case in report.cases if case.reference == "transformers"} == {families.OWN_CODE}
+
+
+def test_every_task_of_what_no_library_has_is_held_to_its_definition():
+    supported = {(name, task) for name in families.without_library() for task in families.module(name).TASKS}
+    assert {(row.model_type, row.task) for row in WITHOUT_LIBRARY} == supported
 
 
 USES = {"lora_adaptations": ["retrieval.query", "separation"]}
@@ -140,22 +135,6 @@ def test_xlm_roberta_by_jina_s_names_equals_the_library_s(architecture, task, co
     assert report.ok
     assert report.references == ["checkpoint", "twin", "transformers"]
     assert report.model_type == "xlm-roberta"
-
-
-NOMIC = [{}, {"num_experts": 3, "moe_top_k": 1, "moe_every_n_layers": 3, "rotary_emb_base": 10_000.0}]
-
-
-@pytest.mark.parametrize("config", NOMIC, ids=str)
-def test_nomic_with_experts_equals_its_definition(config, tmp_path):
-    """No library has it: its judge is helpers/nomic_moe.py, and verify says that the library's is missing."""
-    model = published.nomic_moe(tmp_path / "in", "NomicBertModel", **config)
-    export(tmp_path / "in", tmp_path / "out")
-    assert apart(tmp_path / "out", model) < 1e-5
-    report = verify(tmp_path / "out")
-    assert report.ok
-    assert report.references == ["checkpoint", "twin"]
-    assert report.model_type == "nomic_bert_moe"
-    assert {case.skipped for case in report.cases if case.reference == "transformers"} == {families.OWN_CODE}
 
 
 def a_flash(folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """The rows of encoders that are BERT, CLIP or ViT with something else; `rows.py` has all others."""
 
+from helpers.jina_bert import QK_NORM
 from helpers.row import (
     ANSWER,
     CHOOSE,
@@ -145,4 +146,22 @@ BARTS = [
     Row("umt5", "UMT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     *labelled("umt5"),
     Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
+]
+
+NORMED, GATED_RELU = {"code": QK_NORM}, {"feed_forward_type": "reglu"}
+EIGHT = {"num_attention_heads": 8}
+SPARSER = {"num_experts": 3, "moe_top_k": 1, "moe_every_n_layers": 3, "rotary_emb_base": 10_000.0}
+# Held to definitions in plain PyTorch, written by `published.WITHOUT_LIBRARY`.
+WITHOUT_LIBRARY = [
+    Row("jina_bert", "JinaBertModel", FEATURES),
+    Row("jina_bert", "JinaBertModel", FEATURES, "relu gate, 8 heads", GATED_RELU | EIGHT),
+    Row("jina_bert", "JinaBertForMaskedLM", FILL),
+    Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
+    Row("jina_bert", "JinaBertModel", FEATURES, "normed queries, relu gate", NORMED | GATED_RELU),
+    Row("jina_bert", "JinaBertForMaskedLM", FILL, "normed queries", NORMED),
+    Row("jina_bert", "JinaBertForSequenceClassification", CLASSIFY, "1 label", {"num_labels": 1}),
+    Row("jina_bert", "JinaBertForTokenClassification", TAG, "5 labels", LABELS),
+    Row("jina_bert", "JinaBertForQuestionAnswering", ANSWER),
+    Row("nomic_bert_moe", "NomicBertModel", FEATURES),
+    Row("nomic_bert_moe", "NomicBertModel", FEATURES, "1 of 3 experts in every third layer", SPARSER),
 ]

@@ -77,6 +77,11 @@ def outputs(
 
     if architecture.endswith("SequenceClassification"):
         return {"logits": linear("classifier", linear("pooler.dense", x[:, 0]).tanh())}
+    if architecture.endswith("TokenClassification"):
+        return {"logits": linear("classifier", x)}
+    if architecture.endswith("QuestionAnswering"):
+        start, end = linear("qa_outputs", x).unbind(-1)
+        return {"start_logits": start, "end_logits": end}
     if architecture.endswith("MaskedLM"):
         transform = "cls.predictions.transform"
         x = functional.gelu(linear(f"{transform}.dense", x))

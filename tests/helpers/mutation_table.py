@@ -7,13 +7,17 @@ import onnx
 from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_families as family
-from helpers.row import SOUNDS, Row
+from helpers.encoder_rows import NORMED
+from helpers.row import FEATURES, SOUNDS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
 # What the table names that is not the usual checkpoint of a family.
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
 OTHERS: dict[str, Row] = {
+    "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
+    "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
+    "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
@@ -53,6 +57,31 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.swap_places,
         family.drop_norm_of_vectors,
         family.unscaled_positions,
+    ),
+    ("jina_bert", None, "model"): (
+        common.ignore_mask,
+        common.other_gelu,
+        common.swap_gate_and_up,
+        common.drop_bias,
+        family.halved_slopes,
+        family.other_slopes,
+        family.drop_alibi,
+    ),
+    ("jina_bert, normed", None, "model"): (
+        checkpoint.keys_as_projected,
+        checkpoint.drop_second_norm,
+        checkpoint.drop_second_residual,
+    ),
+    ("nomic_bert_moe", None, "model"): (
+        common.ignore_mask,
+        common.other_gelu,
+        common.other_rotary_base,
+        common.truncated_rotary,
+        checkpoint.neighbours_turned,
+        checkpoint.shares_of_chosen,
+        checkpoint.swap_plain_experts,
+        checkpoint.drop_bias_of_experts,
+        family.worst_experts,
     ),
     ("xlnet", None, "model"): (
         common.ignore_mask,

@@ -225,6 +225,8 @@ def nomic_moe(folder: Path, architecture: str, **config) -> Callable:
     return partial(nomic.outputs, tensors, values)
 
 
+# Families that no library has: each writes a checkpoint, and gives its definition in plain PyTorch.
+WITHOUT_LIBRARY = {"jina_bert": jina_bert, "nomic_bert_moe": nomic_moe}
 # By model_type, or by the class of config.json's code.
 WRITERS = {
     "new": new,

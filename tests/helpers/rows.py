@@ -5,7 +5,7 @@ A family is supported when each of its tasks has a row here; the table of famili
 
 from dataclasses import replace
 
-from helpers.encoder_rows import BARTS, BERTS, TOWERS
+from helpers.encoder_rows import BARTS, BERTS, TOWERS, WITHOUT_LIBRARY
 from helpers.row import (
     ANSWER,
     CLASSIFY,
@@ -447,9 +447,12 @@ ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS, *BARTS, *BERTS, *TOWER
 
 def families_table() -> str:
     """The table of proved families in docs/: a line a family, with its tasks and what its rows vary."""
-    lines = ["| family | tasks | variants with a row of their own |", "|---|---|---|"]
-    for model_type in dict.fromkeys(row.model_type for row in ROWS):
-        rows = [row for row in ROWS if row.model_type == model_type]
+    own, others = ({row.model_type for row in rows} for rows in (ROWS, WITHOUT_LIBRARY))
+    lines = [f"{len(own)} model types of transformers, and at the end {len(others)} that no library has.", ""]
+    lines += ["| family | tasks | variants with a row of their own |", "|---|---|---|"]
+    every = [*ROWS, *WITHOUT_LIBRARY]
+    for model_type in dict.fromkeys(row.model_type for row in every):
+        rows = [row for row in every if row.model_type == model_type]
         tasks = ", ".join(dict.fromkeys(row.task for row in rows))
         variants = "; ".join(dict.fromkeys(row.variant for row in rows if row.variant))
         lines.append(f"| `{model_type}` | {tasks} | {variants} |")

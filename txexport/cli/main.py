@@ -268,7 +268,7 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: families by task.")
 def families(as_json: bool) -> None:
     """The supported tasks, and the architectures of each."""
-    from txexport.families import by_task
+    from txexport.families import by_task, names, without_library
 
     result = by_task()
     if as_json:
@@ -278,9 +278,15 @@ def families(as_json: bool) -> None:
     from txexport.terminal import FittedTable
 
     table = FittedTable("task", "families")
-    for task, names in result.items():
-        table.add_row(task, ", ".join(names))
-    Console(highlight=False).print(table)
+    for task, able in result.items():
+        table.add_row(task, ", ".join(able))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        f"{len(names())} are model types of transformers, whose own classes judge them. No library has "
+        f"{' and '.join(without_library())}: txexport's PyTorch twin judges these, and in its tests their "
+        "definition in plain PyTorch."
+    )
 
 
 for command in (

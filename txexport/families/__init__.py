@@ -95,10 +95,15 @@ def names() -> list[str]:
     return sorted(HYPHENATED.get(file, file) for file in files if file != "presets")
 
 
+def without_library() -> list[str]:
+    """Every supported family of published code that no library has taken: what judges it is its twin."""
+    return [name for name, (_, why) in WITHOUT_ORIGINAL.items() if why == OWN_CODE]
+
+
 def by_task() -> dict[str, list[str]]:
     """The families that support each task, tasks in the order in which families name them."""
     result: dict[str, list[str]] = {}
-    for name in names():
+    for name in sorted([*names(), *without_library()]):
         for task in module(name).TASKS:
             result.setdefault(task, []).append(name)
     return result
