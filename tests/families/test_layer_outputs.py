@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.rows import CLASSIFY, FEATURES, GENERATE, Row
+from helpers.rows import CLASSIFY, FEATURES, GENERATE, SOUNDS, Row
 
 from txexport import bundle, families, verify
 from txexport.contracts import OUTPUTS
@@ -29,6 +29,7 @@ ROWS = [
     ("t5", "dynamic", 17),
     ("bart", "dynamic", 24),
     ("whisper", "static", 17),
+    ("audio-spectrogram-transformer", None, 17),
     ("vit", None, 24),
     ("clip", None, 17),
 ]
@@ -75,6 +76,16 @@ def test_every_layer_equals_transformers(model_type, cache, opset, checkpoint_of
 def test_every_other_family_too(model_type, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", outputs=OUTPUTS)
     check(tmp_path / "out")
+
+
+@pytest.mark.parametrize("outputs", [OUTPUTS, ("attentions",), ("hidden_states",)], ids=str)
+def test_labels_of_the_sum_of_all_layers(outputs, checkpoint_of, tmp_path):
+    """Whose original gives hidden states, asked for them or not."""
+    summed = {"use_weighted_layer_sum": True, "classifier_proj_size": 26}
+    row = Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", summed)
+    export(checkpoint_of(row), tmp_path / "out", outputs=outputs)
+    asked = check(tmp_path / "out")
+    assert {f"{kind}.1" for kind in outputs} <= asked["native"]
 
 
 @pytest.mark.parametrize("row", [PAIRS, DECODES], ids=str)

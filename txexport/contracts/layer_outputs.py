@@ -24,6 +24,7 @@ from txexport.spec import (
     PatchSpec,
     PositionedAttentionSpec,
     RoundedAlibiSpec,
+    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
 )
@@ -37,7 +38,7 @@ class LayerOutputs(Generic[Value]):
     """What the layers of a stack give of the outputs `asked` for: `values` by name, of whatever computes.
 
     `stack` is the name of one of two. `before_norm` is whether the last hidden state is without the stack's
-    final norm, as transformers gives it of images and of CLIP. `states` by layer are kept where they are
+    final norm, as transformers gives it of patches and of CLIP. `states` by layer are kept where they are
     summed.
     """
 
@@ -91,7 +92,8 @@ def kinds(ports: Collection[Port]) -> frozenset[str]:
 def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
     """Whether a stack's last hidden state is without its final norm: see LayerOutputs."""
     tower = isinstance(spec, EncoderSpec) and spec.vector is not None
-    return tower or isinstance(spec, DualEncoderSpec) or isinstance(stack.embedding, PatchSpec)
+    patches = isinstance(stack.embedding, PatchSpec | SpectrogramSpec)
+    return tower or isinstance(spec, DualEncoderSpec) or patches
 
 
 def sums_layers(spec: ModelSpec) -> bool:
