@@ -17,19 +17,32 @@ from helpers.client_rows import (
     rows_of,
     sequences,
 )
-from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FEATURES, FILL, GENERATE, LABEL, MATCH, TAG, TRANSLATE
+from helpers.rows import (
+    ANSWER,
+    CHOOSE,
+    CLASSIFY,
+    FEATURES,
+    FILL,
+    GENERATE,
+    LABEL,
+    MATCH,
+    SOUNDS,
+    TAG,
+    TRANSLATE,
+)
 
 from txexport.verification.clients.process import Call, Process
 
 CLIENT = "optimum"
 HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER, CHOOSE)
 ENCODERS = [*rows_of(ENCODER_HEADS, HEADS), *rows_of(("vit",), (LABEL,)), *rows_of(("clip",), (MATCH,))]
+HEARING = rows_of(("audio-spectrogram-transformer", "whisper"), (SOUNDS,))
 TEXTS = [*rows_of(DECODERS, (GENERATE,)), *rows_of(SEQ2SEQ, (TRANSLATE,))]
 GENERATING = [*TEXTS, WHISPER]
 MERGED, SEPARATE = {}, {"use_merged": False}
 
 
-@pytest.mark.parametrize("row", [*ENCODERS, *GENERATING], ids=lambda row: row.id)
+@pytest.mark.parametrize("row", [*ENCODERS, *HEARING, *GENERATING], ids=lambda row: row.id)
 def test_outputs_equal_transformers(row, exported, process, record):
     record(row, "outputs")
     files, inputs = exported(row), forward_inputs(row)

@@ -19,6 +19,7 @@ from helpers.rows import (
     HEAR,
     LABEL,
     ROWS,
+    SOUNDS,
     TAG,
     TRANSLATE,
     Row,
@@ -107,11 +108,17 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
     if row.model_type == "vit":
         return {"pixel_values": images}
+    if row.model_type == "audio-spectrogram-transformer":
+        sizes = tiny_checkpoint.AST["max_length"], tiny_checkpoint.AST["num_mel_bins"]
+        return {"input_values": noise.standard_normal((batch, *sizes), np.float32)}
     if row.model_type == "clip":
         inputs = padded((batch, size))
         for text, length in zip(inputs["input_ids"], LENGTHS, strict=True):
             text[length - 1] = tiny_checkpoint.CLIP["text_config"]["eos_token_id"]
         return {**inputs, "pixel_values": images}
+    if row.task == SOUNDS:  # Whisper's
+        sizes = tiny_checkpoint.WHISPER["num_mel_bins"], 2 * tiny_checkpoint.WHISPER["max_source_positions"]
+        return {"input_features": noise.standard_normal((batch, *sizes), np.float32)}
     if row.model_type == "whisper":
         sounds = noise.standard_normal((batch, MEL_BINS, 2 * POSITIONS), np.float32)
         return {"input_features": sounds, "decoder_input_ids": ids_of((batch, 5))}

@@ -18,6 +18,7 @@ CLASSES = {
     "question-answering": ort.ORTModelForQuestionAnswering,
     "multiple-choice": ort.ORTModelForMultipleChoice,
     "image-classification": ort.ORTModelForImageClassification,
+    "audio-classification": ort.ORTModelForAudioClassification,
     "zero-shot-image-classification": ort.ORTModelForZeroShotImageClassification,
     "text-generation": ort.ORTModelForCausalLM,
     "text2text-generation": ort.ORTModelForSeq2SeqLM,
