@@ -21,6 +21,7 @@ from helpers.rows import (
     ANSWER,
     CHOOSE,
     CLASSIFY,
+    DESCRIBE,
     FEATURES,
     FILL,
     GENERATE,
@@ -38,7 +39,7 @@ HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER, CHOOSE)
 ENCODERS = [*rows_of(ENCODER_HEADS, HEADS), *rows_of(("vit",), (LABEL,)), *rows_of(("clip",), (MATCH,))]
 HEARING = rows_of(("audio-spectrogram-transformer", "whisper"), (SOUNDS,))
 TEXTS = [*rows_of(DECODERS, (GENERATE,)), *rows_of(SEQ2SEQ, (TRANSLATE,))]
-GENERATING = [*TEXTS, WHISPER]
+GENERATING = [*TEXTS, WHISPER, *rows_of(("vision-encoder-decoder",), (DESCRIBE,))]
 MERGED, SEPARATE = {}, {"use_merged": False}
 
 

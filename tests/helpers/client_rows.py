@@ -13,6 +13,7 @@ import transformers
 
 from helpers.rows import (
     CLASSIFY,
+    DESCRIBE,
     FEATURES,
     FILL,
     GENERATE,
@@ -108,6 +109,8 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
     if row.model_type == "vit":
         return {"pixel_values": images}
+    if row.task == DESCRIBE:
+        return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}
     if row.model_type == "audio-spectrogram-transformer":
         sizes = tiny_checkpoint.AST["max_length"], tiny_checkpoint.AST["num_mel_bins"]
         return {"input_values": noise.standard_normal((batch, *sizes), np.float32)}
@@ -187,12 +190,16 @@ def generate_inputs(row: Row) -> dict[str, np.ndarray]:
     """A batch for `generate`: decoders' prompts are padded on the left."""
     if row.task == HEAR:
         return {"input_features": forward_inputs(row)["input_features"]}
+    if row.task == DESCRIBE:
+        return {"pixel_values": forward_inputs(row)["pixel_values"]}
     return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)
 
 
 def generate_settings(row: Row, beams: int) -> dict[str, Any]:
     """Settings of transformers' generate for NEW_TOKENS tokens without chance."""
     settings: dict[str, Any] = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": beams}
+    if row.task == DESCRIBE:  # whose tiny config.json names none
+        settings |= {"decoder_start_token_id": 3, "pad_token_id": 1, "eos_token_id": 2}
     return settings
 
 

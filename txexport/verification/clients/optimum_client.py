@@ -22,6 +22,7 @@ CLASSES = {
     "zero-shot-image-classification": ort.ORTModelForZeroShotImageClassification,
     "text-generation": ort.ORTModelForCausalLM,
     "text2text-generation": ort.ORTModelForSeq2SeqLM,
+    "image-to-text": ort.ORTModelForVision2Seq,
     "automatic-speech-recognition": ort.ORTModelForSpeechSeq2Seq,
 }
 
