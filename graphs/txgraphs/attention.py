@@ -25,6 +25,13 @@ def merge(x):
 
 
 @script(domain, default_opset=op)
+def own_mix(q, k, v, mask, scale: float):
+    """q (B,N,S,H), k and v (B,N,T,H), mask (B,1,S,T) -> (B,N,S,H); every head has keys of its own."""
+    mixed = op.Attention(q, k, v, mask, scale=scale)
+    return mixed
+
+
+@script(domain, default_opset=op)
 def biased_mix(q, k, v, bias, scale: float):
     """q (B,N,S,H), k and v (B,N,T,H), numbers (B,N,S,T) to add to the scores -> (B,N,S,H)."""
     mixed = op.Attention(q, k, v, bias, scale=scale)
@@ -282,6 +289,8 @@ def _mix(
         return (g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap),)
     if spec.unmasked:
         return (g.op.Attention(q, k, v, scale=scale),)
+    if spec.num_heads == spec.num_kv_heads:
+        return (g.call(own_mix, q, k, v, mask, scale=scale),)
     return (g.op.Attention(q, k, v, mask, scale=scale),)
 
 
