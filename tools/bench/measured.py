@@ -25,12 +25,13 @@ def tables() -> str:
 def _machine(record: dict) -> str:
     threads = "one thread" if record["threads"] == 1 else f"{record['threads']} threads"
     depth = f", {record['layers']} layers of each" if record["layers"] else ""
+    starts = f" of {record['starts']} processes each" if record.get("starts", 1) > 1 else ""
     runtimes = [name for name in record["versions"] if name != FIRST]
     lines = [
         f"### {record['processor']}",
         "",
         f"{record['day']}; {', '.join(record['instructions'])}; {threads}, {CLOCKS[record['clock']]}{depth}; "
-        f"medians of {record['times']} runs or more, in turn.",
+        f"medians of {record['times']} runs or more{starts}, in turn.",
         "",
         *[f"- {name}: {versions}" for name, versions in record["versions"].items()],
         "",

@@ -16,6 +16,9 @@ installed: here, or with --python in another interpreter, as one with other vers
 `--json` records the machine and the versions beside the figures; what lies in tools/bench/measured is shown
 in docs/reference/speed.md, which `python tools/bench/measured.py` writes anew.
 
+Where a process's memory happens to lie makes it a few hundredths faster or slower for all its life:
+--starts N begins every process anew N times, and takes the medians over all of them.
+
 What is made takes minutes for four bits: --keep FOLDER holds it for the next run.
 
 Where other work keeps the cores busy, `--clock cpu --threads 1` counts the seconds of the processor instead
@@ -32,7 +35,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Generator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tokenizers import Tokenizer, models
@@ -174,61 +178,84 @@ def _add(path: Path, settings: dict) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings, indent=2))
 
 
-def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str) -> Result:
-    """A case on each runtime in turn, `times` times after one to warm up."""
-    seconds: dict[str, list[float]] = {}
-    tokens: dict[str, list[int]] = {}
+@dataclass
+class Runs:
+    """What a case took each runtime, seconds of every run, and the tokens that it gave last."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    tokens: dict[str, list[int]] = field(default_factory=dict)
+
+    def result(self, name: str, tokens: int) -> Result:
+        """Medians of all runs."""
+        first = next(iter(self.tokens.values()), [])
+        differ = [runtime for runtime, row in self.tokens.items() if row != first]
+        medians = {runtime: statistics.median(values) for runtime, values in self.seconds.items()}
+        return Result(name, medians, tokens, differ)
+
+
+def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str, runs: Runs) -> None:
+    """A case on each runtime in turn, `times` times after one to warm up, added to `runs`."""
+    out: set[str] = set()
     for attempt in range(times + 1):
         for runtime, worker in workers.items():
-            if attempt and runtime not in tokens:
+            if runtime in out:
                 continue
             found = worker.run(case)
             if "error" in found:
                 print(f"{name}: {runtime} does not take part: {found['error']}")
+                out.add(runtime)
                 continue
-            tokens[runtime] = found["tokens"]
+            runs.tokens[runtime] = found["tokens"]
             if attempt:
-                seconds.setdefault(runtime, []).append(found[clock])
+                runs.seconds.setdefault(runtime, []).append(found[clock])
             time.sleep(PAUSE)
-    first = next(iter(tokens.values()), [])
-    differ = [runtime for runtime, row in tokens.items() if row != first]
-    medians = {runtime: statistics.median(values) for runtime, values in seconds.items()}
-    return Result(name, medians, case["batch"] * case["new"], differ)
 
 
 def run_model(
     name: str, runtimes: dict[str, str], given: argparse.Namespace, versions: dict[str, str]
 ) -> list[Result]:
     """Every case of a model, on the runtimes of those interpreters, whose `versions` are noted."""
-    results, workers = [], {}
+    kind = MODELS[name][2]
+    runs = [Runs() for _ in CASES[kind]]
+    results: list[Result] = []
     with contextlib.ExitStack() as stack:
         place = given.keep and given.keep / f"{name}{given.layers or ''}"
         place = place or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if not (place / "checkpoint").exists():
             make(name, place / "checkpoint", given.layers)
-        try:
-            for runtime, python in runtimes.items():
-                folder = place / runtime.replace(" ", "-")
-                worker = Worker(runtime, python, place / "checkpoint", folder, given.threads)
-                if worker.error:
-                    print(f"{name}: {runtime} does not take part: {worker.error}", flush=True)
-                    worker.close()
-                else:
-                    print(f"{name}: {runtime} on {worker.versions}", flush=True)
-                    versions[runtime] = worker.versions
-                    workers[runtime] = worker
-            kind = MODELS[name][2]
-            for what, batch, source, new, beams in CASES[kind]:
-                case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
-                more = 3 if kind == "encode" else 1
-                result = measure(f"{name}, {what}", case, workers, given.times * more, given.clock)
-                if result.seconds:
-                    print(result.line(), flush=True)
-                    results.append(result)
-        finally:
-            for worker in workers.values():
-                worker.close()
+        for _ in range(given.starts):
+            results = []
+            with started(name, place, runtimes, given.threads) as workers:
+                versions |= {runtime: worker.versions for runtime, worker in workers.items()}
+                for (what, batch, source, new, beams), all_of_it in zip(CASES[kind], runs, strict=True):
+                    case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
+                    more = 3 if kind == "encode" else 1
+                    measure(name, case, workers, given.times * more, given.clock, all_of_it)
+                    if all_of_it.seconds:
+                        results.append(all_of_it.result(f"{name}, {what}", batch * new))
+                        print(results[-1].line(), flush=True)
     return results
+
+
+@contextlib.contextmanager
+def started(
+    name: str, place: Path, runtimes: dict[str, str], threads: int
+) -> Generator[dict[str, Worker], None, None]:
+    """Processes of the runtimes that can run the model in `place`, until the block ends."""
+    workers = {}
+    try:
+        for runtime, python in runtimes.items():
+            worker = Worker(runtime, python, place / "checkpoint", place / runtime.replace(" ", "-"), threads)
+            if worker.error:
+                print(f"{name}: {runtime} does not take part: {worker.error}", flush=True)
+                worker.close()
+            else:
+                print(f"{name}: {runtime} on {worker.versions}", flush=True)
+                workers[runtime] = worker
+        yield workers
+    finally:
+        for worker in workers.values():
+            worker.close()
 
 
 def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> dict[str, str]:
@@ -261,7 +288,8 @@ def machine(given: argparse.Namespace) -> dict:
         "threads": given.threads,
         "clock": given.clock,
         "layers": given.layers,
-        "times": given.times,
+        "times": given.times * given.starts,
+        "starts": given.starts,
         "day": time.strftime("%Y-%m-%d"),
     }
 
@@ -310,6 +338,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=1)
     parser.add_argument("--clock", choices=["elapsed", "cpu"], default="elapsed")
     parser.add_argument("--python", action="append", default=[], metavar="RUNTIME=PATH")
     parser.add_argument("--json", type=Path)
