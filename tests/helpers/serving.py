@@ -14,11 +14,16 @@ LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=
 
 
 @contextlib.contextmanager
-def running(folders, limits=LIMITS, keys=()):
-    """A server of bundles at a port of its own: its address, and what it serves."""
+def running(folders, limits=LIMITS, keys=(), send_buffer=None):
+    """A server of bundles at a port of its own: its address, and what it serves.
+
+    `send_buffer` is how many bytes of an answer the system holds for a client that does not read.
+    """
     served = open_all([f"{name}={folder}" for name, folder in folders.items()], limits, device="cpu",
                       threads=1, dtype=None)  # fmt: skip
     with socket.socket() as sock:
+        if send_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         sock.bind(("127.0.0.1", 0))
         config = uvicorn.Config(application(served, limits, keys), log_level="error")
         server = uvicorn.Server(config)

@@ -83,6 +83,28 @@ def test_a_stream_that_nobody_reads_is_let_go(monkeypatch):
     assert left == [True]
 
 
+def test_a_client_that_stops_reading_holds_nobody_up(folders, monkeypatch):
+    """Its stream is more than the buffers between hold; it ends at its deadline, and others go on."""
+    monkeypatch.setattr(streams, "LINGER", 0.1)
+    counter = 'txexport_requests_total{endpoint="completions",status="200"}'
+    body = json.dumps(ASKED | {"n": 12, "temperature": 1, "stream": True, "timeout": 5}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    one = {"python-completer": folders["python-completer"]}
+    with running(one, send_buffer=4096) as (address, served), socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(20)
+        host, port = address.removeprefix("http://").split(":")
+        client.connect((host, int(port)))
+        client.sendall(head.encode() + body)
+        assert client.recv(12) == b"HTTP/1.1 200"
+        assert httpx.post(f"{address}/v1/completions", json=ASKED | {"max_tokens": 3}).status_code == 200
+        wait_until(lambda: f"{counter} 2.0" in httpx.get(f"{address}/metrics").text)
+        assert texts_running(served) == 0
+        read = b"".join(iter(lambda: client.recv(2**16), b""))
+    assert b"data: " in read
+    assert b"[DONE]" not in read
+
+
 def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
     monkeypatch.setattr(bodies, "UPLOAD", 0.1)
     host, port = server[0].removeprefix("http://").split(":")

@@ -1,10 +1,12 @@
-"""What prompt lookup and kept prefixes save, with the pretrained completer on one thread.
+"""What prompt lookup, an assistant and kept prefixes save, on one thread.
 
     python tools/bench/lookup.py [--repeats 7]
 
 "copied" is code that is written again, as by an editor: a rule makes the completer copy, with lookup and
 without, since so small a model copies nothing of its own. "new" is code of which little was there before.
 "turn" is the time to the first token of a prompt of 200 tokens, of which a session has read all but 8.
+These are of the pretrained completer. An assistant's bounds are those of a Llama of 12 random layers and one
+of 2: in "agrees" the other 10 add nothing, so that all proposals are right, in "differs" none is.
 Seconds are those of the processor, which other work disturbs least; tokens must be the same.
 """
 
@@ -24,6 +26,7 @@ from txexport.runtime import Model, load
 
 COMPLETER = Path(__file__).parents[2] / "models/pretrained/python-completer"
 COPIED, NEW, PROMPT, LAST = 110, 200, 200, 8  # tokens
+DEEP, SHALLOW, WORDS = 12, 2, 8000
 
 
 def compared(name: str, ways: list[Callable[[], object]], repeats: int, same: bool = True) -> None:
@@ -72,6 +75,38 @@ def measure(model: Model, text: list[int], repeats: int) -> None:
     compared("turn", [fresh, turn], repeats, same=False)
 
 
+def assisted(folder: Path, repeats: int) -> None:
+    """An assistant that is always right, and one that never is."""
+    text = np.random.default_rng(0).integers(5, WORDS, 32).tolist()
+
+    def ids(model: Model, **options) -> list[list[int]]:
+        return model.generate_ids([text], max_new_tokens=NEW, eos_token_id=None, **options)
+
+    for name, idle in (("agrees", DEEP - SHALLOW), ("differs", 0)):
+        deep, shallow = (random_model(folder / f"{name}{layers}", layers, idle) for layers in (DEEP, SHALLOW))
+        compared(name, [partial(ids, deep), partial(ids, deep, assistant_model=shallow)], repeats)
+
+
+def random_model(folder: Path, layers: int, idle: int) -> Model:
+    """A Llama whose layers after the first `SHALLOW` add nothing if they are `idle`, and which is sure."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "vocab_size": WORDS}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, num_hidden_layers=DEEP))
+    with torch.no_grad():
+        model.model.norm.weight *= 100
+        for layer in model.model.layers[DEEP - idle :]:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    del model.model.layers[layers:]
+    model.config.num_hidden_layers = layers
+    model.save_pretrained(folder)
+    txexport.export(folder, folder / "bundle", only="native")
+    return load(folder / "bundle", device="cpu", threads=1)
+
+
 def main() -> None:
     """Export the completer, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -84,6 +119,7 @@ def main() -> None:
         model = load(Path(name) / "completer", device="cpu", threads=1)
         print("            without       with   ratio")
         measure(model, model.text.encode([code])[0].ids, repeats)
+        assisted(Path(name), repeats)
 
 
 if __name__ == "__main__":

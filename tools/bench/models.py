@@ -51,6 +51,8 @@ RUNTIMES = {
     "optimum": ("optimum.onnxruntime", ["float32", "int8"]),
     "openvino": ("optimum.intel.openvino", ["float32", "bfloat16", "int8", "int4"]),
     "txexport_openvino": ("openvino", ["float32", "bfloat16"]),
+    "llama_cpp": ("llama_cpp", ["float32"]),
+    "vllm": ("vllm", ["float32", "bfloat16"]),
 }
 FLOAT32 = "float32"
 INSTRUCTIONS = ["avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]

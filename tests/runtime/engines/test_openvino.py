@@ -8,8 +8,10 @@ from click.testing import CliRunner
 
 import txexport
 from txexport.cli.main import main
+from txexport.contracts.names import LOGITS_INDICES
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
+from txexport.runtime.generation.kv_cache import DynamicCache
 from txexport.runtime.session import Session
 
 pytest.importorskip("openvino")
@@ -97,6 +99,31 @@ def test_scores_are_the_same(model_type, pair_of):
         numbers = [[number for number in one.log_probs if number is not None] for one in (own, other)]
         assert len(numbers[0]) > 1
         np.testing.assert_allclose(*numbers, **CLOSE)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gemma2", "t5", "bart"])
+def test_a_head_computes_the_logits_that_are_asked_for(model_type, pair_of, monkeypatch):
+    """Those of a whole prompt would take longer than all else."""
+    decoder, widths = pair_of(model_type)[1].bundle.decoder, []
+    run = DynamicCache._run
+
+    def watched(*args):
+        logits = run(*args)
+        widths.append(logits.shape[1])
+        return logits
+
+    monkeypatch.setattr(DynamicCache, "_run", watched)
+    assert LOGITS_INDICES in decoder.inputs
+    pair_of(model_type)[1].generate_ids(PROMPTS, max_new_tokens=3)
+    assert set(widths) == {1}
+
+
+def test_a_head_gives_the_logits_of_every_token_too(pair_of):
+    decoder = pair_of("gpt2")[1].bundle.decoder
+    ids, counts = np.array([[5, 6, 7, 8], [9, 4, 0, 0]]), np.array([4, 2])
+    every = DynamicCache(decoder, {}, 2).read(ids, counts)
+    last = DynamicCache(decoder, {}, 2).step(ids, counts)
+    np.testing.assert_allclose(last, every[[0, 1], counts - 1], **CLOSE)
 
 
 def test_outputs_are_not_overwritten_by_later_runs(pair_of):

@@ -33,7 +33,7 @@ from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
 NEW_TOKENS = 20  # where nobody says
-CHUNK = 256  # tokens of a prompt that are read at once
+CHUNK = 512  # tokens of a prompt that are read at once
 CAPACITY = 64  # smallest cache, in tokens
 
 

@@ -21,6 +21,8 @@ from txexport.contracts.names import (
 from txexport.runtime import memory
 from txexport.runtime.session import Session, Value
 
+ALIGNMENT = 64  # bytes: a cache line
+
 
 def open_cache(
     session: Session, kind: str, cross: Mapping[str, Value], batch: int, capacity: int
@@ -62,15 +64,24 @@ class StaticCache:
         self.session, self.capacity = session, capacity
         self.cross = dict(cross)
         self.lengths = np.zeros(batch, np.int64)
-        self.arrays = {
-            name: np.zeros(self._shape(name, batch, capacity), session.dtype(name))
-            for name in own_past(session.inputs)
-        }
+        self.arrays = self._zeros(batch, capacity)
         self._bind()
 
-    def _shape(self, name: str, batch: int, capacity: int) -> tuple[int, ...]:
-        heads, size = per_token(self.session, name)
-        return batch, heads, capacity, size
+    def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
+        """Empty buffers, in one block: of one that is large the system makes large pages, and few."""
+        layouts, end = {}, 0
+        for name in own_past(self.session.inputs):
+            heads, size = per_token(self.session, name)
+            shape, dtype = (batch, heads, capacity, size), np.dtype(self.session.dtype(name))
+            count = math.prod(shape) * dtype.itemsize
+            layouts[name] = (end, end + count, shape, dtype)
+            end += -(-count // ALIGNMENT) * ALIGNMENT
+        block = np.zeros(end + ALIGNMENT, np.uint8)
+        block = block[-block.ctypes.data % ALIGNMENT :]
+        return {
+            name: block[start:stop].view(dtype).reshape(shape)
+            for name, (start, stop, shape, dtype) in layouts.items()
+        }
 
     def _bind(self) -> None:
         """Bind what stays the same from step to step."""
@@ -137,8 +148,8 @@ class StaticCache:
         """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
-        for name, array in self.held().items():
-            self.arrays[name] = np.zeros((len(rows), *array.shape[1:]), array.dtype)
+        held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)
+        for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self.cross = _taken(self.session, self.cross, rows)
         self.lengths = self.lengths[rows]
@@ -154,8 +165,8 @@ class StaticCache:
         if capacity <= self.capacity:
             return
         check_room(self.session, len(self.lengths), capacity)
-        for name, array in self.held().items():
-            self.arrays[name] = np.zeros(self._shape(name, len(array), capacity), array.dtype)
+        held, self.arrays = self.held(), self._zeros(len(self.lengths), capacity)
+        for name, array in held.items():
             self.arrays[name][:, :, : self.capacity] = array
         self.capacity = capacity
         self._bind()
@@ -189,11 +200,20 @@ class DynamicCache:
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
-        logits = self.read(input_ids, counts)
-        return logits[np.arange(len(logits)), np.maximum(counts - 1, 0)]
+        picks = np.maximum(counts - 1, 0)[:, None]
+        logits = self._run(input_ids, counts, picks)
+        return (
+            logits[:, 0]
+            if LOGITS_INDICES in self.session.inputs
+            else logits[np.arange(len(logits)), picks[:, 0]]
+        )
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
+        return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
+
+    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
+        """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
@@ -201,12 +221,14 @@ class DynamicCache:
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
             feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real
+        if LOGITS_INDICES in self.session.inputs:
+            feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
         wanted = [LOGITS, *map(to_present, self.past)]
         outputs = self.session.run_values({**values, **self.cross, **self.past}, wanted)
         self.past = {name: outputs[to_present(name)] for name in self.past}
         self.lengths = self.lengths + counts
-        return outputs[LOGITS].numpy()  # (B, S, V)
+        return outputs[LOGITS].numpy()
 
     def row(self, place: int) -> dict[str, np.ndarray]:
         """See StaticCache."""
