@@ -240,76 +240,33 @@ def llama_cpp(checkpoint: Path, folder: Path, threads: int) -> Run:
     import llama_cpp as api
 
     if not folder.exists():
-        _write_gguf(checkpoint, folder)
+        from gguf_file import write_gguf
+
+        write_gguf(checkpoint, folder)
     model = api.llama_model_load_from_file(bytes(folder), api.llama_model_default_params())
     words = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
+    settings = api.llama_context_default_params()
+    settings.n_ctx = settings.n_batch = 1024
+    settings.n_threads = settings.n_threads_batch = threads
+    settings.type_k = settings.type_v = api.GGML_TYPE_F32
+    state = api.llama_init_from_model(model, settings)
 
-    def context(size: int):
-        settings = api.llama_context_default_params()
-        settings.n_ctx = settings.n_batch = size
-        settings.n_threads = settings.n_threads_batch = threads
-        settings.type_k = settings.type_v = api.GGML_TYPE_F32
-        return api.llama_init_from_model(model, settings)
-
-    def read(state, tokens: list[int]) -> int:
+    def read(tokens: list[int]) -> int:
         array = (ctypes.c_int32 * len(tokens))(*tokens)  # a batch is a view of it
         if api.llama_decode(state, api.llama_batch_get_one(array, len(tokens))):
             raise RuntimeError("llama_decode failed")
         return int(np.ctypeslib.as_array(api.llama_get_logits_ith(state, -1), (words,)).argmax())
 
-    state = context(1024)
-
     def run(case: Case) -> list[int]:
         if case["kind"] != "decode":
             raise ValueError("it only decodes")
         api.llama_memory_clear(api.llama_get_memory(state), True)
-        new = [read(state, ids(case)[0].tolist())]
+        new = [read(ids(case)[0].tolist())]
         while len(new) < case["new"]:
-            new.append(read(state, new[-1:]))
+            new.append(read(new[-1:]))
         return new
 
     return run
-
-
-def _write_gguf(checkpoint: Path, path: Path) -> None:
-    """A Qwen2 or GPT-2 as llama.cpp reads it, in float32, without its vocabulary."""
-    import gguf
-    from safetensors.numpy import load_file
-
-    config = json.loads((checkpoint / "config.json").read_text())
-    kind = config["model_type"]
-    architecture = {"qwen2": gguf.MODEL_ARCH.QWEN2, "gpt2": gguf.MODEL_ARCH.GPT2}[kind]
-    layers = config["n_layer" if kind == "gpt2" else "num_hidden_layers"]
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
-    writer.add_block_count(layers)
-    writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("no_vocab")
-    if kind == "gpt2":
-        writer.add_context_length(config["n_positions"])
-        writer.add_embedding_length(config["n_embd"])
-        writer.add_feed_forward_length(4 * config["n_embd"])
-        writer.add_head_count(config["n_head"])
-        writer.add_layer_norm_eps(config["layer_norm_epsilon"])
-    else:
-        writer.add_context_length(config["max_position_embeddings"])
-        writer.add_embedding_length(config["hidden_size"])
-        writer.add_feed_forward_length(config["intermediate_size"])
-        writer.add_head_count(config["num_attention_heads"])
-        writer.add_head_count_kv(config["num_key_value_heads"])
-        writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
-        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    names = gguf.get_tensor_name_map(architecture, layers)
-    for name, array in load_file(checkpoint / "model.safetensors").items():
-        if name.endswith(("c_attn.weight", "c_fc.weight", "c_proj.weight")):  # (in,out) in the original
-            array = np.ascontiguousarray(array.T)
-        known = names.get_name(name, (".weight", ".bias"))
-        if known is None:
-            raise ValueError(f"llama.cpp has no name for {name}")
-        writer.add_tensor(known, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def vllm(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:

@@ -202,11 +202,9 @@ class DynamicCache:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
         picks = np.maximum(counts - 1, 0)[:, None]
         logits = self._run(input_ids, counts, picks)
-        return (
-            logits[:, 0]
-            if LOGITS_INDICES in self.session.inputs
-            else logits[np.arange(len(logits)), picks[:, 0]]
-        )
+        if LOGITS_INDICES not in self.session.inputs:
+            logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
+        return logits[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
