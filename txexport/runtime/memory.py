@@ -1,12 +1,18 @@
-"""The memory there is, so that what cannot fit is refused before any of it is taken."""
+"""The memory there is: what cannot fit is refused before any is taken, and what comes back is used again."""
 
 import os
+import weakref
+from collections import deque
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from txexport.errors import InputError
 
 UNKNOWN = 2**36  # bytes, where the system does not say
+ALIGNMENT = 64  # bytes: a cache line
+KEPT = 2**28  # bytes, that one Spare holds at most
 CONTAINER = Path("/sys/fs/cgroup/memory.max")  # of Linux's control groups, version 2
 
 
@@ -33,3 +39,29 @@ def check(what: str, amount: int) -> None:
             f"{what} would take {amount / 2**30:,.1f} GiB of memory, of which there are "
             f"{total() / 2**30:,.1f}; choose fewer or shorter ones"
         )
+
+
+class Spare:
+    """A block of memory for one array after another, since the system takes its time to give it anew.
+
+    It is one block, so that of one that is large the system makes large pages, and few.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: deque[np.ndarray] = deque(maxlen=1)  # threads may take and give at once
+
+    def zeros(self, size: int) -> np.ndarray:
+        """`size` bytes of 0, aligned, to be used again when neither they nor views of them are left."""
+        try:
+            block = self.blocks.pop()
+        except IndexError:
+            block = np.zeros(0, np.uint8)
+        if len(block) < size + ALIGNMENT:
+            block = np.zeros(size + ALIGNMENT, np.uint8)
+        else:
+            block[:] = 0  # of others' numbers nothing is left, nor NaN, which no mask hides
+        loan = np.frombuffer(block.data, np.uint8)  # views of it hold it: an array's would hold that
+        if len(block) <= KEPT:
+            weakref.finalize(loan, self.blocks.append, block).atexit = False
+        start = -loan.ctypes.data % ALIGNMENT
+        return loan[start : start + size]

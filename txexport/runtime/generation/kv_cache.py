@@ -21,8 +21,6 @@ from txexport.contracts.names import (
 from txexport.runtime import memory
 from txexport.runtime.session import Session, Value
 
-ALIGNMENT = 64  # bytes: a cache line
-
 
 def open_cache(
     session: Session, kind: str, cross: Mapping[str, Value], batch: int, capacity: int
@@ -68,16 +66,15 @@ class StaticCache:
         self._bind()
 
     def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
-        """Empty buffers, in one block: of one that is large the system makes large pages, and few."""
+        """Empty buffers, in one block of memory."""
         layouts, end = {}, 0
         for name in own_past(self.session.inputs):
             heads, size = per_token(self.session, name)
             shape, dtype = (batch, heads, capacity, size), np.dtype(self.session.dtype(name))
             count = math.prod(shape) * dtype.itemsize
             layouts[name] = (end, end + count, shape, dtype)
-            end += -(-count // ALIGNMENT) * ALIGNMENT
-        block = np.zeros(end + ALIGNMENT, np.uint8)
-        block = block[-block.ctypes.data % ALIGNMENT :]
+            end += -(-count // memory.ALIGNMENT) * memory.ALIGNMENT
+        block = self.session.spare.zeros(end)
         return {
             name: block[start:stop].view(dtype).reshape(shape)
             for name, (start, stop, shape, dtype) in layouts.items()
