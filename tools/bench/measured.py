@@ -44,13 +44,15 @@ def _machine(record: dict) -> str:
 
 
 def _row(result: dict, runtimes: list[str]) -> str:
-    """Ours in its unit, the others as multiples of its time; an empty cell for one that did not take part."""
+    """Ours in its unit, the others as multiples of its time; an empty cell for one that did not take part.
+
+    An older record has no ratios of its own: they are those of its medians.
+    """
     own = result["seconds"][FIRST]
     said = f"{result['tokens'] / own:.1f} tokens/s" if result["tokens"] > 1 else f"{own * 1e3:.0f} ms"
-    ratios = [
-        f"{result['seconds'][name] / own:.2f}" if name in result["seconds"] else "" for name in runtimes
-    ]
-    return f"| {result['name']} | {said} | " + " | ".join(ratios) + " |"
+    ratios = result.get("ratios") or {name: seconds / own for name, seconds in result["seconds"].items()}
+    cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in runtimes]
+    return f"| {result['name']} | {said} | " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":

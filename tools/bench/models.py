@@ -7,9 +7,10 @@
 Shapes are real ones with random weights in float32, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of
 0.5B, T5-small and BART-base; with --layers, of fewer layers. A runtime takes part in every one of --dtypes
 that it has, or in the one that stands behind its name; the first is what the others are compared with.
-Each measurement alternates between the runtimes, after one run of each to warm up;
-medians are compared, and first tokens. Every runtime has a process of its own, and takes part where it is
-installed: here, or with --python in another interpreter, as one with other versions of its libraries:
+Each measurement alternates between the runtimes, after one run of each to warm up, each turn in another
+order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
+tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
+with --python in another interpreter, as one with other versions of its libraries:
 
     python tools/bench/models.py --python optimum=OTHER/bin/python
 
@@ -28,8 +29,10 @@ of those that pass.
 import argparse
 import contextlib
 import json
+import operator
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -96,11 +99,13 @@ CASES = {
 class Result:
     """Median seconds of one measurement by runtime, and how many tokens it makes.
 
-    `differ` names the runtimes whose tokens are not those of the first.
+    `ratios` are medians of the others' time in a turn as a multiple of the first's in that turn. `differ`
+    names the runtimes whose tokens are not those of the first.
     """
 
     name: str
     seconds: dict[str, float]
+    ratios: dict[str, float]
     tokens: int
     differ: list[str]
 
@@ -110,7 +115,7 @@ class Result:
         parts = [f"{self.name:28} {first} {self._said(own)}"]
         for name, seconds in others:
             mark = "*" if name in self.differ else ""
-            parts.append(f"{name}{mark} {self._said(seconds)} (x{seconds / own:.2f})")
+            parts.append(f"{name}{mark} {self._said(seconds)} (x{self.ratios[name]:.3f})")
         return "   ".join(parts)
 
     def _said(self, seconds: float) -> str:
@@ -188,28 +193,34 @@ class Runs:
     tokens: dict[str, list[int]] = field(default_factory=dict)
 
     def result(self, name: str, tokens: int) -> Result:
-        """Medians of all runs."""
+        """Medians of all runs, and of their ratios."""
         first = next(iter(self.tokens.values()), [])
         differ = [runtime for runtime, row in self.tokens.items() if row != first]
         medians = {runtime: statistics.median(values) for runtime, values in self.seconds.items()}
-        return Result(name, medians, tokens, differ)
+        own, *_ = self.seconds.values()
+        ratios = {
+            runtime: statistics.median(map(operator.truediv, values, own))
+            for runtime, values in self.seconds.items()
+        }
+        return Result(name, medians, ratios, tokens, differ)
 
 
 def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str, runs: Runs) -> None:
     """A case on each runtime in turn, `times` times after one to warm up, added to `runs`."""
-    out: set[str] = set()
-    for attempt in range(times + 1):
-        for runtime, worker in workers.items():
+    names, out = list(workers), set[str]()
+    for attempt in range(times + 1):  # no order is every turn's: one may leave the next a busier machine
+        for runtime in random.Random(attempt).sample(names, len(names)) if attempt else names:
             if runtime in out:
                 continue
-            found = worker.run(case)
+            found = workers[runtime].run(case)
             if "error" in found:
                 print(f"{name}: {runtime} does not take part: {found['error']}")
                 out.add(runtime)
                 continue
             runs.tokens[runtime] = found["tokens"]
+            taken = runs.seconds.setdefault(runtime, [])
             if attempt:
-                runs.seconds.setdefault(runtime, []).append(found[clock])
+                taken.append(found[clock])
             time.sleep(PAUSE)
 
 
