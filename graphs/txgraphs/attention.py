@@ -8,6 +8,7 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.position import asked
 
 
 @script(domain, default_opset=op)
@@ -127,8 +128,8 @@ def attention(
 
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
-    q, k, v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
-    q, k = _turned(spec, g, q, k, cos, sin)
+    q = _heads(spec, g, "q", x, cos, sin)  # (B, N, S, H)
+    k, v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
     heads, *weights = _mix(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
@@ -148,7 +149,7 @@ def cached_attention(
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
-    **room: ir.Value,
+    **fewer: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
@@ -156,21 +157,23 @@ def cached_attention(
     `weighted` weights (B,N,S,T).
     A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
     mask only where `weighted`, or the spec is not `maskless_static`. Of a shared buffer, no more than `used`
-    (1) slots are
-    read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or not.
+    (1) slots are read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or
+    not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
+    left out.
     """
-    op = g.op
-    q, new_k, new_v = _projected(spec, g, x)  # (B, N, S, H), (B, K, S, H) and again
-    q, new_k = _turned(spec, g, q, new_k, cos, sin)
+    op, logits_indices = g.op, fewer.get("logits_indices")
+    turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
+    q = _heads(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
+    new_k, new_v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
         v = op.TensorScatter(past_v, new_v, cache_lengths)
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    read_k, read_v = (used_slots(g, cached, **room) for cached in (k, v))
+    read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
     weights: list[ir.Value] = []
-    if cache == Cache.STATIC and spec.maskless_static and not weighted:
+    if cache == Cache.STATIC and spec.maskless_static and not weighted and logits_indices is None:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
         heads = op.Attention(q, read_k, read_v, None, None, None, filled, is_causal=1, scale=_scale(spec))
     else:
@@ -214,29 +217,32 @@ def cross_attention(
     return y, *weights
 
 
-def _projected(spec: AttentionSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
-    heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
-    kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
-    q = g.call(split, _side_by_side(spec, g, "q", x), heads)
-    k = g.call(split, _side_by_side(spec, g, "k", x), kv_heads)
-    v = g.call(split, linear(spec.bias, g / "v", x), kv_heads)
+def _heads(
+    spec: AttentionSpec, g: Body, name: str, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> ir.Value:
+    """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), as they meet."""
+    count = {"q": spec.num_heads, "k": spec.num_kv_heads}[name]
+    y = g.call(split, _side_by_side(spec, g, name, x), g.op.Constant(value_ints=[0, 0, count, -1]))
     if spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm:
-        q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
-    if spec.clip is not None:
-        low, high = (g.op.Constant(value_float=bound) for bound in (-spec.clip, spec.clip))
-        q, k, v = (g.op.Clip(heads, low, high) for heads in (q, k, v))
-    return q, k, v
-
-
-def _turned(
-    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, cos: ir.Value | None, sin: ir.Value | None
-) -> tuple[ir.Value, ir.Value]:
-    """q (B,N,S,H), k (B,K,S,H), cos and sin (B,S,R) -> both rotated, and then normalised if at all."""
-    q, k = _rotated(spec, g, q, cos, sin), _rotated(spec, g, k, cos, sin)
+        y = norm(spec.head_norm, g / f"{name}_norm", y)
+    y = _rotated(spec, g, _clipped(spec, g, y), cos, sin)
     if spec.head_norm is not None and spec.rotated_norm:
-        q, k = norm(spec.head_norm, g / "q_norm", q), norm(spec.head_norm, g / "k_norm", k)
-    return q, k
+        y = norm(spec.head_norm, g / f"{name}_norm", y)
+    return y
+
+
+def _values(spec: AttentionSpec, g: Body, x: ir.Value) -> ir.Value:
+    """x (B,S,W) -> values (B,K,S,H)."""
+    heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
+    return _clipped(spec, g, g.call(split, linear(spec.bias, g / "v", x), heads))
+
+
+def _clipped(spec: AttentionSpec, g: Body, y: ir.Value) -> ir.Value:
+    """y, within the spec's bounds."""
+    if spec.clip is None:
+        return y
+    low, high = (g.op.Constant(value_float=bound) for bound in (-spec.clip, spec.clip))
+    return g.op.Clip(y, low, high)
 
 
 def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:
@@ -257,7 +263,7 @@ def _rotated(
     return g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, rotary_embedding_dim=part)
 
 
-def used_slots(g: Body, cached: ir.Value, used: ir.Value | None = None) -> ir.Value:
+def used_slots(g: Body, cached: ir.Value, used: ir.Value | None) -> ir.Value:
     """Keys or values (B,K,C,H) -> (B,K,used,H), all of them unless told."""
     if used is None:
         return cached

@@ -33,6 +33,7 @@ from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
 from txgraphs.performer_attention import performer_attention
+from txgraphs.position import asked
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
 
@@ -91,11 +92,13 @@ def decoder_block(
 
     x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that -> y (B,S,W), k and v
     (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has its mask (B,1,S,E), k and v
-    (B,K,E,H), and weights (B,N,S,E) of it come last.
+    (B,K,E,H), and weights (B,N,S,E) of it come last. With logits_indices (B,L), y is (B,L,W), of those
+    tokens alone, and so are masks.
     """
     inner = _before_attention(spec, g, x)
     attend = CACHED_ATTENTIONS[type(spec.attention)]
     mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
+    x = asked(g, x, context.get("logits_indices"))  # (B, L, W)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
         attended, *cross_weights = _crossed(spec, weighted, g, attended, cross)  # (B, S, W)

@@ -13,6 +13,7 @@ from txgraphs.activation import activation
 from txgraphs.attention_pool import attention_pool
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
+from txgraphs.position import asked
 
 
 @cache
@@ -150,10 +151,7 @@ def causal_lm_head(
     x (B,S,W), logits_indices (B,L) or absent for all, a tied head's word matrix (V,W) -> logits (B,L,V).
     """
     op = g.op
-    if logits_indices is not None:
-        picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]), name="picks")  # (B, L, 1)
-        x = op.GatherND(x, picks, batch_dims=1, name="asked")  # (B, L, W)
-    x = _shaped(spec, g, x)
+    x = _shaped(spec, g, asked(g, x, logits_indices))  # (B, L, W)
     if spec.scale != 1:
         x = op.Mul(x, op.Constant(value_float=spec.scale))
     logits = _scores(spec, g, x, word)  # (B, L, V)

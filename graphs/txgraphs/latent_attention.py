@@ -17,6 +17,7 @@ from txgraphs._component import Body, component
 from txgraphs.attention import masked_softmax, merge, split, used_slots
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.position import asked
 
 
 @script(domain, default_opset=op)
@@ -79,16 +80,17 @@ def cached_latent_attention(
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
-    **room: ir.Value,
+    **fewer: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
     x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D) -> y (B,S,W),
     k (B,1,T,R), v (B,1,T,D), and where `weighted` weights (B,N,S,T). A static cache has P = T = C and takes
     cache_lengths (B), the slots that each row has filled; of a shared buffer, no more than `used` (1) slots
-    are read, and its mask is (B,1,S,used).
+    are read, and its mask is (B,1,S,used). With logits_indices (B,L), those tokens alone ask: y is (B,L,W),
+    and the mask (B,1,L,T).
     """
-    op = g.op
+    op, logits_indices = g.op, fewer.get("logits_indices")
     new_k, new_v = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, 1, C, R)
@@ -96,8 +98,10 @@ def cached_latent_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, 1, T, R)
         v = op.Concat(past_v, new_v, axis=2)
-    read_k, read_v = (used_slots(g, cached, **room) for cached in (k, v))
-    y, weights = _mixed(spec, g, *_queries(spec, g, x, cos, sin), read_k, read_v, mask)  # (B, S, W)
+    read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
+    turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, D/2)
+    queries = _queries(spec, g, asked(g, x, logits_indices), *turns)
+    y, weights = _mixed(spec, g, *queries, read_k, read_v, mask)  # (B, S, W)
     return (y, k, v, weights) if weighted else (y, k, v)
 
 

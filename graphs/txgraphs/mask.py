@@ -74,19 +74,17 @@ def causal_mask(window: int | None) -> OnnxFunction:
 
 @cache
 def cache_mask(window: int | None) -> OnnxFunction:
-    """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
+    """Of queries at `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
 
     A query sees itself and the slots before it, or only window - 1 of them.
     """
     windowed, reach = window is not None, window or 0
 
     @script(domain, default_opset=op)
-    def cache_mask(cache_lengths, past_k, input_ids):
+    def cache_mask(places, past_k):
         zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
         slots = op.Range(zero, op.Squeeze(op.Shape(past_k, start=2, end=3)), one)  # (C)
-        steps = op.Range(zero, op.Squeeze(op.Shape(input_ids, start=1, end=2)), one)  # (S)
-        own = op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1])) + steps  # (B, S)
-        own = op.Unsqueeze(own, op.Constant(value_ints=[2]))  # (B, S, 1)
+        own = op.Unsqueeze(places, op.Constant(value_ints=[2]))  # (B, S, 1)
         seen = op.LessOrEqual(slots, own)  # (B, S, C)
         if windowed:
             seen = op.And(seen, op.Less(own - slots, op.Constant(value_int=reach)))

@@ -290,8 +290,12 @@ def decoder_model(
         if block.cross_attention is not None:
             cross.append(_pair(inputs, cache_names.past(layer, cache_names.ENCODER)))
     given = _given(spec, graph, spec.decoder, part and names.DECODER)
-    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, given)
-    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, inputs.get(names.LOGITS_INDICES))})
+    picks = inputs.get(names.LOGITS_INDICES)
+    # Behind an encoder, where new tokens come one by one, only the head makes a difference.
+    early = isinstance(spec, DecoderSpec) and not graph.asked
+    last = picks if early else None
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, given, last)
+    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None if early else picks)})
     for layer, pair in enumerate(present):
         graph.add_outputs(_named(cache_names.present(layer, part), pair))
     _layer_outputs(graph, given)

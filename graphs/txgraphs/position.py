@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -11,7 +12,10 @@ from onnxscript import OnnxFunction, script
 
 from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
 from txgraphs import domain, op
+from txgraphs._component import Body
 from txgraphs._nodes import Nodes
+
+Present = TypeVar("Present", ir.Value, ir.Value | None)
 
 
 def _float32(numbers: float | Sequence[float] | Sequence[Sequence[float]]) -> onnx.TensorProto:
@@ -26,6 +30,26 @@ def positions(input_ids, start):
     steps = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))  # (S)
     places = op.Unsqueeze(start, op.Constant(value_ints=[1])) + steps  # (B, S)
     return places
+
+
+@script(domain, default_opset=op)
+def asked_positions(logits_indices, cache_lengths):
+    """logits_indices (B,L) among new tokens, cache_lengths (B) that come before -> positions (B,L)."""
+    places = op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1])) + logits_indices
+    return places
+
+
+@script(domain, default_opset=op)
+def picked(x, logits_indices):
+    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> x of those alone (B,L,W)."""
+    picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]))  # (B, L, 1)
+    y = op.GatherND(x, picks, batch_dims=1)
+    return y
+
+
+def asked(g: Body, x: Present, logits_indices: ir.Value | None) -> Present:
+    """As `picked`; without indices all (B,S,W), and of what is absent nothing."""
+    return x if x is None or logits_indices is None else g.call(picked, x, logits_indices)
 
 
 @cache

@@ -41,6 +41,7 @@ from txgraphs.mask import (
 from txgraphs.norm import norm
 from txgraphs.position import (
     alibi,
+    asked_positions,
     patch_rotation,
     positions,
     relative_bias,
@@ -82,7 +83,7 @@ def encoder(
         else:
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
         masks[window] = mask  # (B, 1, S, S)
-    biased = _biased(spec, graph, stack, masks, apart, apart)
+    biased = _biased(spec, graph, stack, masks, apart, apart, range(spec.num_layers))
     rotations, relative = _rotations(spec, graph, order), _related(spec, graph, stack, inputs)
     x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
@@ -121,15 +122,20 @@ def decoder(
     past: KeyValues,
     cross: KeyValues | None,
     given: Given,
+    logits_indices: ir.Value | None = None,
 ) -> tuple[ir.Value, KeyValues]:
-    """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder."""
+    """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder.
+
+    With logits_indices (B,L), over a static cache, the last layer computes of those tokens alone what is
+    not kept: x is (B,L,W).
+    """
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
     if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
     if cache == Cache.STATIC:
-        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted)
+        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices)
     else:
         places, masks = _over_past(spec, graph, inputs, slots)
     cross_mask = None
@@ -141,7 +147,9 @@ def decoder(
     present = []
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
-        if cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
+        if logits_indices is not None and layer == spec.num_layers - 1:
+            context["logits_indices"] = logits_indices
+        elif cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
@@ -182,21 +190,40 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
 
 
 def _over_slots(
-    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value, weighted: bool
+    spec: TextStackSpec,
+    graph: Graph,
+    inputs: dict[str, ir.Value],
+    past_k: ir.Value,
+    weighted: bool,
+    logits_indices: ir.Value | None,
 ) -> tuple[ir.Value, list[Masks]]:
     """Positions of new tokens (B,S), and of each layer by window the masks (B,1,S,C) that are read.
 
-    past_k (B,K,C,H), or what else tells C as the third dimension.
+    past_k (B,K,C,H), or what else tells C as the third dimension. With logits_indices (B,L) the last layer's
+    masks are (B,1,L,C).
     """
-    input_ids, cache_lengths, op = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS], graph.op
+    input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
     places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    every = range(spec.num_layers)
+    if logits_indices is None:
+        return places, _slot_masks(spec, graph, every, places, past_k, weighted)
+    asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
+    before = _slot_masks(spec, graph, every[:-1], places, past_k, weighted)
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True)
+
+
+def _slot_masks(
+    spec: TextStackSpec, graph: Graph, layers: range, places: ir.Value, past_k: ir.Value, all_read: bool
+) -> list[Masks]:
+    """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read."""
+    op, masks = graph.op, Masks()
+    kinds = [spec.layers[layer].masked for layer in layers]
+    for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
+        masks[window] = graph.call(cache_mask(window), places, past_k, name="mask")  # (B, 1, S, C)
+    if spec.relative is None or not layers:
+        return [masks] * len(layers)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
-    masks: Masks = {}
-    read = (kind for kind in _masked(spec) if weighted or not kind.maskless_static)
-    for window in dict.fromkeys(kind.window for kind in read):
-        mask = graph.call(cache_mask(window), cache_lengths, past_k, input_ids, name="mask")  # (B, 1, S, C)
-        masks[window] = mask
-    return places, _biased(spec, graph, "decoder", masks, places, slots)
+    return _biased(spec, graph, "decoder", masks, places, slots, layers)
 
 
 def _over_past(
@@ -216,7 +243,7 @@ def _over_past(
     for window in dict.fromkeys(kind.window for kind in _masked(spec)):
         mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
         masks[window] = mask
-    return position_ids, _biased(spec, graph, "decoder", masks, position_ids, order)
+    return position_ids, _biased(spec, graph, "decoder", masks, position_ids, order, range(spec.num_layers))
 
 
 def _masked(spec: TextStackSpec) -> list[MaskedAttentionSpec]:
@@ -283,26 +310,32 @@ def _related(spec: TextStackSpec, graph: Graph, stack: str, inputs: dict[str, ir
 
 
 def _biased(
-    spec: TextStackSpec, graph: Graph, stack: str, masks: Masks, queries: ir.Value, keys: ir.Value
+    spec: TextStackSpec,
+    graph: Graph,
+    stack: str,
+    masks: Masks,
+    queries: ir.Value,
+    keys: ir.Value,
+    layers: range,
 ) -> list[Masks]:
     """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) where there is one."""
     match spec.relative:
         case None | RelativeVectorsSpec() | SinusoidVectorsSpec():
-            return [masks] * spec.num_layers
+            return [masks] * len(layers)
         case AlibiSpec() as kind:
             biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]
         case RoundedAlibiSpec() as kind:
             biases = [graph.call(rounded_alibi(kind, graph.dtype), queries, keys, name="alibi")]
         case RelativeSpec() as kind:
-            own = [f".{layer}" for layer in range(spec.num_layers)] if kind.every_layer else [""]
+            own = [f".{layer}" for layer in layers] if kind.every_layer else [""]
             biases = [relative_bias(kind, graph / f"{stack}.relative{part}", queries, keys) for part in own]
         case unknown:
             assert_never(unknown)
-    layers: list[Masks] = [
+    biased: list[Masks] = [
         {window: graph.call(biased_mask, bias, mask, name="biased_mask") for window, mask in masks.items()}
         for bias in biases
     ]
-    return layers if len(layers) > 1 else layers * spec.num_layers
+    return biased if len(biased) > 1 else biased * len(layers)
 
 
 def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:

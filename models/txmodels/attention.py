@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from txexport.spec import AttentionSpec, Cache
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.position import asked
 
 
 def split(x: Tensor, heads: int) -> Tensor:
@@ -132,8 +133,8 @@ class Attention(nn.Module):
         self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S)."""
-        q, k, v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
-        q, k = self._turned(q, k, cos, sin)
+        q = self._heads("q", x, cos, sin)  # (B, N, S, H)
+        k, v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
         y: Tensor = self.o(merge(heads))  # (B, S, W)
         return y, *weights
@@ -145,26 +146,25 @@ class Attention(nn.Module):
         weights = _weights(q, k, mask, self.scale, self.softcap, self.sinks)
         return weighted_sum(weights, v), weights
 
-    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B,S,W) -> queries (B,N,S,H), keys and values (B,K,S,H), normalised where the spec says so."""
-        q, k = self.q(x), self.k(x)  # (B, S, N*H), (B, S, K*H)
-        if self.joint_norm:
-            q, k = self.q_norm(q), self.k_norm(k)
-        q = split(q, self.num_heads)
-        k = split(k, self.num_kv_heads)
-        v = split(self.v(x), self.num_kv_heads)
-        if self.normed:
-            q, k = self.q_norm(q), self.k_norm(k)
-        if self.clip is not None:
-            q, k, v = (heads.clamp(-self.clip, self.clip) for heads in (q, k, v))
-        return q, k, v
+    def _heads(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), as they meet."""
+        norm = getattr(self, f"{name}_norm", None)
+        y = getattr(self, name)(x)  # (B, S, N*H) or (B, S, K*H)
+        if norm is not None and self.joint_norm:
+            y = norm(y)
+        y = split(y, {"q": self.num_heads, "k": self.num_kv_heads}[name])
+        if norm is not None and self.normed:
+            y = norm(y)
+        y = self._rotated(self._clipped(y), cos, sin)
+        return norm(y) if norm is not None and self.rotated_norm else y
 
-    def _turned(self, q: Tensor, k: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor]:
-        """q (B,N,S,H), k (B,K,S,H), cos and sin (B,S,R) -> both rotated, and then normalised if at all."""
-        q, k = self._rotated(q, cos, sin), self._rotated(k, cos, sin)
-        if self.rotated_norm:
-            q, k = self.q_norm(q), self.k_norm(k)
-        return q, k
+    def _values(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> values (B,K,S,H)."""
+        return self._clipped(split(self.v(x), self.num_kv_heads))
+
+    def _clipped(self, y: Tensor) -> Tensor:
+        """y, within the spec's bounds."""
+        return y if self.clip is None else y.clamp(-self.clip, self.clip)
 
     def _rotated(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
@@ -192,19 +192,23 @@ class CachedAttention(Attention):
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
+        logits_indices: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         And weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the slots that each
-        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`.
+        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`. With
+        logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never left
+        out.
         """
-        q, new_k, new_v = self._projected(x)  # (B, N, S, H), (B, K, S, H) and again
-        q, new_k = self._turned(q, new_k, cos, sin)
+        turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, R)
+        q = self._heads("q", asked(x, logits_indices), *turns)  # (B, N, L, H)
+        new_k, new_v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
         if self.static:
             assert cache_lengths is not None
             k = scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = scatter(past_v, new_v, cache_lengths)
-            if self.maskless:
+            if self.maskless and logits_indices is None:
                 mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)

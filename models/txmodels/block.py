@@ -33,6 +33,7 @@ from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
 from txmodels.performer_attention import PerformerAttention
+from txmodels.position import asked
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 
@@ -183,10 +184,12 @@ class DecoderBlock(_Block):
         """x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that.
 
         Gives y (B,S,W), k and v (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has
-        its mask (B,1,S,E), k and v (B,K,E,H), and weights (B,N,S,E) of it come last.
+        its mask (B,1,S,E), k and v (B,K,E,H), and weights (B,N,S,E) of it come last. With logits_indices
+        (B,L), y is (B,L,W), of those tokens alone, and so are masks.
         """
         inner = self._before_attention(x)
         mixed, k, v, *weights = self.attention(inner, **context)
+        x = asked(x, context.get("logits_indices"))  # (B, L, W)
         attended = self._attended(x, mixed)  # (B, S, W)
         if self.spec.cross_attention is not None:
             attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)

@@ -8,6 +8,7 @@ from txmodels.activation import activation
 from txmodels.attention_pool import AttentionPool
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.position import asked
 
 
 def pick(
@@ -137,9 +138,7 @@ class CausalLMHead(_Transform):
 
     def forward(self, x: Tensor, logits_indices: Tensor | None, word: Tensor) -> Tensor:
         """x (B,S,W), logits_indices (B,L) or None for all, word matrix (V,W) -> logits (B,L,V)."""
-        if logits_indices is not None:
-            x = x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))  # (B, L, W)
-        x = self.shape(x)
+        x = self.shape(asked(x, logits_indices))  # (B, L, W)
         if self.scale != 1:
             x = x * self.scale
         logits = self.project(x, word)  # (B, L, V)

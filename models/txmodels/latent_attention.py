@@ -12,6 +12,7 @@ from txexport.spec import Cache, LatentAttentionSpec
 from txmodels.attention import masked_softmax, merge, rotate, scatter, split
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.position import asked
 
 
 def shared_scores(q: Tensor, k: Tensor, scale: float) -> Tensor:
@@ -104,11 +105,13 @@ class CachedLatentAttention(LatentAttention):
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
+        logits_indices: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D).
 
         Gives y (B,S,W), k (B,1,T,R), v (B,1,T,D), and weights (B,N,S,T). A static cache has P = T = C and
-        takes cache_lengths (B), the slots that each row has filled.
+        takes cache_lengths (B), the slots that each row has filled. With logits_indices (B,L), those tokens
+        alone ask: y is (B,L,W), and the mask (B,1,L,T).
         """
         new_k, new_v = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
         if self.static:
@@ -118,5 +121,7 @@ class CachedLatentAttention(LatentAttention):
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, 1, T, R)
             v = torch.cat([past_v, new_v], dim=2)
-        y, weights = self._mixed(*self._queries(x, cos, sin), k, v, mask)  # (B, S, W)
+        turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, D/2)
+        queries = self._queries(asked(x, logits_indices), *turns)
+        y, weights = self._mixed(*queries, k, v, mask)  # (B, S, W)
         return (y, k, v, weights) if self.weighted else (y, k, v)

@@ -46,14 +46,13 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     return mask
 
 
-def cache_mask(window: int | None, cache_lengths: Tensor, past_k: Tensor, input_ids: Tensor) -> Tensor:
-    """cache_lengths (B), past_k (B,K,C,H), input_ids (B,S) -> mask (B,1,S,C) over a static cache.
+def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
+    """Of queries at `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
 
     A query sees itself and the slots before it, or only window - 1 of them.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
-    steps = torch.arange(input_ids.shape[1], device=past_k.device)  # (S)
-    own = (cache_lengths[:, None] + steps)[:, :, None]  # (B, S, 1)
+    own = places[:, :, None]  # (B, S, 1)
     seen = slots <= own  # (B, S, C)
     if window is not None:
         seen = seen & (own - slots < window)

@@ -196,8 +196,12 @@ class Model(nn.Module):
     ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
         """As `decode`, and what every layer gives of the outputs asked for, by name."""
         given = self._given(self.decoder.spec, names.DECODER)
-        x, present = self.decoder(input_ids, past, given=given, **inputs)
-        return self.head(x, logits_indices, self.decoder.token_embedding), present, given.values
+        # Behind an encoder, where new tokens come one by one, only the head makes a difference.
+        early = self.decoder.static and isinstance(self.spec, DecoderSpec) and not self.outputs
+        last = logits_indices if early else None
+        x, present = self.decoder(input_ids, past, given=given, logits_indices=last, **inputs)
+        picks = None if early else logits_indices
+        return self.head(x, picks, self.decoder.token_embedding), present, given.values
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""

@@ -1,11 +1,14 @@
 """Where tokens stand in their sequence."""
 
 import math
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
+
+Present = TypeVar("Present", Tensor, Tensor | None)
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
@@ -13,6 +16,22 @@ def positions(input_ids: Tensor, start: Tensor) -> Tensor:
     steps = torch.arange(input_ids.shape[1], device=start.device)  # (S)
     places = start[:, None] + steps  # (B, S)
     return places
+
+
+def asked_positions(logits_indices: Tensor, cache_lengths: Tensor) -> Tensor:
+    """logits_indices (B,L) among new tokens, cache_lengths (B) that come before -> positions (B,L)."""
+    places = cache_lengths[:, None] + logits_indices
+    return places
+
+
+def picked(x: Tensor, logits_indices: Tensor) -> Tensor:
+    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> x of those alone (B,L,W)."""
+    return x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))
+
+
+def asked(x: Present, logits_indices: Tensor | None) -> Present:
+    """As `picked`; without indices all (B,S,W), and of what is absent nothing."""
+    return x if x is None or logits_indices is None else picked(x, logits_indices)
 
 
 def token_positions(padding: int, input_ids: Tensor) -> Tensor:

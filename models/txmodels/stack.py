@@ -32,6 +32,7 @@ from txmodels.norm import Norm
 from txmodels.position import (
     RelativeBias,
     alibi,
+    asked_positions,
     patch_rotation,
     positions,
     rotation,
@@ -226,18 +227,20 @@ class Decoder(_Stack):
         encoder_attention_mask: Tensor | None = None,
         cross: KeyValues | None = None,
         given: Given | None = None,
+        logits_indices: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
         A static cache takes cache_lengths (B). A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
-        what layers give.
+        what layers give. With logits_indices (B,L), over a static cache, the last layer computes of those
+        tokens alone what is not kept: last_hidden_state is (B,L,W).
         """
         given = given or Given()
         if self.static:
             assert cache_lengths is not None
-            places, masks = self._over_slots(input_ids, past[0][0], cache_lengths)
+            places, masks = self._over_slots(input_ids, past[0][0], cache_lengths, logits_indices)
         else:
             places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
         cross_mask = None
@@ -248,6 +251,8 @@ class Decoder(_Stack):
         present = []
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = _context(block, {}, masks[i], rotations, {})
+            if logits_indices is not None and i == self.spec.num_layers - 1:
+                context["logits_indices"] = logits_indices
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])
@@ -260,15 +265,24 @@ class Decoder(_Stack):
         return y, present
 
     def _over_slots(
-        self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor
+        self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor, logits_indices: Tensor | None
     ) -> tuple[Tensor, list[Masks]]:
-        """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C)."""
+        """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
+
+        With logits_indices (B,L) the last layer's is (B,1,L,C).
+        """
         places = positions(input_ids, cache_lengths)  # (B, S)
-        slots = torch.arange(past_k.shape[2], device=input_ids.device)[None]  # (1, C)
-        masks: Masks = {}
-        for window in {attention.window for attention in self.masked()}:
-            masks[window] = cache_mask(window, cache_lengths, past_k, input_ids)  # (B, 1, S, C)
-        return places, self.biased(masks, places, slots)
+        masks = self._slot_masks(places, past_k)
+        if logits_indices is not None:
+            masks[-1] = self._slot_masks(asked_positions(logits_indices, cache_lengths), past_k)[-1]
+        return places, masks
+
+    def _slot_masks(self, places: Tensor, past_k: Tensor) -> list[Masks]:
+        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S)."""
+        slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
+        windows = {attention.window for attention in self.masked()}
+        masks: Masks = {window: cache_mask(window, places, past_k) for window in windows}
+        return self.biased(masks, places, slots)
 
     def _over_past(
         self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None

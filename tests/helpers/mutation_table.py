@@ -100,6 +100,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.swap_queries_and_keys,
         common.swap_layers,
         common.later_edge,
+        common.later_mask,  # of the last layer
         common.late_write,
         common.other_layer_s_cache,
         common.drop_final_norm,

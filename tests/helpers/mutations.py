@@ -165,7 +165,7 @@ def untied_head(model):
 
 def last_logits_only(model):
     """The vocabulary projection ignores which positions were asked for."""
-    through(function(model, "causal_lm_head"), "picks", "Mul", 0)
+    through(function(model, "picked"), "picks", "Mul", 0)
 
 
 def swap_gate_and_up(model):
@@ -182,7 +182,7 @@ def later_edge(model):
 
 def later_mask(model):
     """The same where there is a mask."""
-    through(function(model, "cache_mask"), "own_6", "Add", 1)
+    through(function(model, "cache_mask"), "own", "Add", 1)
 
 
 def wider_window(model):

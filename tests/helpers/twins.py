@@ -9,6 +9,8 @@ import torch
 from onnxscript import OnnxFunction
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
+from txmodels.mask import cache_mask
+from txmodels.position import positions
 
 from txexport.formats import FLOAT32
 
@@ -74,6 +76,27 @@ def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[li
     model = ir.to_proto(graph.model("test")).SerializeToString()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return session.run(None, feeds), {name.removeprefix("part.") for name in set(graph.uses)}
+
+
+def over_slots(
+    filled: torch.Tensor, past_k: torch.Tensor, new: int, window: int | None = None
+) -> torch.Tensor:
+    """The mask (B,1,new,C) of `new` tokens a row behind those that have `filled` (B) the slots of past_k."""
+    return cache_mask(window, positions(past_k.new_zeros(len(filled), new), filled), past_k)
+
+
+def rows_of(x: torch.Tensor, picks: torch.Tensor, axis: int) -> torch.Tensor:
+    """x (B,...) of S along `axis`, picks (B,L) -> those L of each row."""
+    return torch.stack([row.index_select(axis - 1, chosen) for row, chosen in zip(x, picks, strict=True)])
+
+
+def check_asked(module, function, mask, *arguments, **context) -> None:
+    """As `check`, of the tokens of `context`'s logits_indices: what all get that see `mask`, at those."""
+    picks = context["logits_indices"]
+    found, *_ = check(module, function, *arguments, **context | {"mask": rows_of(mask, picks, 2)})
+    with torch.no_grad():
+        every, *_ = module(*arguments, **context | {"mask": mask, "logits_indices": None})
+    assert np.abs(found - rows_of(every, picks, 1).numpy()).max() <= 1e-5
 
 
 def check(module, function, *arguments, **named) -> list[np.ndarray]:

@@ -11,9 +11,8 @@ import txgraphs.latent_attention
 import txmodels.attention
 import txmodels.block
 import txmodels.latent_attention
-import txmodels.mask
 import txmodels.position
-from helpers.twins import ABSENT, check, integers, random, seeded
+from helpers.twins import ABSENT, check, check_asked, integers, over_slots, random, seeded
 
 from txexport.spec import (
     Activation,
@@ -83,11 +82,21 @@ def test_dynamic_attention(spec, length, weighted):
 @EACH
 def test_static_attention(spec, lengths, weighted):
     caches, filled = past(spec, C), torch.tensor(lengths)
-    mask = txmodels.mask.cache_mask(None, filled, caches[0], integers(9, B, S))
+    mask = over_slots(filled, caches[0], S)
     arguments = random(B, S, W), mask, *turns(spec).values(), filled, *caches
     module = txmodels.latent_attention.CachedLatentAttention(spec, Cache.STATIC, weighted)
     function = partial(txgraphs.latent_attention.cached_latent_attention, spec, weighted, Cache.STATIC)
     check(module, function, *arguments)
+
+
+@EACH
+def test_attention_of_tokens_asked_for(spec):
+    k, v = past(spec, C)
+    filled, asked = torch.tensor([2, 0, 7]), torch.tensor([[4, 0], [1, 1], [2, 3]])
+    context = {**turns(spec), "cache_lengths": filled, "past_k": k, "past_v": v, "logits_indices": asked}
+    module = txmodels.latent_attention.CachedLatentAttention(spec, Cache.STATIC)
+    function = partial(txgraphs.latent_attention.cached_latent_attention, spec, False, Cache.STATIC)
+    check_asked(module, function, over_slots(filled, k, S), random(B, S, W), **context)
 
 
 @EACH
@@ -134,6 +143,6 @@ def test_decoder_block(cache, weighted):
     lengths = torch.tensor([2, 0, 7]) if static else ABSENT
     mask = torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
     if static:
-        mask = txmodels.mask.cache_mask(None, lengths, k, integers(9, B, S))
+        mask = over_slots(lengths, k, S)
     context = {"mask": mask, **turns(spec.masked), "cache_lengths": lengths, "past_k": k, "past_v": v}
     check(module, function, random(B, S, W), ABSENT, **context)

@@ -37,7 +37,7 @@ import txmodels.mask
 import txmodels.norm
 import txmodels.position
 import txmodels.signal
-from helpers.twins import ABSENT, check, integers, random, seeded
+from helpers.twins import ABSENT, check, check_asked, integers, over_slots, random, seeded
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
@@ -74,7 +74,7 @@ from txexport.spec import (
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
 
-
+ASKED = torch.tensor([[4, 0], [1, 1], [2, 3]])  # (B,L): new tokens that are asked for
 NORM = NormSpec(W, 1e-3)
 
 
@@ -165,6 +165,16 @@ def test_positions(start):
     assert found[0].tolist() == [list(range(first, first + S)) for first in start]
 
 
+def test_asked_positions():
+    twin, function = txmodels.position.asked_positions, txgraphs.position.asked_positions
+    assert check(twin, function, ASKED, torch.tensor([0, 4, 2]))[0].tolist() == [[4, 0], [5, 5], [4, 5]]
+
+
+def test_picked():
+    found = check(txmodels.position.picked, txgraphs.position.picked, random(B, S, W), ASKED)[0]
+    assert [row[0] for row in found[1]] == [float(random(B, S, W)[1, 1, 0])] * 2
+
+
 MASK = torch.tensor([[1] * 9, [0] * 4 + [1] * 5, [1, 0, 1, 1, 1, 1, 1, 0, 0]])
 
 
@@ -201,8 +211,8 @@ def test_causal_mask(length, window):
 @pytest.mark.parametrize("window", [None, 1, 3, 20])
 def test_cache_mask(window):
     module = partial(txmodels.mask.cache_mask, window)
-    arguments = torch.tensor([2, 0, 7]), random(B, 2, C, H), integers(V, B, S)
-    found = check(module, txgraphs.mask.cache_mask(window), *arguments)[0]
+    places = torch.tensor([2, 0, 7])[:, None] + torch.arange(S)
+    found = check(module, txgraphs.mask.cache_mask(window), places, random(B, 2, C, H))[0]
     assert found.sum(axis=3)[:, 0].tolist() == [
         [min(window or C, n + s + 1) for s in range(S)] for n in (2, 0, 7)
     ]
@@ -372,10 +382,21 @@ def test_static_attention(name, lengths, weighted):
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
     if weighted or not spec.maskless_static:
-        mask = carried(spec, txmodels.mask.cache_mask(spec.window, filled, caches[0], integers(V, B, S)))
+        mask = carried(spec, over_slots(filled, caches[0], S, spec.window))
     arguments = (random(B, S, W), mask, *turns(spec).values(), filled, *caches)
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
     check(module, partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC), *arguments)
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_attention_of_tokens_asked_for(name):
+    spec, filled = ATTENTIONS[name], torch.tensor([2, 0, 7])
+    k, v = random(B, spec.num_kv_heads, C, H) + 3, random(B, spec.num_kv_heads, C, H) + 4
+    mask = carried(spec, over_slots(filled, k, S, spec.window))
+    context = {**turns(spec), "cache_lengths": filled, "past_k": k, "past_v": v, "logits_indices": ASKED}
+    module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
+    function = partial(txgraphs.attention.cached_attention, spec, False, Cache.STATIC)
+    check_asked(module, function, mask, random(B, S, W), **context)
 
 
 def test_static_and_dynamic_attention_agree():
@@ -495,12 +516,24 @@ def test_decoder_block(placement, attention, cache, cross, weighted):
     mask = torch.ones(B, 1, S, P + S, dtype=torch.bool).tril(P)
     lengths = torch.tensor([2, 0, 7]) if static else ABSENT
     if static:
-        seen = partial(txmodels.mask.cache_mask, None, lengths, past["past_k"], integers(V, B, S))
-        mask = seen() if weighted else ABSENT
+        mask = over_slots(lengths, past["past_k"], S) if weighted else ABSENT
     real = torch.ones(B, 1, S, E, dtype=torch.bool)
     source = {"mask": real, "k": random(B, N, E, H), "v": random(B, N, E, H) + 1} if cross else ABSENT
     context = {"mask": mask, **turns(spec.attention), "cache_lengths": lengths, **past}
     check(module, function, random(B, S, W), source, **context)
+
+
+@pytest.mark.parametrize("attention", BLOCKS)
+@pytest.mark.parametrize("placement", [kind for kind, cross in CROSSABLE if not cross])
+def test_decoder_block_of_tokens_asked_for(placement, attention):
+    spec, lengths = block_spec(attention, placement), torch.tensor([2, 0, 7])
+    heads = spec.attention.num_kv_heads
+    k, v = random(B, heads, C, H), random(B, heads, C, H) + 1
+    context = {"cache_lengths": lengths, **turns(spec.attention), "logits_indices": ASKED}
+    module = txmodels.block.DecoderBlock(spec, Cache.STATIC)
+    function = partial(txgraphs.block.decoder_block, spec, False, Cache.STATIC)
+    x, mask = random(B, S, W), over_slots(lengths, k, S)
+    check_asked(module, function, mask, x, ABSENT, **context, past_k=k, past_v=v)
 
 
 EXPERTS = ExpertsSpec(FeedForwardSpec(W, F, Activation.SILU, bias=False, gated=True), 5, 2)
@@ -655,7 +688,7 @@ def test_causal_lm_head(tied, bias, indexed, shaped):
     transform: dict = {"activation": Activation.GELU, "norm": NORM, "dense_bias": bias} if shaped else {}
     factors = {"scale": 0.3 if bias else 1.0, "softcap": None if tied else 2.0}
     spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, **transform, **factors)
-    picks = torch.tensor([[4, 0], [1, 1], [2, 3]]) if indexed else ABSENT
+    picks = ASKED if indexed else ABSENT
     module = txmodels.heads.CausalLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
 
@@ -677,7 +710,7 @@ def test_causal_lm_head_of_narrow_words(tied, bias):
         matrix = received(word) if tied else None
         return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
 
-    check(module, head, random(B, S, W), torch.tensor([[4, 0], [1, 1], [2, 3]]), random(V, 10))
+    check(module, head, random(B, S, W), ASKED, random(V, 10))
 
 
 ZERO = torch.tensor([0])
