@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import txexport
 from txexport.cli.main import main
+from txexport.contracts import roles
 from txexport.contracts.names import LOGITS_INDICES
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
@@ -16,6 +17,7 @@ from txexport.runtime.session import Session
 
 pytest.importorskip("openvino")
 engine = pytest.importorskip("txexport.runtime.engines.openvino")
+pick_logits = pytest.importorskip("txexport.runtime.engines.openvino_logits").pick_logits
 
 TEXTS = ["the cat sat", "a dog on the mat and a rug"]
 PROMPTS = [[5, 6, 7], [9], [8] * 12]
@@ -124,6 +126,39 @@ def test_a_head_gives_the_logits_of_every_token_too(pair_of):
     every = DynamicCache(decoder, {}, 2).read(ids, counts)
     last = DynamicCache(decoder, {}, 2).step(ids, counts)
     np.testing.assert_allclose(last, every[[0, 1], counts - 1], **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "products"),
+    [("gpt2", 4), ("opt", 4), ("bloom", 4), ("llama", 5), ("gemma2", 5), ("phi", 4), ("t5", 4), ("bart", 4)],
+)
+def test_what_leads_to_the_head_is_of_the_same_tokens(model_type, products, bundle_of):
+    """Attention's output, the feed-forward network and the head; not those of the layers before."""
+    folder = bundle_of(model_type)
+    role = roles.MODEL if (folder / roles.hub_path(roles.MODEL)).exists() else roles.DECODER_WITH_PAST
+    graph = engine.openvino.Core().read_model(folder / roles.hub_path(role))
+    assert pick_logits(graph)
+    graph.validate_nodes_and_infer_types()
+    behind = {graph.get_parameters()[-1].get_name()}
+    found = 0
+    for node in graph.get_ordered_ops():
+        if any(value.get_node().get_name() in behind for value in node.input_values()):
+            behind.add(node.get_name())
+            found += node.get_type_name() == "MatMul"
+    assert found == products
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gemma2", "phi", "bloom"])
+def test_tokens_may_be_asked_for_in_any_order(model_type, pair_of):
+    decoder = pair_of(model_type)[1].bundle.decoder
+    feeds = seeded(decoder)
+    feeds["position_ids"] = np.broadcast_to(np.arange(7), (3, 7)).copy()
+    feeds["attention_mask"] = np.ones((3, 14), np.int64)
+    every = np.broadcast_to(np.arange(7), (3, 7)).copy()
+    asked = np.array([[6, 0], [1, 1], [3, 5]])
+    logits, some = (decoder.run(feeds | {LOGITS_INDICES: picks})["logits"] for picks in (every, asked))
+    np.testing.assert_allclose(some, np.take_along_axis(logits, asked[:, :, None], axis=1), **CLOSE)
+    assert len(np.unique(some)) > 100
 
 
 def test_outputs_are_not_overwritten_by_later_runs(pair_of):

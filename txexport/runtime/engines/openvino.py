@@ -18,7 +18,6 @@ from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
     IMAGE_EMBEDS,
     LAST_HIDDEN_STATE,
-    LOGITS,
     LOGITS_INDICES,
     LOGITS_PER_IMAGE,
     LOGITS_PER_TEXT,
@@ -28,13 +27,13 @@ from txexport.errors import BundleError, InputError
 from txexport.manifest import Graphs, Manifest
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
+from txexport.runtime.engines.openvino_logits import pick_logits
 from txexport.runtime.session import Session
 
 NAME = "OpenVINO"
 # By itself it computes in bfloat16 or float16 where a processor has them.
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
 [PICKS] = [port for port in static.STEP if port.name == LOGITS_INDICES]
-BEHIND_HEAD = ("Reshape", "Add", "Subtract", "Multiply", "Divide", "Tanh")  # between its product and logits
 VECTORS, SCORES = (TEXT_EMBEDS, IMAGE_EMBEDS), (LOGITS_PER_TEXT, LOGITS_PER_IMAGE)
 
 Read = Callable[[str], openvino.Model]  # the graph of a role
@@ -57,7 +56,7 @@ def open_graphs(
     sessions = {}
     for role, graph in view.hub.items():
         model, inputs = _model(role, read), list(graph.inputs)
-        if any(map(cache_names.is_past, (port.name for port in inputs))) and _picks_logits(model):
+        if any(map(cache_names.is_past, (port.name for port in inputs))) and pick_logits(model):
             inputs.append(PICKS)
         compute = compiled(core, model, where, threads, precision)
         sessions[role] = Session(Computed(inputs, graph.outputs, compute), where, NAME)
@@ -159,43 +158,6 @@ def _scores(towers: openvino.Model) -> openvino.Model:
         vectors.append(vector)
     scores = [towers.output(name).get_node() for name in SCORES]
     return openvino.Model(scores, vectors, roles.SIMILARITY)
-
-
-def _picks_logits(model: openvino.Model) -> bool:
-    """Let a decoder compute the logits of `logits_indices` (B,L) alone; whether its head could be told."""
-    at = model.output(LOGITS).get_node().input_value(0)
-    while (node := at.get_node()).get_type_name() != "MatMul":
-        if node.get_type_name() not in BEHIND_HEAD:
-            return False
-        if node.get_type_name() != "Reshape" and not all(map(_is_constant, node.input_values()[1:])):
-            return False  # as scales of rows that are quantised, which would be of other rows
-        at = node.input_value(0)
-    if not _is_constant(node.input_value(1)):
-        return False
-    hidden = node.input_value(0)
-    if hidden.get_node().get_type_name() == "Reshape":  # (B,S,D) to (B*S,D)
-        hidden = hidden.get_node().input_value(0)
-    readers = [
-        target for target in hidden.get_target_inputs() if target.get_node().get_type_name() != "Result"
-    ]
-    known = all(target.get_node().get_type_name() in ("Reshape", "MatMul", "ShapeOf") for target in readers)
-    if not known or hidden.get_partial_shape().rank.get_length() != 3:
-        return False
-    indices = openvino.opset13.parameter([-1, -1], openvino.Type.i64, LOGITS_INDICES)
-    indices.output(0).get_tensor().set_names({LOGITS_INDICES})
-    picked = openvino.opset13.gather(hidden, indices, 1, batch_dims=1)
-    for target in readers:
-        target.replace_source_output(picked.output(0))
-    model.add_parameters([indices])
-    return True
-
-
-def _is_constant(value: openvino.Output) -> bool:
-    """Whether no input has a part in it."""
-    node = value.get_node()
-    if node.get_type_name() == "Parameter":
-        return False
-    return all(map(_is_constant, node.input_values()))
 
 
 def _is_cross(name: str) -> bool:
