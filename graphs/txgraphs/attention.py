@@ -3,6 +3,7 @@
 import onnx_ir as ir
 from onnxscript import script
 
+from txexport.contracts import names
 from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
 from txgraphs._component import Body, component
@@ -161,7 +162,7 @@ def cached_attention(
     not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
     left out.
     """
-    op, logits_indices = g.op, fewer.get("logits_indices")
+    op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
     q = _heads(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
     new_k, new_v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)

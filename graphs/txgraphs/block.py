@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from txexport.contracts import names
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -98,7 +99,7 @@ def decoder_block(
     inner = _before_attention(spec, g, x)
     attend = CACHED_ATTENTIONS[type(spec.attention)]
     mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
-    x = asked(g, x, context.get("logits_indices"))  # (B, L, W)
+    x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
         attended, *cross_weights = _crossed(spec, weighted, g, attended, cross)  # (B, S, W)

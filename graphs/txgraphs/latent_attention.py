@@ -11,6 +11,7 @@ which takes a step over 2,048 tokens four times as long as one product of all he
 import onnx_ir as ir
 from onnxscript import script
 
+from txexport.contracts import names
 from txexport.spec import Cache, LatentAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
@@ -90,7 +91,7 @@ def cached_latent_attention(
     are read, and its mask is (B,1,S,used). With logits_indices (B,L), those tokens alone ask: y is (B,L,W),
     and the mask (B,1,L,T).
     """
-    op, logits_indices = g.op, fewer.get("logits_indices")
+    op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
     new_k, new_v = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, 1, C, R)

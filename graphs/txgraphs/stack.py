@@ -148,7 +148,7 @@ def decoder(
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
-            context["logits_indices"] = logits_indices
+            context[names.LOGITS_INDICES] = logits_indices
         elif cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
             context["mask"] = None
         past_k, past_v = past[layer]

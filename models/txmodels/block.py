@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -189,7 +190,7 @@ class DecoderBlock(_Block):
         """
         inner = self._before_attention(x)
         mixed, k, v, *weights = self.attention(inner, **context)
-        x = asked(x, context.get("logits_indices"))  # (B, L, W)
+        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
         attended = self._attended(x, mixed)  # (B, S, W)
         if self.spec.cross_attention is not None:
             attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)

@@ -6,6 +6,7 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
@@ -252,7 +253,7 @@ class Decoder(_Stack):
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = _context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
-                context["logits_indices"] = logits_indices
+                context[names.LOGITS_INDICES] = logits_indices
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])
