@@ -5,6 +5,7 @@ import pytest
 
 import txexport
 from txexport.runtime import memory
+from txexport.runtime.generation import generation
 
 
 @pytest.fixture
@@ -38,8 +39,17 @@ def test_what_a_view_looks_at_is_not_given_back(spare):
 def test_more_than_there_is_comes_anew(spare):
     spare.zeros(100)
     assert len(spare.zeros(10_000)) == 10_000
-    first = address(spare.zeros(10_000))
-    assert address(spare.zeros(100)) == first  # the larger one was kept
+    assert [len(block) for block in spare.blocks] == [100 + memory.ALIGNMENT, 10_000 + memory.ALIGNMENT]
+
+
+def test_the_smallest_that_is_large_enough_is_taken(spare):
+    held = [spare.zeros(size) for size in (10_000, 100)]
+    places = [address(array) for array in held]
+    del held
+    small = spare.zeros(90)
+    large = spare.zeros(90)
+    assert [address(large), address(small)] == places
+    assert not spare.blocks
 
 
 def test_what_is_very_large_goes_back_to_the_system(spare, monkeypatch):
@@ -62,3 +72,14 @@ def test_a_text_knows_nothing_of_the_text_before(bundle_of):
     assert model.generate_ids(prompts, **options) == plain
     [after] = model.sessions["model"].spare.blocks
     assert after is block
+
+
+def test_a_cache_that_grows_finds_what_the_one_before_grew_into(bundle_of, monkeypatch):
+    monkeypatch.setattr(generation, "CAPACITY", 16)
+    model = txexport.load(bundle_of("gpt2", "static"), device="cpu", threads=1)
+    spare, options = model.sessions["model"].spare, {"max_new_tokens": 33, "eos_token_id": None}
+    model.generate_ids([[5, 6]], **options)
+    first = {address(block): len(block) for block in spare.blocks}
+    assert len(set(first.values())) == 2
+    model.generate_ids([[7, 8]], **options)
+    assert {address(block): len(block) for block in spare.blocks} == first

@@ -44,7 +44,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
-PAUSE = 0.3  # seconds: threads of one library spin on for a while when it is done, of OpenMP 0.2
+PAUSE = 1.2  # seconds: threads of one library spin on for a while when it is done, of vLLM a second
 # Runtime -> its module, and the number formats that it has.
 RUNTIMES = {
     "txexport": ("txexport", ["float32", "float16", "bfloat16", "int8", "int8-fast", "int4", "int4-128"]),

@@ -1,5 +1,6 @@
 """The memory there is: what cannot fit is refused before any is taken, and what comes back is used again."""
 
+import contextlib
 import os
 import weakref
 from collections import deque
@@ -12,7 +13,7 @@ from txexport.errors import InputError
 
 UNKNOWN = 2**36  # bytes, where the system does not say
 ALIGNMENT = 64  # bytes: a cache line
-KEPT = 2**28  # bytes, that one Spare holds at most
+KEPT = 2**28  # bytes, of the largest block that a Spare holds
 CONTAINER = Path("/sys/fs/cgroup/memory.max")  # of Linux's control groups, version 2
 
 
@@ -42,26 +43,35 @@ def check(what: str, amount: int) -> None:
 
 
 class Spare:
-    """A block of memory for one array after another, since the system takes its time to give it anew.
+    """Blocks of memory for one array after another, since the system takes its time to give it anew.
 
-    It is one block, so that of one that is large the system makes large pages, and few.
+    There are two, so that a cache that grows finds what the one before it grew into. An array is one block,
+    since of one that is large the system makes large pages, and few.
     """
 
     def __init__(self) -> None:
-        self.blocks: deque[np.ndarray] = deque(maxlen=1)  # threads may take and give at once
+        self.blocks: deque[np.ndarray] = deque(maxlen=2)  # threads may take and give at once
 
     def zeros(self, size: int) -> np.ndarray:
         """`size` bytes of 0, aligned, to be used again when neither they nor views of them are left."""
-        try:
-            block = self.blocks.pop()
-        except IndexError:
-            block = np.zeros(0, np.uint8)
-        if len(block) < size + ALIGNMENT:
-            block = np.zeros(size + ALIGNMENT, np.uint8)
+        needed = size + ALIGNMENT
+        block = self._smallest(needed)
+        if block is None:
+            block = np.zeros(needed, np.uint8)
         else:
-            block[:] = 0  # of others' numbers nothing is left, nor NaN, which no mask hides
+            block[:needed] = 0  # of others' numbers nothing is left, nor NaN, which no mask hides
         loan = np.frombuffer(block.data, np.uint8)  # views of it hold it: an array's would hold that
         if len(block) <= KEPT:
             weakref.finalize(loan, self.blocks.append, block).atexit = False
         start = -loan.ctypes.data % ALIGNMENT
         return loan[start : start + size]
+
+    def _smallest(self, size: int) -> np.ndarray | None:
+        """Of the blocks that have so many bytes the smallest, which is then no longer here."""
+        taken = []
+        with contextlib.suppress(IndexError):
+            while True:
+                taken.append(self.blocks.popleft())
+        block = min((block for block in taken if len(block) >= size), key=len, default=None)
+        self.blocks.extend(other for other in taken if other is not block)
+        return block

@@ -228,7 +228,8 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     capacity = min(total, roomy)
     check_room(request.bundle.decoder, len(prompts), capacity)
     grows = request.bundle.decoder.memory == "cpu"  # elsewhere a buffer grows by way of the CPU
-    cache = _open_cache(request, len(prompts), min(capacity, CAPACITY) if grows else capacity)
+    first = min(CHUNK, max(map(len, prompts))) + CAPACITY
+    cache = _open_cache(request, len(prompts), min(capacity, first) if grows else capacity)
     lengths = _fill(request, cache)
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
