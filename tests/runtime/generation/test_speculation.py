@@ -263,7 +263,8 @@ def test_proposals_that_pay_go_on():
     [
         ([5, 6, 7, 8, 5], [6], [7, 8, 5]),
         ([5, 6, 9, 6, 7, 5], [6], [9, 6, 7]),  # two tokens alike go before one
-        ([5, 6, 9, 6, 7, 8], [6], [7, 8, 6]),  # the last place goes before others
+        ([5, 6, 9, 6, 7, 8], [6], [7, 8]),  # the last place goes before others; of one token two are copied
+        ([6, 5, 6, 7, 8, 9, 6, 5], [6], [7, 8, 9]),  # and of two no more than are asked for
         ([5, 5], [5], [5, 5, 5]),  # what repeats goes on
         ([5, 6, 2, 7, 5], [6], [2]),  # nothing follows an end
         ([5, 6, 7], [8], []),

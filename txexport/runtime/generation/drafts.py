@@ -12,6 +12,7 @@ from txexport.runtime.preprocessing.text import pad
 
 NGRAM = 2  # transformers' max_matching_ngram_size
 ASSISTANT_TOKENS = 20  # its num_assistant_tokens
+TRUST = 2  # tokens that a copy of one token lets expect
 CONFIDENCE = 0.4  # its assistant_confidence_threshold
 
 Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray]
@@ -70,7 +71,10 @@ class Proposer(Protocol):
 
 
 class PromptLookup:
-    """What followed the last time that a text went on as it does now (Saxena 2023)."""
+    """What followed the last time that a text went on as it does now (Saxena 2023).
+
+    The longer that has been, the more: a word in common is no copy yet, and what is read in vain takes time.
+    """
 
     steps, ragged = 0, True
 
@@ -107,8 +111,13 @@ class PromptLookup:
         for size in range(min(self.size, len(text)), 0, -1):
             place = self.places[row].get(tuple(text[-size:]))
             if place is not None:
-                return self._copied(text, place, min(self.count, most))
+                return self._copied(text, place, min(self.count, most, TRUST * self._alike(text, place)))
         return []
+
+    def _alike(self, text: list[int], place: int) -> int:
+        """How many tokens before `place` are those at the end of `text`, as far as that matters."""
+        enough = min(place, self.count)
+        return next((n for n in range(enough) if text[place - 1 - n] != text[-1 - n]), enough)
 
     def _copied(self, text: list[int], place: int, count: int) -> list[int]:
         """What stands from `place` on; where the text ends, its copy goes on, as what repeats does."""
