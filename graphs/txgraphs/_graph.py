@@ -159,6 +159,8 @@ class Graph(Nodes):
                 part_relu(function)
         for nodes in (self.graph, *functions):
             make_tensors(nodes, self.dtype)
+            for node in nodes:
+                node.metadata_props.clear()  # the builder's: of modules, and types it could not infer
         return ir.Model(
             self.graph,
             ir_version=IR_VERSIONS[opset],

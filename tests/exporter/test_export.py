@@ -181,6 +181,17 @@ def test_graphs_are_standard_operators_only(bundle_of):
             assert {domain for domain, _ in used} <= {"", "txexport"}
 
 
+@pytest.mark.parametrize("model_type", NATIVE)
+def test_nodes_carry_no_notes_of_what_built_them(model_type, bundle_of):
+    for path in bundle_of(model_type).rglob("*.onnx"):
+        model = onnx.load(path, load_external_data=False)
+        graphs = [model.graph]
+        for graph in graphs:  # branches are added on the way
+            graphs.extend(a.g for node in graph.node for a in node.attribute if a.HasField("g"))
+        bodies = [*graphs, *model.functions]
+        assert not [node.name for body in bodies for node in body.node if node.metadata_props], path
+
+
 def test_tied_matrix_is_stored_once_and_both_graphs_share_one_file(bundle_of, checkpoint_of):
     with safe_open(checkpoint_of("bart") / "model.safetensors", "np") as file:
         numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
