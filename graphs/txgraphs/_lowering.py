@@ -188,6 +188,13 @@ def spelled_cached_attention(q, k, v, filled, scale: float):
     return mixed
 
 
+@script(domain, default_opset=old)
+def filled_mix(q, k, v, filled, rows, heads, scale: float):
+    """As `spelled_cached_attention`, whose products are those of shared keys, however many tokens are new."""
+    mixed = spelled_cached_attention(q, k, v, filled, scale=scale)
+    return mixed
+
+
 # Operator -> the first opset that has it.
 NEWER = {
     "Gelu": 20,
@@ -226,7 +233,7 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     if opset == OPSET:
         return list(functions)
     # Functions that are spelled otherwise as a whole.
-    whole: dict[str, OnnxFunction] = {f.name: f for f in (own_mix, biased_mix, capped_mix)}
+    whole: dict[str, OnnxFunction] = {f.name: f for f in (own_mix, biased_mix, capped_mix, filled_mix)}
     lowered = [
         ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f
         for f in functions

@@ -48,6 +48,22 @@ def capped_mix(q, k, v, mask, scale: float, softcap: float):
 
 
 @script(domain, default_opset=op)
+def filled_mix(q, k, v, filled, rows, heads, scale: float):
+    """q (B,N,S,H), of a cache k and v (B,K,C,H), of which each row has filled (B) -> (B,N,S,H), causal.
+
+    Of one new token the queries of the heads that share keys are rows = [0, K, -1, 0] of one product, so that
+    the keys are read once; heads = [0, N, -1, 0] takes them apart.
+    """
+    single = op.Equal(op.Shape(q, start=2, end=3), op.Constant(value_ints=[1]))
+    if single:
+        together = op.Attention(op.Reshape(q, rows), k, v, None, None, None, filled, scale=scale)
+        mixed = op.Reshape(together, heads)
+    else:
+        mixed = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
+    return mixed
+
+
+@script(domain, default_opset=op)
 def scores(q, k, scale: float):
     """q (B,N,S,H), k (B,K,T,H) -> products (B,N,S,T) of queries with the keys that N/K of them share.
 
@@ -176,7 +192,7 @@ def cached_attention(
     weights: list[ir.Value] = []
     if cache == Cache.STATIC and spec.maskless_static and not weighted and logits_indices is None:
         filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
-        heads = op.Attention(q, read_k, read_v, None, None, None, filled, is_causal=1, scale=_scale(spec))
+        heads = _filled_mix(spec, g, q, read_k, read_v, filled, "used" not in fewer)  # (B, N, S, H)
     else:
         heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
@@ -299,6 +315,17 @@ def _mix(
     if spec.num_heads == spec.num_kv_heads:
         return (g.call(own_mix, q, k, v, mask, scale=scale),)
     return (g.op.Attention(q, k, v, mask, scale=scale),)
+
+
+def _filled_mix(
+    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, filled: ir.Value, branches: bool
+) -> ir.Value:
+    """As `filled_mix`, which stands where heads share keys and a graph may have `branches`."""
+    op, scale = g.op, _scale(spec)
+    if spec.num_heads == spec.num_kv_heads or not branches:
+        return op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
+    rows, heads = (op.Constant(value_ints=[0, n, -1, 0]) for n in (spec.num_kv_heads, spec.num_heads))
+    return g.call(filled_mix, q, k, v, filled, rows, heads, scale=scale)
 
 
 def _weights(spec: AttentionSpec, g: Body, s: ir.Value, mask: ir.Value | None) -> ir.Value:
