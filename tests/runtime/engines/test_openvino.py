@@ -1,6 +1,7 @@
 """OpenVINO as a bundle's engine: the answers of ONNX Runtime, from graphs that it puts together itself."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -190,6 +191,35 @@ def test_threads_may_ask_at_once(pair_of):
         assert len(found[i]) == 20
         for one in found[i]:
             np.testing.assert_allclose(one, array, **CLOSE)
+
+
+def test_requests_are_created_one_at_a_time():
+    """Two threads that create them at once end the process, in one of some thousand runs."""
+    alone, together = threading.Lock(), []
+
+    class Request:
+        def infer(self, feeds, **how):
+            return {}
+
+    class Network:
+        def create_infer_request(self):
+            together.append(not alone.acquire(blocking=False))
+            time.sleep(0.01)
+            if not together[-1]:
+                alone.release()
+            return Request()
+
+    class Core:
+        def compile_model(self, *given):
+            return Network()
+
+    compute = engine.compiled(Core(), engine.openvino.Model([], [], "empty"), "cpu", 1, "float32")
+    threads = [threading.Thread(target=compute, args=({},)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [False] * 5
 
 
 def test_float32_is_float32_and_bfloat16_is_asked_for(pair_of):

@@ -7,6 +7,7 @@ A decoder takes which tokens' logits are asked for, as our own does: of a prompt
 """
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,11 @@ def compiled(
         lambda one: core.compile_model(one, device.upper(), settings), model, model.get_friendly_name()
     )
 
+    creating = threading.Lock()  # two threads that create requests at once end the process
+
     def compute(feeds: Arrays) -> Arrays:
-        request = network.create_infer_request()  # its own for each run, which then owns what it gives
+        with creating:
+            request = network.create_infer_request()  # its own for each run, which then owns what it gives
         result = request.infer(dict(feeds), share_inputs=True, share_outputs=True)
         return {name: array for port, array in result.items() for name in port.get_names()}
 
