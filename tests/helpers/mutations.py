@@ -63,9 +63,14 @@ def unscaled(model):
                 set_attribute(found, "scale", 1.0)
 
 
+def mixing(body):
+    """What mixes values over a static cache: of heads that share keys a function, else the operator."""
+    return next(part for part in body.node if part.op_type in ("Attention", "filled_mix"))
+
+
 def scaled_twice(model):
     """Scores divided by head_dim, not by its root."""
-    mix = node(function(model, "cached_attention"), "Attention")
+    mix = mixing(function(model, "cached_attention"))
     set_attribute(mix, "scale", attribute(mix, "scale") ** 2)
 
 
@@ -269,7 +274,7 @@ def other_rotary_base(model):
 def other_groups(model):
     """Query heads share key heads in turn, not in groups."""
     body = function(model, "cached_attention")
-    mixed = node(body, "Attention").output[0]
+    mixed = mixing(body).output[0]
     through(body, node(body, "split").output[0], "Gather", [0, 2, 4, 1, 3, 5], axis=1)
     through(body, mixed, "Gather", [0, 3, 1, 4, 2, 5], axis=1)
 

@@ -314,10 +314,12 @@ def renamed(model: onnx.ModelProto) -> None:
         else:
             made -= {value.name for value in body.output}
         names = {name: f"other.{name}" for name in made}
-        for part in body.node:
+        nodes = list(body.node)
+        for part in nodes:  # those of branches, which read the body's values, are added on the way
             part.input[:] = [names.get(name, name) for name in part.input]
             part.output[:] = [names.get(name, name) for name in part.output]
             part.name, part.doc_string = "", "other"
+            nodes.extend(inner for held in part.attribute for inner in held.g.node)
         for part in body.value_info:
             part.name = names.get(part.name, part.name)
         if isinstance(body, onnx.FunctionProto):
