@@ -19,6 +19,12 @@ def available(root: Path = ROOT) -> int:
     return max(1, math.floor(min([_affinity(), *map(_quota, _groups(root))])))
 
 
+def fewer() -> int | None:
+    """`available` processors, or None where they are all that the machine has, which engines count."""
+    processors = available()
+    return processors if processors < (os.cpu_count() or 1) else None
+
+
 def _affinity() -> int:
     """Processors that the system lets the process run on."""
     try:

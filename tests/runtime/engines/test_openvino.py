@@ -222,6 +222,25 @@ def test_requests_are_created_one_at_a_time():
     assert together == [False] * 5
 
 
+def test_a_container_s_quota_bounds_threads(bundle_of, monkeypatch):
+    """OpenVINO knows no quota by itself, and would start a thread for each of the machine's cores."""
+    settings, core = [], engine.openvino.Core
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(core(), name)
+
+        def compile_model(self, model, device, asked):
+            settings.append(asked)
+            return core().compile_model(model, device, asked)
+
+    monkeypatch.setattr(engine.openvino, "Core", Watched)
+    monkeypatch.setattr(engine.cpus, "fewer", lambda: 1)
+    for threads in (None, 2):
+        txexport.load(bundle_of("bert"), engine="openvino", threads=threads).close()
+    assert [asked["INFERENCE_NUM_THREADS"] for asked in settings] == [1, 2]
+
+
 def test_float32_is_float32_and_bfloat16_is_asked_for(pair_of):
     own, other = pair_of("bert")
     settings = engine.openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")

@@ -301,6 +301,20 @@ def test_a_stop_string_may_be_a_special_token_or_begin_in_the_prompt(model_of):
     assert found == [ends]
 
 
+@pytest.mark.parametrize(("prompt", "stop", "count"), [("cat---", "--", 1), ("cat--", "cat--", 9)])
+def test_a_stop_string_may_overlap_one_that_the_prompt_ends_with(prompt, stop, count, model_of):
+    """As in transformers, what ends in a new token stops it, and what stood there before does not."""
+    model = model_of("gpt2")
+    [ids, [dash]] = [encoded.ids for encoded in model.text.encode([prompt, "-"])]
+    found = model.generate_ids(
+        [ids],
+        max_new_tokens=9,
+        stop_strings=[stop],
+        logits_processor=lambda rows, scores: np.where(np.arange(scores.shape[1]) == dash, 9.0, 0 * scores),
+    )
+    assert found == [[dash] * count]
+
+
 def test_a_stop_string_of_many_bytes_is_seen(model_of):
     """Every character of it is four tokens."""
     model = model_of("gpt2")

@@ -195,6 +195,21 @@ def test_tokens_with_an_assistant_are_those_without(model_type, cache, model_of,
     assert steps["several"] > 10
 
 
+def test_what_an_assistant_cannot_read_goes_without_it(tmp_path):
+    """Its longest sequence is shorter: of the prompts one is as long, one longer."""
+    models = []
+    for limit in (80, 40):
+        tiny_checkpoint.save(tmp_path / f"{limit}", "gpt2", "GPT2LMHeadModel", n_positions=limit)
+        export(tmp_path / f"{limit}", tmp_path / f"out{limit}", only="native")
+        models.append(txexport.load(tmp_path / f"out{limit}", device="cpu"))
+    model, assistant = models
+    for length in (40, 41):
+        prompts = [[*range(5, 5 + length)], [7, 8]]
+        plain = model.generate_ids(prompts, max_new_tokens=9, eos_token_id=None)
+        found = model.generate_ids(prompts, max_new_tokens=9, eos_token_id=None, assistant_model=assistant)
+        assert found == plain
+
+
 def test_an_assistant_that_is_right_saves_steps(model_of, always, steps):
     model, given = model_of("gpt2"), {"max_new_tokens": 21, "eos_token_id": None}
     model.generate_ids([[5, 6, 7]], **given)

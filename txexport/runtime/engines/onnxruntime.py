@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import functools
 import io
-import os
 import platform
 import sys
 import tempfile
@@ -108,7 +107,7 @@ def open_session(
     options = session_options(exact)
     if threads is not None:
         options.intra_op_num_threads = int(threads)
-    elif (processors := cpus.available()) < (os.cpu_count() or 1):  # ONNX Runtime counts the machine's
+    elif (processors := cpus.fewer()) is not None:
         options.intra_op_num_threads = processors
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

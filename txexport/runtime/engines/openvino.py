@@ -26,6 +26,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import BundleError, InputError
 from txexport.manifest import Graphs, Manifest
+from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
 from txexport.runtime.engines.openvino_logits import pick_logits
@@ -75,6 +76,8 @@ def compiled(
 ) -> Compute:
     """A function of a model's inputs by name, for threads at once. Raises BundleError as `_loaded`."""
     settings: dict[str, object] = {"INFERENCE_PRECISION_HINT": HINTS[precision]}
+    if threads is None and device == "cpu":
+        threads = cpus.fewer()
     if threads:
         settings["INFERENCE_NUM_THREADS"] = threads
     if device == "cpu":  # else every model, and every process, waits for the same cores

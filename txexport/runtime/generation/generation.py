@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
 from txexport.runtime.generation.speculation import Speculation
 from txexport.runtime.generation.watched_cache import WatchedCache
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
@@ -108,6 +109,8 @@ def _proposer(
     config = request.config
     if request.assistant is not None:
         bundle = request.assistant
+        if not _has_room(bundle, request):
+            return None
         mine = encoded(replace(request, bundle=bundle, prefix_store=None))
         mine = replace(mine, decoder_input_ids=request.decoder_input_ids)
         cache, _ = prefill(mine, limits)
@@ -127,6 +130,14 @@ def _proposer(
     if request.bundle.has_encoder and sources is not None:
         texts = [[*sources[owner], *prompt] for owner, prompt in zip(owners, prompts, strict=True)]
     return PromptLookup(texts, config.prompt_lookup_num_tokens, config.max_matching_ngram_size, plan.ends)
+
+
+def _has_room(assistant: LoadedBundle, request: GenerationRequest) -> bool:
+    """Whether an assistant can read the texts, which may be longer than its longest sequence."""
+    texts = {"decoder": request.decoder_input_ids, "encoder": request.encoder_input_ids}
+    limits = assistant.manifest.limits
+    most = {part: limit for part in texts if (limit := limits.get(part)) is not None}
+    return all(len(text) <= limit for part, limit in most.items() for text in texts[part] or [])
 
 
 def _beams(
@@ -212,7 +223,8 @@ def _stopper(
     def stopped(row: int, tokens: Sequence[int]) -> bool:
         tail = [*prompts[row][-window:], *tokens][-window:]
         before, after = text.decode([tail[:-1], tail], special=True)
-        return any(after.count(string) > before.count(string) for string in strings)
+        old = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+        return any(after.find(string, max(0, old - len(string) + 1)) >= 0 for string in strings)
 
     return stopped
 
