@@ -202,6 +202,7 @@ def test_a_wrong_option_is_no_rows_fault(bundle):
         ),
         ({"method": "classify", "inputs": list("abc")}, r"expected 1 \(text\), or 2 for pairs for classify"),
         ({"method": "answer", "context": "a", "inputs": list("ab")}, r"expected 1 \(question\) for answer"),
+        ({"method": "embed", "text": "a"}, "embed has no column to read; give text as one, not as an option"),
     ],
 )
 def test_arguments_that_cannot_be(arguments, said):

@@ -58,6 +58,8 @@ class Predictor:
         self.read = [name for name in own.inputs if name not in options]
         self.inputs = self.read if inputs is None else [inputs] if isinstance(inputs, str) else list(inputs)
         self.output = own.answer if output is None else output
+        if not self.read:
+            raise InputError(f"{method} has no column to read; give {own.inputs[0]} as one, not as an option")
         if len(self.inputs) != len(self.read) and not (own.pairs and len(self.inputs) == 2):
             expected = f"{len(self.read)} ({', '.join(self.read)})" + (
                 ", or 2 for pairs" if own.pairs else ""

@@ -1,7 +1,7 @@
 """Open a bundle in every way there is, ask each the same, and time them in turn."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -154,5 +154,11 @@ def _with_fewer(folder: Path, best: Measured, works: Works, rounds: int, tell: N
         models = {one.name: stack.enter_context(_load(folder, one)) for one in ways}
         seconds, speedup = timed(models, works, rounds)
     return [
-        replace(best, candidate=one, seconds=seconds[one.name], speedup=speedup[one.name]) for one in ways
+        replace(best, candidate=one, seconds=seconds[one.name], speedup=_over(best, speedup[one.name]))
+        for one in ways
     ]
+
+
+def _over(best: Measured, speedup: Mapping[str, float]) -> dict[str, float]:
+    """How many times as fast as the reference that is which is so many times as fast as the best."""
+    return {work: times * best.speedup[work] for work, times in speedup.items()}
