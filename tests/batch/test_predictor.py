@@ -12,7 +12,7 @@ from PIL import Image
 
 import txexport
 from txexport.batch import Predictor, cores
-from txexport.errors import InputError
+from txexport.errors import BundleError, InputError
 from txexport.tasks import METHODS, ROWS
 
 TEXTS = ["the cat sat on the mat", "Anna lives in Paris [MASK]", "a dog [MASK] [MASK]", "the"]
@@ -189,6 +189,23 @@ def test_a_wrong_option_is_no_rows_fault(bundle):
     folder, _, _ = bundle("embed")
     with pytest.raises(InputError, match=r"^pooling 'median' is not known"):
         Predictor(folder, "embed", pooling="median", on_error="null")({"text": column(TEXTS)})
+
+
+def test_an_engine_may_be_chosen(tmp_path):
+    """As `txexport bench` recommends one; the bundle's own graphs alone, OpenVINO does not run."""
+    pytest.importorskip("openvino")
+    tiny_checkpoint.save(tmp_path / "in", "bert", "BertModel")
+    tiny_tokenizers.wordpiece().save_pretrained(tmp_path / "in")
+    vectors = []
+    for only, engine in ((None, "openvino"), (None, "onnxruntime"), ("native", "openvino")):
+        txexport.export(tmp_path / "in", tmp_path / f"{only}", only=only, force=True)
+        predictor = Predictor(tmp_path / f"{only}", "embed", engine=engine, pooling="mean", threads=1)
+        if only == "native":
+            with pytest.raises(BundleError, match="lacks graphs for other clients that OpenVINO runs"):
+                predictor({"text": np.array(TEXTS)})
+        else:
+            vectors.append(np.stack(predictor({"text": np.array(TEXTS)})["embedding"]))
+    np.testing.assert_allclose(*vectors, rtol=1e-5, atol=5e-6)
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ class Predictor:
     `inputs` are the columns that the method reads, by default those of its arguments' names, as
     `txexport.tasks.METHODS` lists them: "text", or "question" and "context"; two texts are a pair where it
     reads pairs. `output` is the column of answers. With `on_error` "null" a row that cannot be answered has
-    null, and the column {output}_error says why; "stop" raises InputError, which names the row. `device`
-    and `dtype` are as of `load`; so is `threads`, by default the worker's share of cores. `options` are the
-    method's: one that is an argument of rows, as `context`, is the same for all of them. What sampling with
-    a seed draws depends on a row's place in its batch.
+    null, and the column {output}_error says why; "stop" raises InputError, which names the row. `device`,
+    `dtype`, `engine` and `precision` are as of `load`; so is `threads`, by default the worker's share of
+    cores. `options` are the method's: one that is an argument of rows, as `context`, is the same for all of
+    them. What sampling with a seed draws depends on a row's place in its batch.
 
     Raises InputError for another method, and for columns that are too many or too few.
     """
@@ -45,6 +45,8 @@ class Predictor:
         device: str | None = None,
         threads: int | None = None,
         dtype: str | None = None,
+        engine: str | None = None,
+        precision: str | None = None,
         **options: Any,
     ):
         if method not in METHODS:
@@ -52,7 +54,8 @@ class Predictor:
         if on_error not in ("stop", "null"):
             raise InputError(f"on_error is {shown(on_error)}, expected stop or null")
         self.bundle, self.method = Path(bundle).absolute(), method
-        self.device, self.threads, self.dtype = device, threads, dtype
+        how = {"device": device, "dtype": dtype, "engine": engine, "precision": precision}
+        self.threads, self.how = threads, {name: value for name, value in how.items() if value is not None}
         self.on_error, self.options = on_error, options
         own = METHODS[method]
         self.read = [name for name in own.inputs if name not in options]
@@ -119,7 +122,7 @@ class Predictor:
 
     def _model(self) -> "Model":
         threads = share_of_cores() if self.threads is None else self.threads
-        return _loaded(self.bundle, self.device, threads, self.dtype)
+        return _loaded(self.bundle, threads=threads, **self.how)
 
     @classmethod
     def for_spark(cls, bundle: str | Path, method: str, **options: Any) -> Callable:
@@ -150,8 +153,8 @@ class Predictor:
 
 
 @functools.lru_cache(maxsize=OPEN)
-def _loaded(bundle: Path, device: str | None, threads: int | None, dtype: str | None) -> "Model":
+def _loaded(bundle: Path, **how: Any) -> "Model":
     """The Model, which later batches and other Predictors of this process use too."""
     from txexport.runtime import load
 
-    return load(bundle, device=device, threads=threads, dtype=dtype)
+    return load(bundle, **how)
