@@ -131,3 +131,5 @@ def test_streams_of_beams_are_what_beams_find(client, model_of):
     pieces = list(client.completions.create(**asked, stream=True, extra_body={"num_beams": 4}))
     assert "".join(one.choices[0].text for one in pieces) == expected
     assert pieces[-1].choices[0].finish_reason == "stop"
+    cut = client.completions.create(**asked | {"max_tokens": 2}, extra_body={"num_beams": 4})
+    assert cut.choices[0].finish_reason == "length"

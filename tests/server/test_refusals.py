@@ -25,6 +25,7 @@ REFUSED = [
     ("/completions", {"prompt": [99999]}, 400, "token ids run from 99999 to 99999"),
     ("/completions", {"prompt": "a", "echo": True, "logprobs": 1}, 400, "echo is not served with logprobs"),
     ("/completions", {"prompt": "a", "stream_options": {"x": 1}}, 400, "stream_options is for stream=true"),
+    ("/completions", {"prompt": "a", "num_beams": 2, "n": 4}, 400, "n is 4, and 2 beams give at most 2"),
     ("/completions", {"prompt": "a" * 30_000}, 413, "the body has more than 20,000 bytes"),
     ("/chat/completions", {"messages": QUESTION}, 400, "has no chat template; give a prompt as text"),
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": IMAGE}]},

@@ -24,7 +24,7 @@ def test_who_goes_is_forgotten(server, stream):
             "POST",
             f"{address}/v1/completions",
             json=asked,
-            timeout=httpx.Timeout(10, read=10 if stream else 0.3),
+            timeout=httpx.Timeout(10, read=10 if stream else 0.1),
         ) as answer,
     ):
         next(answer.iter_lines())

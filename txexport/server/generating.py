@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest, request_of
 from txexport.runtime.generation.running_batch import RunningRow, rows_of
+from txexport.runtime.generation.search import Generated
 from txexport.server.fields import include_usage, options_of
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served
@@ -66,6 +67,9 @@ def asked_of(
     request = replace(request_of(bundle, inputs, None, options), strict=strict)
     if alternatives is not None and request.config.num_beams > 1:
         raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
+    if 1 < request.config.num_beams < asked.get("n", 1):
+        most = request.config.num_beams
+        raise RefusedError(f"n is {asked['n']}, and {most} beams give at most {most} texts", param="n")
     request = replace(request, log_probs=alternatives is not None)
     stops = tuple(request.config.stop_strings)
     return Asked(request, asked.get("n", 1), alternatives, stops)
@@ -136,10 +140,15 @@ async def searched(served: Served, asked: Asked) -> Answer:
     config = replace(asked.request.config, num_return_sequences=asked.copies)
     request = replace(asked.request, config=config)
     [results] = await served.calls.call(lambda _: [scheduler.finished(request)], [None])
-    rows = [RunningRow(request, 0, result=one, done=True, closed=True) for one in results]
+    rows = [RunningRow(request, 0, result=one, done=True, closed=_closed(request, one)) for one in results]
     generation = Generation(rows, False)
     generation.grown.set()
     return Answer(served, asked, generation)
+
+
+def _closed(request: GenerationRequest, result: Generated) -> bool:
+    """Whether a text has come to its end, and not to its limit."""
+    return bool(result.tokens) and result.tokens[-1] in request.config.eos_token_id
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ def drive(batch, rows, rng):
     return most
 
 
+def test_a_wrong_option_is_told_before_others_read_their_prompts_beside_it(bundle_of):
+    bundle = load_alone(bundle_of("gpt2", "static")).bundle
+    with pytest.raises(InputError, match="50256"):
+        rows_of(request_of(bundle, [[5, 6]], None, {"logit_bias": {50256: -100.0}}))
+
+
 KINDS = [
     ("gpt2", "static"),
     ("gpt2", "dynamic"),

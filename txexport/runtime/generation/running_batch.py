@@ -13,6 +13,7 @@ import numpy as np
 from txexport.errors import InputError
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.generation.logits_processors import processors
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.running_cache import DynamicRows, StaticRows, running_cache
 from txexport.runtime.generation.sampling import log_softmax
@@ -60,6 +61,7 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
     request = checked(request)
+    processors(config, request.vocab_size, request.inputs)  # what is wrong with options fails nobody beside
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
     for place, (given, cost) in enumerate(zip(request.inputs, costs(request), strict=True)):
