@@ -320,7 +320,7 @@ def _mix(
 def _filled_mix(
     spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, filled: ir.Value, branches: bool
 ) -> ir.Value:
-    """As `filled_mix`, which stands where heads share keys and a graph may have `branches`."""
+    """As `filled_mix`, where heads share keys and a graph may have `branches`: other clients' are flat."""
     op, scale = g.op, _scale(spec)
     if spec.num_heads == spec.num_kv_heads or not branches:
         return op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
