@@ -49,6 +49,17 @@ def test_log_probs_are_those_of_the_model(client, model_of):
     assert "".join(told.tokens) == given.choices[0].text
     assert all(max(top.values()) == pytest.approx(value) for top, value in
                zip(told.top_logprobs, told.token_logprobs, strict=True))  # fmt: skip
+    asked = {"model": "python-completer", "prompt": ["for i in", "x"], "max_tokens": 6, "logprobs": 2}
+    whole = client.completions.create(**asked).choices
+    pieces = [one.choices[0] for one in client.completions.create(**asked, stream=True)]
+    for number, choice in enumerate(whole):
+        parts = [one.logprobs for one in pieces if one.index == number and one.logprobs]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            expected = getattr(choice.logprobs, name)
+            given = [value for part in parts for value in getattr(part, name)]
+            if name == "top_logprobs":
+                given, expected = list(map(sorted, given)), list(map(sorted, expected))
+            assert given == (pytest.approx(expected, abs=1e-5) if name == "token_logprobs" else expected)
 
 
 @pytest.mark.parametrize("stop", ["return", ["xyzzy", "\n"], "self.", ["f", "file)"]])
@@ -61,6 +72,30 @@ def test_texts_end_before_stops_whole_and_in_pieces(client, model_of, stop):
     pieces = list(client.completions.create(**asked, stop=stop, stream=True))
     assert whole.text == expected == "".join(one.choices[0].text for one in pieces)
     assert whole.finish_reason == pieces[-1].choices[0].finish_reason == ("stop" if places else "length")
+
+
+def test_a_stop_is_looked_for_in_what_is_written(client, model_of):
+    """As OpenAI does: not from the prompt's end on, where `generate` begins."""
+    model, prompt = model_of("python-completer"), "def read_lines(path):\n    with open("
+    long = model.generate(prompt, max_new_tokens=20)
+    stop = prompt[-2:] + long[:2]
+    assert len(model.generate(prompt, max_new_tokens=20, stop_strings=[stop])) < len(long)
+    for stream in (False, True):
+        asked = {"model": "python-completer", "prompt": prompt, "max_tokens": 20, "stop": stop}
+        if stream:
+            given = "".join(one.choices[0].text for one in client.completions.create(**asked, stream=True))
+        else:
+            given = client.completions.create(**asked).choices[0].text
+        assert given == long
+
+
+def test_no_part_of_the_likeliest_is_the_likeliest(client):
+    asked = {"model": "python-completer", "prompt": "x = ", "max_tokens": 9}
+    greedy = client.completions.create(**asked, temperature=0).choices[0].text
+    assert client.completions.create(**asked, temperature=1.5, top_p=0, seed=3).choices[0].text == greedy
+    drawn = [client.completions.create(**asked, temperature=1.5, seed=seed).choices[0].text
+             for seed in (-3, -3, 3)]  # fmt: skip
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_conversation_streams_what_chat_gives(client, model_of):

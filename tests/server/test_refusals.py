@@ -1,12 +1,19 @@
 """What a server does not answer is told in one line, with the status of whose fault it is."""
 
+import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from helpers.serving import running, texts_running
+from click.testing import CliRunner
+from helpers.serving import running, texts_running, wait_until
 
+from txexport.cli.main import main
+from txexport.errors import InputError
+from txexport.server import serve
 from txexport.server.served import Limits
+from txexport.server.workers import CallThread
 
 IMAGE = [{"type": "image_url"}]
 QUESTION = [{"role": "user", "content": "How do the French say eighty-one?"}]
@@ -23,6 +30,7 @@ REFUSED = [
     ("/completions", {"prompt": "a", "max_tokens": 201}, 400, "max_tokens is 201, and this server gives at"),
     ("/completions", {"prompt": "a " * 400}, 400, "leaves no room in the model's 256"),
     ("/completions", {"prompt": [99999]}, 400, "token ids run from 99999 to 99999"),
+    ("/completions", {"prompt": [2**40], "echo": True}, 400, "token ids run from 1099511627776"),
     ("/completions", {"prompt": "a", "echo": True, "logprobs": 1}, 400, "echo is not served with logprobs"),
     ("/completions", {"prompt": "a", "stream_options": {"x": 1}}, 400, "stream_options is for stream=true"),
     ("/completions", {"prompt": "a", "num_beams": 2, "n": 4}, 400, "n is 4, and 2 beams give at most 2"),
@@ -37,6 +45,8 @@ REFUSED = [
     ("/embeddings", {"model": "encoder", "input": "a " * 600}, 400, "tokens is longer than 256"),
     ("/rerank", {"model": "encoder", "query": "a", "documents": ["b"]}, 400, "encoder does not rerank"),
     ("/tasks/generate", {"prompts": "a"}, 404, "no task 'generate'; see POST /v1/completions"),
+    ("/tasks/image_to_text", {"images": "YQ==", "max_new_tokens": 201}, 400, "this server gives at most 200"),
+    ("/tasks/image_to_text", {"images": "YQ==", "num_beams": 17}, 400, "num_beams is 17, expected a whole"),
     ("/tasks/embed_image", {"model": "encoder", "images": "/etc/passwd"}, 400, "encoder does not"),
     ("/moderations", {"input": "a"}, 404, "POST /v1/moderations is not served; see GET /docs"),
 ]  # fmt: skip
@@ -75,6 +85,62 @@ def test_too_many_are_turned_away_and_none_is_lost(folders):
         assert all(one.headers["retry-after"] == "2" for one in answers if one.status_code == 429)
         assert len({one.json()["choices"][0]["text"] for one in answers if one.status_code == 200}) == 1
         assert texts_running(served, "one") == 0
+
+
+def test_texts_of_one_request_wait_as_one(folders):
+    limits = Limits(cache_tokens=60, max_new_tokens=200, max_waiting=2, max_body=20_000, timeout=60)
+    asked = {"model": "one", "prompt": ["x"] * 8, "n": 2, "max_tokens": 50}
+    with (
+        running({"one": folders["python-completer"]}, limits) as (address, served),
+        ThreadPoolExecutor(1) as own,
+    ):
+        first = own.submit(httpx.post, f"{address}/v1/completions", json=asked, timeout=60)
+        wait_until(lambda: served["one"].generation.batch.waiting)
+        assert served["one"].generation.waiting == 1
+        more = httpx.post(f"{address}/v1/completions", json=asked | {"prompt": "x", "n": 1}, timeout=60)
+        assert (more.status_code, first.result().status_code) == (200, 200)
+
+
+def test_calls_that_others_were_gathered_before_still_wait():
+    calls = CallThread("calls", most_waiting=3)
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
+
+    def held(inputs):
+        begun.release()
+        assert may_end.acquire(timeout=20)
+        return inputs
+
+    async def ask():
+        asked = []
+        for keys in ("a", "bcd"):
+            asked += [asyncio.ensure_future(calls.call(held, [key], key)) for key in keys]
+            if keys == "a":
+                await asyncio.to_thread(begun.acquire, timeout=20)
+        await asyncio.sleep(0)
+        may_end.release()
+        await asyncio.to_thread(
+            begun.acquire, timeout=20
+        )  # b runs; c and d, of other keys, are out of the queue
+        assert calls.waiting == 2
+        asked += [asyncio.ensure_future(calls.call(held, [key], key)) for key in "ef"]
+        await asyncio.sleep(0)
+        may_end.release(9)
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    *answers, refused = asyncio.run(ask())
+    calls.stop()
+    assert answers == [["a"], ["b"], ["c"], ["d"], ["e"]]
+    assert refused.status == 429
+
+
+def test_a_blank_key_opens_no_server(folders):
+    for key in ("", " ", "a\n", "ä"):
+        with pytest.raises(InputError, match="a key of api_keys is blank or has characters"):
+            serve(folders["encoder"], api_keys=["one", key])
+    for value in ("", " "):
+        result = CliRunner(env={"TXEXPORT_API_KEY": value}).invoke(main, ["serve", str(folders["encoder"])])
+        assert result.exit_code == 2
+        assert "TXEXPORT_API_KEY is blank" in result.output
 
 
 def test_only_who_has_a_key_is_answered(folders):

@@ -1,5 +1,6 @@
 """The command that serves bundles over HTTP."""
 
+import os
 import signal
 import sys
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import click
 
 from txexport.cli.options import device, dtype
+from txexport.errors import InputError
+
+KEY = "TXEXPORT_API_KEY"
 
 
 @click.command()
@@ -19,7 +23,7 @@ from txexport.cli.options import device, dtype
     "--api-key",
     "api_keys",
     multiple=True,
-    envvar="TXEXPORT_API_KEY",
+    envvar=KEY,
     help="Requests need it; again for more, or in TXEXPORT_API_KEY with spaces between.",
 )
 @click.option(
@@ -57,5 +61,7 @@ def serve(bundles: tuple[str, ...], **options: Any) -> None:
     """
     from txexport.server import serve as run
 
+    if not options["api_keys"] and KEY in os.environ:  # a secret that did not arrive opens no server
+        raise InputError(f"{KEY} is blank; give it a key, or unset it to answer everybody")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # when the server has stopped
     run(list(bundles), **options)

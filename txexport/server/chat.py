@@ -16,7 +16,7 @@ from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.server.bodies import Schema, read_json
 from txexport.server.fields import FLAG, GENERATION, MODEL
-from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond
+from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond, written
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
@@ -142,15 +142,16 @@ def _delta(
 
 def log_probs(served: Served, row: RunningRow, start: int, end: int | None = None) -> dict[str, Any]:
     """The tokens of a row from `start` on with their log-probabilities, as chats have them."""
-    text = served.model.bundle.files.text
+    made, values = row.result.tokens[start:end], row.result.log_probs[start:end]
+    likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[start:end]]
+    named = written(served, [*made, *(number for step in likeliest for number, _ in step)])
 
     def token(number: int, value: float) -> dict[str, Any]:
-        written = text.decode([[number]], special=True)[0]
-        return {"token": written, "logprob": value, "bytes": list(written.encode())}
+        text = named[number]
+        return {"token": text, "logprob": value, "bytes": list(text.encode())}
 
     content = []
-    for place in range(start, len(row.result.tokens) if end is None else end):
-        likeliest: Sequence = row.likeliest[place] if row.likeliest else ()
-        top = [token(number, value) for number, value in likeliest if value > -1e9]
-        content.append(token(row.result.tokens[place], row.result.log_probs[place]) | {"top_logprobs": top})
+    for place, (number, value) in enumerate(zip(made, values, strict=True)):
+        top = [token(*one) for one in likeliest[place]] if likeliest else []
+        content.append(token(number, value) | {"top_logprobs": top})
     return {"content": content, "refusal": None}

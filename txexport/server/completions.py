@@ -1,5 +1,6 @@
 """POST /v1/completions: texts that go on from prompts, or of an encoder-decoder answer them."""
 
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.server.bodies import Schema, read_json
 from txexport.server.fields import GENERATION, MODEL, TEXT
-from txexport.server.generating import NEW_TOKENS, Answer, Asked, Shape, Steps, asked_of, respond
+from txexport.server.generating import NEW_TOKENS, Answer, Asked, Shape, Steps, asked_of, respond, written
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
@@ -49,82 +50,82 @@ async def completions(request: Request) -> Response:
     if asked.get("echo") and "logprobs" in asked:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
     what, prompts = await run_in_threadpool(_asked, served, asked, limits)
-    echoed = [prompt if asked.get("echo") else "" for prompt in prompts for _ in range(what.copies)]
-    shape = Shape(
-        "cmpl",
-        "text_completion",
-        "text_completion",
-        partial(_choices, served, echoed),
-        partial(_pieces, echoed),
-    )
+    choices, pieces = partial(_choices, served, prompts), partial(_pieces, served, prompts)
+    shape = Shape("cmpl", "text_completion", "text_completion", choices, pieces)
     return await respond(request, served, asked, what, shape)
 
 
-def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> tuple[Asked, list[str]]:
-    """What to run, and the prompts as texts."""
+def _asked(
+    served: Served, asked: Mapping[str, Any], limits: Limits
+) -> tuple[Asked, Sequence[str] | Sequence[Sequence[int]]]:
+    """What to run, and what is to be echoed of it."""
     bundle, given = served.model.bundle, asked["prompt"]
     if isinstance(given, str) or isinstance(given[0], int):
         given = [given]
     inputs: Sequence[Sequence[int]] = given
-    prompts = given
     if isinstance(given[0], str):
         inputs, _ = inputs_of(bundle, given, asked.get("src_lang"))
-    elif asked.get("echo"):
-        prompts = bundle.files.text.decode(given)
     more = target_option(bundle, asked.get("tgt_lang"))
     new_tokens = asked.get("max_tokens", NEW_TOKENS)
     alternatives = asked.get("logprobs")
-    return asked_of(
-        served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **more
-    ), list(prompts)
+    what = asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **more)
+    return what, given if asked.get("echo") else []
 
 
-def choice(number: int, text: str, reason: str | None) -> dict[str, Any]:
+def _echoed(served: Served, prompts: Sequence, answer: Answer) -> list[str]:
+    """What stands before each text: its prompt, once the model has taken it, or nothing."""
+    if not prompts:
+        return [""] * len(answer.texts)
+    texts = prompts if isinstance(prompts[0], str) else served.model.bundle.files.text.decode(prompts)
+    return [text for text in texts for _ in range(answer.asked.copies)]
+
+
+def choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | None) -> dict[str, Any]:
     """A text as a choice."""
-    return {"index": number, "text": text, "logprobs": None, "finish_reason": reason}
+    return {"index": number, "text": text, "logprobs": logs, "finish_reason": reason}
 
 
-def _choices(
-    served: Served, echoed: Sequence[str], answer: Answer, texts: Sequence[str]
-) -> list[dict[str, Any]]:
+def _choices(served: Served, prompts: Sequence, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
     """The texts when they are whole, each behind what is echoed."""
-    choices = [
-        choice(number, echoed[number] + text, answer.texts[number].finish_reason)
-        for number, text in enumerate(texts)
-    ]
-    if answer.asked.alternatives is not None:
-        for one, row in zip(choices, answer.generation.rows, strict=True):
-            one["logprobs"] = log_probs(served, row, answer.asked)
+    choices = []
+    for number, echoed in enumerate(_echoed(served, prompts, answer)):
+        grown = answer.texts[number]
+        logs = None if answer.asked.alternatives is None else log_probs(served, grown.row, slice(None), 0)
+        choices.append(choice(number, echoed + texts[number], grown.finish_reason, logs))
     return choices
 
 
-async def _pieces(echoed: Sequence[str], answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
+async def _pieces(
+    served: Served, prompts: Sequence, answer: Answer, steps: Steps
+) -> AsyncIterator[dict[str, Any]]:
     """The texts as they grow."""
-    for number, text in enumerate(echoed):
+    for number, text in enumerate(await run_in_threadpool(_echoed, served, prompts, answer)):
         if text:
-            yield choice(number, text, None)
+            yield choice(number, text, None, None)
+    told, offset = [0] * len(answer.texts), [0] * len(answer.texts)
     async for step in steps:
         for number, piece in step:
-            reason = answer.texts[number].finish_reason
-            if piece or reason:
-                yield choice(number, piece, reason)
+            grown, logs = answer.texts[number], None
+            if answer.asked.alternatives is not None and grown.read > told[number]:
+                logs = log_probs(served, grown.row, slice(told[number], grown.read), offset[number])
+                told[number], offset[number] = grown.read, offset[number] + sum(map(len, logs["tokens"]))
+            if piece or logs or grown.finish_reason:
+                yield choice(number, piece, grown.finish_reason, logs)
 
 
-def log_probs(served: Served, row: RunningRow, what: Asked) -> dict[str, Any]:
-    """The tokens of a row with their log-probabilities, as OpenAI's completions have them."""
-    text = served.model.bundle.files.text
-    tokens = [text.decode([[token]], special=True)[0] for token in row.result.tokens]
-    offsets, at = [], 0
-    for token in tokens:
-        offsets.append(at)
-        at += len(token)
-    likeliest = [
-        {text.decode([[token]], special=True)[0]: value for token, value in step if value > -1e9}
-        for step in row.likeliest
-    ]
+def log_probs(served: Served, row: RunningRow, which: slice, offset: int) -> dict[str, Any]:
+    """The tokens of a row with their log-probabilities, as OpenAI's completions have them.
+
+    `offset` is how many characters the tokens before have.
+    """
+    likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[which]]
+    made = row.result.tokens[which]
+    named = written(served, [*made, *(token for step in likeliest for token, _ in step)])
+    tokens = [named[token] for token in made]
+    offsets = list(itertools.accumulate(map(len, tokens), initial=offset))[:-1]
     return {
         "tokens": tokens,
-        "token_logprobs": row.result.log_probs,
-        "top_logprobs": likeliest if what.alternatives else None,
+        "token_logprobs": row.result.log_probs[which],
+        "top_logprobs": [{named[i]: value for i, value in step} for step in likeliest] or None,
         "text_offset": offsets,
     }

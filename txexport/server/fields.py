@@ -22,9 +22,19 @@ SAMPLING: dict[str, Schema] = {
         "maximum": 100,
         "description": "0 takes the likeliest token; anything else draws. By default as the checkpoint says.",
     },
-    "top_p": {"type": "number", "minimum": 0.0001, "maximum": 1},
+    "top_p": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1,
+        "description": "0 takes the likeliest token, as temperature does.",
+    },
     "n": {"type": "integer", "minimum": 1, "maximum": SEVERAL, "description": "Answers to each prompt."},
-    "seed": {"type": "integer", "minimum": 0, "description": "Draw the same tokens each time."},
+    "seed": {
+        "type": "integer",
+        "minimum": -(2**63),
+        "maximum": 2**63 - 1,
+        "description": "Draw the same tokens each time.",
+    },
     "stop": {
         "anyOf": [
             {"type": "string", "minLength": 1},
@@ -74,7 +84,7 @@ SAME = (*OWN, "presence_penalty", "frequency_penalty", "logit_bias")
 def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
     """Options of Model.generate; `draws` is whether the checkpoint does where nobody says.
 
-    `temperature` above 0 draws, and so does `top_p` below 1 without one.
+    `temperature` above 0 draws, and so does `top_p` below 1 without one; where one of them is 0, none does.
     """
     options = {name: asked[name] for name in SAME if name in asked}
     temperature, top_p = asked.get("temperature"), asked.get("top_p", 1)
@@ -82,8 +92,12 @@ def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
         draws = temperature > 0
     elif top_p < 1:
         draws = True
+    if top_p == 0:
+        draws = False
     if draws:
         options |= {name: asked[name] for name in DRAWN if name in asked}
+        if "seed" in options:
+            options["seed"] %= 2**64
     else:
         options = {name: value for name, value in options.items() if name not in DRAWN}
     options["do_sample"] = draws

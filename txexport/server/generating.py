@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -64,7 +64,7 @@ def asked_of(
         )
     strict = new_tokens is not None
     options |= {"max_new_tokens": new_tokens or limits.max_new_tokens, "max_length": None}
-    request = replace(request_of(bundle, inputs, None, options), strict=strict)
+    request = replace(request_of(bundle, inputs, None, options), strict=strict, stops_in_prompts=False)
     if alternatives is not None and request.config.num_beams > 1:
         raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
     if 1 < request.config.num_beams < asked.get("n", 1):
@@ -95,26 +95,36 @@ class Answer:
             await self.generation.grown.wait()
             self.generation.grown.clear()
             done = self.generation.done
-            for row in self.generation.rows:
-                if row.error is not None:
-                    raise row.error
+            self._check()
             yield [(number, text.more()) for number, text in enumerate(self.texts) if not text.ended]
             if done and all(text.ended for text in self.texts):
                 return
 
     async def whole(self) -> list[str]:
-        """The texts when all rows are done."""
-        texts = [""] * len(self.texts)
-        async for step in self.steps():
-            for number, piece in step:
-                texts[number] += piece
-        return texts
+        """The texts when all rows are done. Raises what a row failed with."""
+        while not self.generation.done:
+            await self.generation.grown.wait()
+            self.generation.grown.clear()
+        self._check()
+        return await run_in_threadpool(lambda: [text.more() for text in self.texts])
+
+    def _check(self) -> None:
+        for row in self.generation.rows:
+            if row.error is not None:
+                raise row.error
 
     @property
     def usage(self) -> dict[str, int]:
         """Tokens that were read and made, as OpenAI counts them."""
         made = sum(len(row.result.tokens) for row in self.generation.rows)
         return usage(self.asked.prompt_tokens, made)
+
+
+def written(served: Served, tokens: Iterable[int]) -> dict[int, str]:
+    """Each token as a text of its own."""
+    distinct = list(dict.fromkeys(tokens))
+    texts = served.model.bundle.files.text.decode([[token] for token in distinct], special=True)
+    return dict(zip(distinct, texts, strict=True))
 
 
 def usage(read: int, made: int) -> dict[str, int]:
@@ -135,11 +145,11 @@ def ended(request: Request, answer: Answer) -> None:
     request.state.usage = answer.usage
 
 
-async def searched(served: Served, asked: Asked) -> Answer:
-    """The texts of beams, which run in a batch of their own."""
+async def searched(served: Served, asked: Asked, batch_tokens: int) -> Answer:
+    """The texts of beams, which run in batches of their own."""
     config = replace(asked.request.config, num_return_sequences=asked.copies)
     request = replace(asked.request, config=config)
-    [results] = await served.calls.call(lambda _: [scheduler.finished(request)], [None])
+    [results] = await served.calls.call(lambda _: [scheduler.finished(request, batch_tokens)], [None])
     rows = [RunningRow(request, 0, result=one, done=True, closed=_closed(request, one)) for one in results]
     generation = Generation(rows, False)
     generation.grown.set()
@@ -172,14 +182,16 @@ async def respond(
     deadline, wants_usage, streams = Deadline(request, given), include_usage(given), bool(given.get("stream"))
     head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
     if asked.request.config.num_beams > 1:
-        answer = await answered(request, searched(served, asked), deadline)
+        cache_tokens = request.app.state.limits.cache_tokens
+        answer = await answered(request, searched(served, asked, cache_tokens), deadline)
     else:
         answer = await begin(served, asked, streams)
     with ExitStack() as stack:
         stack.callback(ended, request, answer)
         if not streams:
             texts = await answered(request, answer.whole(), deadline)
-            body = {"object": shape.name, "choices": shape.choices(answer, texts), "usage": answer.usage}
+            choices = await run_in_threadpool(shape.choices, answer, texts)
+            body = {"object": shape.name, "choices": choices, "usage": answer.usage}
             return JSONResponse(head | body)
         steps = deadline.until(answer.steps())
         first = await while_there(request, anext(steps))

@@ -18,7 +18,7 @@ from txexport.errors import shown
 from txexport.runtime import Model
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
-from txexport.server.fields import MODEL
+from txexport.server.fields import MODEL, SEVERAL
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
@@ -39,7 +39,10 @@ PLAIN: dict[Any, Schema] = {
     float: {"type": "number"},
     bool: {"type": "boolean"},
 }
-OPTIONS: dict[str, Schema] = {"max_new_tokens": {"type": "integer"}, "num_beams": {"type": "integer"}}
+OPTIONS: dict[str, Schema] = {
+    "max_new_tokens": {"type": "integer", "minimum": 1},
+    "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
+}
 FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
@@ -56,25 +59,32 @@ async def task(request: Request) -> Response:
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     asked = await read_json(request, fields_of(method), limits.max_body)
     served = find(request.app.state.served, asked.pop("model"))
+    new_tokens, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
+    if new_tokens > most:
+        raise RefusedError(
+            f"max_new_tokens is {new_tokens}, and this server gives at most {most}", param="max_new_tokens"
+        )
     needs(served, method)
     first, *others = required(method)
     if others:
-        call = served.calls.call(lambda given: [run(served, method, given[0])], [asked])
+        call = served.calls.call(lambda given: [run(served, limits, method, given[0])], [asked])
         [answer] = await answered(request, call)
         return _json(answer)
     inputs = asked.pop(first)
     several = isinstance(inputs, list)
 
     def together(given: list) -> Sequence:
-        return list(run(served, method, {first: given, **asked}))
+        return list(run(served, limits, method, {first: given, **asked}))
 
     key = (method, json.dumps(asked, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
     return _json(answers if several else answers[0])
 
 
-def run(served: Served, method: str, arguments: dict[str, Any]) -> Any:
-    """What a method gives; files are there while it runs."""
+def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) -> Any:
+    """What a method gives; files are there while it runs. Caches hold no more than those of texts."""
+    if served.generation is not None:
+        arguments = arguments | {"batch_tokens": limits.cache_tokens}
     with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
         for name in arguments.keys() & FILES:
             given = arguments[name]

@@ -49,7 +49,7 @@ class _Queues(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges."""
         running = GaugeMetricFamily("txexport_running_texts", "Texts that are extended.", labels=["model"])
-        waiting = GaugeMetricFamily("txexport_waiting", "Texts and calls that wait.", labels=["model"])
+        waiting = GaugeMetricFamily("txexport_waiting", "Requests that wait.", labels=["model"])
         for name, one in self.served.items():
             calls = one.calls.waiting
             if one.generation is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import uvicorn
 
 from txexport.arguments import checked
+from txexport.errors import InputError
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.server.app import application
 from txexport.server.served import Limits, open_all
@@ -40,8 +41,11 @@ def serve(
     the texts of a bundle that run together may come to, `max_new_tokens` how many one may ask for,
     `max_waiting` how many may wait before others are turned away, `max_body` the bytes of a request,
     `timeout` the seconds of an answer. What has begun is ended before the server stops. Errors as `load`;
-    InputError for two bundles of one name.
+    InputError for two bundles of one name, and for a key that is blank or that no header carries.
     """
+    for key in api_keys:
+        if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):
+            raise InputError("a key of api_keys is blank or has characters that no header carries")
     limits = Limits(cache_tokens, max_new_tokens, max_waiting, max_body, timeout)
     listed = [bundles] if isinstance(bundles, str | Path) else list(bundles)
     served = open_all(

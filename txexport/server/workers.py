@@ -46,13 +46,14 @@ class GenerationThread:
 
     @property
     def waiting(self) -> int:
-        """How many rows wait for room."""
-        return len(self.batch.waiting) + sum(len(one.rows) for one in self.news)
+        """How many requests have rows that wait for room."""
+        owners = {self.owners.get(row) for row in tuple(self.batch.waiting)} - {None}
+        return len(owners) + len(self.news)
 
     @property
     def running(self) -> int:
         """How many rows are read or extended."""
-        return len(self.owners) - len(self.batch.waiting)
+        return max(0, len(self.owners) - len(self.batch.waiting))
 
     def start(self, rows: Sequence[RunningRow], streams: bool) -> Generation:
         """Begin to extend rows; each token is told of a stream. Raises RefusedError where too many wait."""
@@ -121,6 +122,7 @@ class CallThread:
 
     def __init__(self, name: str, most_waiting: int):
         self.calls: queue.Queue[_Call | None] = queue.Queue()
+        self.left: list[_Call] = []  # out of the queue, and of another key than those that ran
         self.most_waiting = most_waiting
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
@@ -128,7 +130,7 @@ class CallThread:
     @property
     def waiting(self) -> int:
         """How many calls wait."""
-        return self.calls.qsize()
+        return self.calls.qsize() + len(self.left)
 
     async def call(
         self, function: Callable[[list], Sequence], inputs: Sequence, key: Hashable | None = None
@@ -146,21 +148,19 @@ class CallThread:
         self.thread.join()
 
     def _run(self) -> None:
-        left: list[_Call] = []
         while True:
-            first = left.pop(0) if left else self.calls.get()
+            first = self.left.pop(0) if self.left else self.calls.get()
             if first is None:
                 return
-            calls, others, stop = self._gathered(first, left)
-            left = others
+            calls, self.left, stop = self._gathered(first)
             if stop:
                 self.calls.put(None)
             _answer([call for call in calls if call.future.set_running_or_notify_cancel()])
 
-    def _gathered(self, first: _Call, left: list[_Call]) -> tuple[list[_Call], list[_Call], bool]:
+    def _gathered(self, first: _Call) -> tuple[list[_Call], list[_Call], bool]:
         """Calls of the first one's key, the others that came meanwhile, and whether to stop after them."""
         calls, others = [first], list[_Call]()
-        sources = iter(left)
+        sources = iter(self.left)
         while first.key is not None and sum(len(call.inputs) for call in calls) < TOGETHER:
             call = next(sources, None)
             if call is None:

@@ -189,7 +189,8 @@ def plan_of(
     stopped = None
     if config.stop_strings:
         text = request.bundle.files.text
-        stopped = _stopper(text, config.stop_strings, [prompts[owner] for owner in owners])
+        before = prompts if request.stops_in_prompts else [[]] * len(prompts)
+        stopped = _stopper(text, config.stop_strings, [before[owner] for owner in owners])
     return Plan([limits[owner] for owner in owners], frozenset(config.eos_token_id), shape, stopped)
 
 
@@ -217,7 +218,7 @@ def _processed(scores: object, shape: tuple[int, ...]) -> np.ndarray:
 def _stopper(
     text: Text, strings: Sequence[str], prompts: Sequence[Sequence[int]]
 ) -> Callable[[int, Sequence[int]], bool]:
-    """Whether the last of a row's new tokens completes a stop string, which may begin in its prompt."""
+    """Whether the last of a row's new tokens completes a stop string, which may begin before them."""
     window = max(len(string.encode()) for string in strings) + 8  # a token is a byte or more
 
     def stopped(row: int, tokens: Sequence[int]) -> bool:

@@ -29,7 +29,8 @@ class GenerationRequest:
 
     `inputs` are token ids, or sounds or images, of which `read` makes what the encoder takes. `strict` makes
     it an error to ask for more tokens than the decoder has room for. `first_place` is that of the first row
-    among those which a caller answers in parts: what is drawn depends on it. `begin` may change what a
+    among those which a caller answers in parts: what is drawn depends on it. Stop strings may begin in the
+    prompts, as transformers has them, where `stops_in_prompts`. `begin` may change what a
     batch's decoder begins with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder
     begins, and what the encoder's output gives every step: `cross` by input name.
     """
@@ -42,6 +43,7 @@ class GenerationRequest:
     assistant: LoadedBundle | None = None
     log_probs: bool = False
     first_place: int = 0
+    stops_in_prompts: bool = True
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
     constraint: Constraint | None = None
     prefix_store: PrefixStore | None = None
