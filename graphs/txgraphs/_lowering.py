@@ -189,9 +189,10 @@ def spelled_cached_attention(q, k, v, filled, scale: float):
 
 
 @script(domain, default_opset=old)
-def filled_mix(q, k, v, filled, rows, heads, scale: float):
+def filled_mix(q, k, v, filled, single, rows, scale: float):
     """As `spelled_cached_attention`, whose products are those of shared keys, however many tokens are new."""
-    mixed = spelled_cached_attention(q, k, v, filled, scale=scale)
+    heads = spelled_cached_attention(q, k, v, filled, scale=scale)  # (B, N, S, H)
+    mixed = old.Reshape(old.Transpose(heads, perm=[0, 2, 1, 3]), old.Constant(value_ints=[0, 0, -1]))
     return mixed
 
 

@@ -48,18 +48,18 @@ def capped_mix(q, k, v, mask, scale: float, softcap: float):
 
 
 @script(domain, default_opset=op)
-def filled_mix(q, k, v, filled, rows, heads, scale: float):
-    """q (B,N,S,H), of a cache k and v (B,K,C,H), of which each row has filled (B) -> (B,N,S,H), causal.
+def filled_mix(q, k, v, filled, single, rows, scale: float):
+    """q (B,N,S,H), of a cache k and v (B,K,C,H), of which each row has filled (B) -> (B,S,N*H), causal.
 
-    Of one new token the queries of the heads that share keys are rows = [0, K, -1, 0] of one product, so that
-    the keys are read once; heads = [0, N, -1, 0] takes them apart.
+    Where there is a `single` new token, the queries of the heads that share keys are rows = [0, K, -1, 0] of
+    one product, so that the keys are read once.
     """
-    single = op.Equal(op.Shape(q, start=2, end=3), op.Constant(value_ints=[1]))
     if single:
         together = op.Attention(op.Reshape(q, rows), k, v, None, None, None, filled, scale=scale)
-        mixed = op.Reshape(together, heads)
+        mixed = op.Reshape(together, op.Constant(value_ints=[0, 1, -1]))
     else:
-        mixed = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
+        heads = op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
+        mixed = op.Reshape(op.Transpose(heads, perm=[0, 2, 1, 3]), op.Constant(value_ints=[0, 0, -1]))
     return mixed
 
 
@@ -176,7 +176,8 @@ def cached_attention(
     mask only where `weighted`, or the spec is not `maskless_static`. Of a shared buffer, no more than `used`
     (1) slots are read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or
     not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
-    left out.
+    left out. Without a mask, `filled` (B) are the slots that are filled then, and where heads share keys
+    `single` (1) may tell whether one token is new.
     """
     op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
@@ -190,12 +191,11 @@ def cached_attention(
         v = op.Concat(past_v, new_v, axis=2)
     read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
     weights: list[ir.Value] = []
-    if cache == Cache.STATIC and spec.maskless_static and not weighted and logits_indices is None:
-        filled = op.Add(cache_lengths, op.Shape(x, start=1, end=2), name="filled")  # (B)
-        heads = _filled_mix(spec, g, q, read_k, read_v, filled, "used" not in fewer)  # (B, N, S, H)
+    if (filled := fewer.get("filled")) is not None:
+        mixed = _filled_mix(spec, g, q, read_k, read_v, filled, fewer.get("single"))  # (B, S, N*H)
     else:
         heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask)  # (B, N, S, H)
-    mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
+        mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
     return y, k, v, *weights
 
@@ -318,14 +318,20 @@ def _mix(
 
 
 def _filled_mix(
-    spec: AttentionSpec, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, filled: ir.Value, branches: bool
+    spec: AttentionSpec,
+    g: Body,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    filled: ir.Value,
+    single: ir.Value | None,
 ) -> ir.Value:
-    """As `filled_mix`, where heads share keys and a graph may have `branches`: other clients' are flat."""
-    op, scale = g.op, _scale(spec)
-    if spec.num_heads == spec.num_kv_heads or not branches:
-        return op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=scale)
-    rows, heads = (op.Constant(value_ints=[0, n, -1, 0]) for n in (spec.num_kv_heads, spec.num_heads))
-    return g.call(filled_mix, q, k, v, filled, rows, heads, scale=scale)
+    """As `filled_mix`; without a branch where heads have keys of their own, or nobody tells of `single`."""
+    if single is None or spec.num_heads == spec.num_kv_heads:
+        heads = g.op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=_scale(spec))
+        return g.call(merge, heads, name="mixed")
+    rows = g.op.Constant(value_ints=[0, spec.num_kv_heads, -1, 0])
+    return g.call(filled_mix, q, k, v, filled, single, rows, scale=_scale(spec), name="mixed")
 
 
 def _weights(spec: AttentionSpec, g: Body, s: ir.Value, mask: ir.Value | None) -> ir.Value:

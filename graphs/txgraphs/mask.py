@@ -104,6 +104,20 @@ def filled_slots(attention_mask, input_ids):
 
 
 @script(domain, default_opset=op)
+def filled_then(input_ids, cache_lengths):
+    """input_ids (B,S), cache_lengths (B) -> the slots (B) that each row has filled when they are read."""
+    filled = op.Add(cache_lengths, op.Shape(input_ids, start=1, end=2))
+    return filled
+
+
+@script(domain, default_opset=op)
+def single_token(input_ids):
+    """input_ids (B,S) -> whether S is 1 (1)."""
+    single = op.Equal(op.Shape(input_ids, start=1, end=2), op.Constant(value_ints=[1]))
+    return single
+
+
+@script(domain, default_opset=op)
 def biased_mask(bias, mask):
     """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
     both = op.Where(mask, bias, op.Constant(value_float=-3.0e38))  # (B, N, S, T)

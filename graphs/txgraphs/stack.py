@@ -8,6 +8,7 @@ from txexport.contracts import names
 from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
+    AttentionSpec,
     BlockSpec,
     Cache,
     LogMelSpec,
@@ -34,9 +35,11 @@ from txgraphs.mask import (
     cache_mask,
     causal_mask,
     filled_slots,
+    filled_then,
     mutual_mask,
     near_mask,
     padding_mask,
+    single_token,
 )
 from txgraphs.norm import norm
 from txgraphs.position import (
@@ -144,13 +147,14 @@ def decoder(
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places)
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
-    present = []
+    present, lengths = [], dict[str, ir.Value]()
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
         elif cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
-            context["mask"] = None
+            lengths = lengths or _lengths(spec, graph, inputs, branches=not room)
+            context |= {"mask": None, **lengths}
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
@@ -187,6 +191,20 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
     filled = graph.call(filled_slots, mask, inputs[names.INPUT_IDS], name=names.CACHE_LENGTHS)
     others = {name: value for name, value in inputs.items() if name != names.ATTENTION_MASK}
     return {**others, names.CACHE_LENGTHS: filled}, graph.op.Unsqueeze(mask, [1])
+
+
+def _lengths(
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], branches: bool
+) -> dict[str, ir.Value]:
+    """The slots that new tokens fill (B), and where heads share keys and a graph may have `branches`, which
+    other clients' have not, whether one token is new (1).
+    """
+    input_ids, kinds = inputs[names.INPUT_IDS], [block.attention for block in spec.blocks]
+    filled = graph.call(filled_then, input_ids, inputs[names.CACHE_LENGTHS], name="filled")
+    shared = (isinstance(kind, AttentionSpec) and kind.num_heads != kind.num_kv_heads for kind in kinds)
+    if not branches or not any(shared):
+        return {"filled": filled}
+    return {"filled": filled, "single": graph.call(single_token, input_ids, name="single")}
 
 
 def _over_slots(

@@ -182,7 +182,7 @@ def swap_gate_and_up(model):
 
 def later_edge(model):
     """A query sees one key after itself."""
-    through(function(model, "cached_attention"), "filled", "Add", 1)
+    through(function(model, "filled_then"), "cache_lengths", "Add", 1)
 
 
 def later_mask(model):
@@ -197,9 +197,7 @@ def wider_window(model):
 
 def late_write(model):
     """New keys and values one slot too late in the cache."""
-    body = function(model, "cached_attention")
-    through(body, "cache_lengths", "Add", 1)
-    replace_input(node(body, "Add", 1), "cache_lengths.changed", "cache_lengths")
+    through(function(model, "cached_attention"), "cache_lengths", "Add", 1)
 
 
 def new_before_past(model):
@@ -274,9 +272,11 @@ def other_rotary_base(model):
 def other_groups(model):
     """Query heads share key heads in turn, not in groups."""
     body = function(model, "cached_attention")
-    mixed = mixing(body).output[0]
+    [past] = [value for value in model.graph.input if value.name == "past_key_values.0.key"]
+    size = past.type.tensor_type.shape.dim[3].dim_value
     through(body, node(body, "split").output[0], "Gather", [0, 2, 4, 1, 3, 5], axis=1)
-    through(body, mixed, "Gather", [0, 3, 1, 4, 2, 5], axis=1)
+    back = [head * size + place for head in (0, 3, 1, 4, 2, 5) for place in range(size)]
+    through(body, mixing(body).output[0], "Gather", back, axis=2)
 
 
 def drop_head_norm(model):

@@ -9,6 +9,7 @@ import torch
 from onnxscript import OnnxFunction
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
+from txgraphs.mask import filled_then, single_token
 from txmodels.mask import cache_mask
 from txmodels.position import positions
 
@@ -83,6 +84,18 @@ def over_slots(
 ) -> torch.Tensor:
     """The mask (B,1,new,C) of `new` tokens a row behind those that have `filled` (B) the slots of past_k."""
     return cache_mask(window, positions(past_k.new_zeros(len(filled), new), filled), past_k)
+
+
+def with_lengths(function):
+    """A decoder's part with what the stack tells each of its layers of a cache that they read by lengths."""
+
+    def given(g, x, *others, mask, cache_lengths, **context):
+        if mask is ABSENT and cache_lengths is not ABSENT:
+            context["filled"] = g.graph.call(filled_then, x, cache_lengths, name="filled")
+            context["single"] = g.graph.call(single_token, x, name="single")
+        return function(g, x, *others, mask=mask, cache_lengths=cache_lengths, **context)
+
+    return given
 
 
 def rows_of(x: torch.Tensor, picks: torch.Tensor, axis: int) -> torch.Tensor:

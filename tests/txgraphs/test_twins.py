@@ -37,7 +37,7 @@ import txmodels.mask
 import txmodels.norm
 import txmodels.position
 import txmodels.signal
-from helpers.twins import ABSENT, check, check_asked, integers, over_slots, random, seeded
+from helpers.twins import ABSENT, check, check_asked, integers, over_slots, random, seeded, with_lengths
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
@@ -132,11 +132,11 @@ def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
     return txmodels.mask.biased_mask(random(B, N, *mask.shape[2:]), mask)
 
 
-def turns(spec: AttentionSpec):
-    """Cosines and sines for `spec`, or their absence."""
+def turns(spec: AttentionSpec, new: int = S):
+    """Cosines and sines for `spec` of `new` tokens a row, or their absence."""
     if spec.rotary is None:
         return {"cos": ABSENT, "sin": ABSENT}
-    cos, sin = txmodels.position.rotation(spec.rotary, integers(9, B, S))
+    cos, sin = txmodels.position.rotation(spec.rotary, integers(9, B, new))
     return {"cos": cos, "sin": sin}
 
 
@@ -374,18 +374,21 @@ def test_dynamic_attention(name, past, weighted):
 
 
 @WEIGHTED
+@pytest.mark.parametrize("new", [1, S])
 @pytest.mark.parametrize("lengths", [[0, 0, 0], [2, 0, 7], [7, 7, 7]])
 @pytest.mark.parametrize("name", CACHED)
-def test_static_attention(name, lengths, weighted):
+def test_static_attention(name, lengths, new, weighted):
     spec = ATTENTIONS[name]
     shape, filled = (B, spec.num_kv_heads, C, H), torch.tensor(lengths)
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
     if weighted or not spec.maskless_static:
-        mask = carried(spec, over_slots(filled, caches[0], S, spec.window))
-    arguments = (random(B, S, W), mask, *turns(spec).values(), filled, *caches)
+        mask = carried(spec, over_slots(filled, caches[0], new, spec.window))
+    context = {"mask": mask, **turns(spec, new), "cache_lengths": filled}
+    context |= dict(zip(("past_k", "past_v"), caches, strict=True))
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
-    check(module, partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC), *arguments)
+    function = with_lengths(partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC))
+    check(module, function, random(B, new, W), **context)
 
 
 @pytest.mark.parametrize("name", CACHED)
@@ -507,7 +510,7 @@ def test_decoder_block(placement, attention, cache, cross, weighted):
     spec = block_spec(attention, placement, cross)
     module, function = (
         txmodels.block.DecoderBlock(spec, cache, weighted),
-        partial(txgraphs.block.decoder_block, spec, weighted, cache),
+        with_lengths(partial(txgraphs.block.decoder_block, spec, weighted, cache)),
     )
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
