@@ -83,17 +83,18 @@ class Speculation:
         """As `search.sample`, from the logits (R,V) of the rows' prompts."""
         kept, first = (yield from self._settled(logits[:, None])), True
         while True:
-            self.decoder.rewind(self.before + kept)
             if self.proposed:
+                self.decoder.rewind(self.before + kept)
                 self.proposer.judged(self.drafts, kept)
             if not first:
-                self.pace.took(self.cost, float(kept.mean()), self.proposed)
-            on = np.array([not self.plan.ended(row, self.results[row].tokens) for row in self.going.tolist()])
-            if not on.any():
+                self.pace.took(self.cost, float(kept.sum()) / len(kept), self.proposed)
+            ended = [self.plan.ended(row, self.results[row].tokens) for row in self.going.tolist()]
+            if all(ended):
                 return
-            if not on.all():
-                self.decoder.select(np.flatnonzero(on))
-                self.proposer.select(np.flatnonzero(on))
+            if any(ended):
+                on = np.flatnonzero(np.logical_not(ended))
+                self.decoder.select(on)
+                self.proposer.select(on)
                 self.going, self.exact = self.going[on], self.exact[on]
             kept, first = (yield from self._settled(self._ahead())), False
 
@@ -110,16 +111,14 @@ class Speculation:
                 for row, tokens in zip(rows, new, strict=True)
             ]
             self.drafts = self.proposer.propose(rows, new, most)
-        pending = [[tokens[-1], *draft.tokens] for tokens, draft in zip(new, self.drafts, strict=True)]
-        ids, _ = pad(pending, 0)
-        counts = np.array([len(tokens) for tokens in pending])
-        if ids.shape[1] == 1:
-            self.exact += self.exact == self.before
-            logits = self.decoder.step(ids, counts)[:, None]
+        newest, steps = [[tokens[-1]] for tokens in new], self.proposer.steps
+        if any(draft.tokens for draft in self.drafts):
+            pending = [[*last, *draft.tokens] for last, draft in zip(newest, self.drafts, strict=True)]
+            logits = self.decoder.read(pad(pending, 0)[0], np.array([len(tokens) for tokens in pending]))
         else:
-            logits = self.decoder.read(ids, counts)
-        steps = self.proposer.steps
-        self.proposed = ids.shape[1] > 1 or steps > 0
+            self.exact += self.exact == self.before
+            logits = self.decoder.step(np.array(newest), np.ones(len(rows), np.int64))[:, None]
+        self.proposed = logits.shape[1] > 1 or steps > 0
         self.cost = time.perf_counter() - start if self.timed else 1 + DRAFTED * steps
         return logits
 
@@ -130,9 +129,9 @@ class Speculation:
         for j in range(ahead.shape[1]):
             rows = self.going[alive]
             scores = self._shaped(rows, ahead[alive, j])
-            again = self._near_ties(ahead[alive, j], scores, alive, j)
-            scores = scores.copy() if again.any() else scores
-            for i in np.flatnonzero(again).tolist():
+            again = self._near_ties(ahead, scores, alive, j)
+            scores = scores.copy() if again else scores
+            for i in again:
                 scores[i] = self._shaped(rows[[i]], self._reread(alive[i], j))[0]
             tokens = self._chosen(scores, alive, j)
             if self.log_probs:
@@ -144,8 +143,10 @@ class Speculation:
                 self.results[row].tokens.append(token)
             yield pairs
             kept[alive] += 1
+            if j + 1 == ahead.shape[1]:
+                break
             right = [self._goes_on(*each, j) for each in zip(alive.tolist(), pairs, strict=True)]
-            alive = alive[~again & right]
+            alive = alive[[i for i, goes_on in enumerate(right) if goes_on and i not in again]]
             if not len(alive):
                 break
         return kept
@@ -162,16 +163,18 @@ class Speculation:
         places = rows.tolist()
         return self.plan.shape(places, [self.results[row].tokens for row in places], logits)
 
-    def _near_ties(self, logits: np.ndarray, scores: np.ndarray, places: np.ndarray, j: int) -> np.ndarray:
+    def _near_ties(self, ahead: np.ndarray, scores: np.ndarray, places: np.ndarray, j: int) -> list[int]:
         """Which of the rows (R) of scores (R,V) have a likeliest token that single steps might not choose."""
+        if self.rngs is not None:
+            return []
         inexact = self.exact[places] < self.before[places] + j + 1
-        if self.rngs is not None or not inexact.any():
-            return np.zeros(len(places), bool)
-        first = scores.argmax(axis=1)[:, None]
-        highest = np.take_along_axis(scores, first, axis=1)
-        others = scores.copy()
-        np.put_along_axis(others, first, -np.inf, axis=1)
-        return inexact & (highest[:, 0] - others.max(axis=1) <= TIE * np.abs(logits).max(axis=1))
+        if not inexact.any():
+            return []
+        lead = TIE * np.abs(ahead[places, j]).max(axis=1, keepdims=True)
+        near = scores >= scores.max(axis=1, keepdims=True) - lead
+        if np.count_nonzero(near) == len(near):  # the likeliest themselves
+            return []
+        return np.flatnonzero(inexact & (near.sum(axis=1) > 1)).tolist()
 
     def _reread(self, place: int, j: int) -> np.ndarray:
         """Logits (1,V) of a row's next token after single steps from where its cache was read by others."""
