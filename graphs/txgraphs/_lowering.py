@@ -196,6 +196,13 @@ def filled_mix(q, k, v, filled, single, rows, scale: float):
     return mixed
 
 
+@script(domain, default_opset=old)
+def shared_mix(q, k, v, mask, single, rows, seen, heads, scale: float):
+    """As `spelled_attention`, whose products are those of shared keys, however many tokens are new."""
+    mixed = spelled_attention(q, k, v, mask, scale=scale)
+    return mixed
+
+
 # Operator -> the first opset that has it.
 NEWER = {
     "Gelu": 20,
@@ -234,7 +241,8 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     if opset == OPSET:
         return list(functions)
     # Functions that are spelled otherwise as a whole.
-    whole: dict[str, OnnxFunction] = {f.name: f for f in (own_mix, biased_mix, capped_mix, filled_mix)}
+    mixes = own_mix, biased_mix, capped_mix, filled_mix, shared_mix
+    whole: dict[str, OnnxFunction] = {f.name: f for f in mixes}
     lowered = [
         ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f
         for f in functions

@@ -64,6 +64,21 @@ def filled_mix(q, k, v, filled, single, rows, scale: float):
 
 
 @script(domain, default_opset=op)
+def shared_mix(q, k, v, mask, single, rows, seen, heads, scale: float):
+    """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H).
+
+    As `filled_mix`, where a mask says what is seen, by seen = [N/K, 1] queries at once; heads = [0, N, -1, 0]
+    takes the product's rows apart.
+    """
+    if single:
+        together = op.Attention(op.Reshape(q, rows), k, v, op.Expand(mask, seen), scale=scale)
+        mixed = op.Reshape(together, heads)
+    else:
+        mixed = op.Attention(q, k, v, mask, scale=scale)
+    return mixed
+
+
+@script(domain, default_opset=op)
 def scores(q, k, scale: float):
     """q (B,N,S,H), k (B,K,T,H) -> products (B,N,S,T) of queries with the keys that N/K of them share.
 
@@ -176,7 +191,7 @@ def cached_attention(
     mask only where `weighted`, or the spec is not `maskless_static`. Of a shared buffer, no more than `used`
     (1) slots are read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or
     not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
-    left out. Without a mask, `filled` (B) are the slots that are filled then, and where heads share keys
+    left out. Without a mask, `filled` (B) are the slots that are filled then. Where heads share keys,
     `single` (1) may tell whether one token is new.
     """
     op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
@@ -194,7 +209,8 @@ def cached_attention(
     if (filled := fewer.get("filled")) is not None:
         mixed = _filled_mix(spec, g, q, read_k, read_v, filled, fewer.get("single"))  # (B, S, N*H)
     else:
-        heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask)  # (B, N, S, H)
+        single = fewer.get("single")
+        heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask, single)  # (B, N, S, H)
         mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
     return y, k, v, *weights
@@ -296,10 +312,11 @@ def _mix(
     k: ir.Value,
     v: ir.Value,
     mask: ir.Value | None,
+    single: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
     """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and where `weighted` weights (B,N,S,T).
 
-    A query that sees nothing gets 0.
+    A query that sees nothing gets 0. `single` (1) may tell whether S is 1.
     """
     scale = _scale(spec)
     if weighted or spec.sinks:
@@ -314,7 +331,11 @@ def _mix(
         return (g.op.Attention(q, k, v, scale=scale),)
     if spec.num_heads == spec.num_kv_heads:
         return (g.call(own_mix, q, k, v, mask, scale=scale),)
-    return (g.op.Attention(q, k, v, mask, scale=scale),)
+    if single is None:
+        return (g.op.Attention(q, k, v, mask, scale=scale),)
+    rows, heads = (g.op.Constant(value_ints=[0, n, -1, 0]) for n in (spec.num_kv_heads, spec.num_heads))
+    seen = g.op.Constant(value_ints=[spec.num_heads // spec.num_kv_heads, 1])
+    return (g.call(shared_mix, q, k, v, mask, single, rows, seen, heads, scale=scale),)
 
 
 def _filled_mix(

@@ -147,14 +147,17 @@ def decoder(
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places)
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
-    present, lengths = [], dict[str, ir.Value]()
+    single = _single(spec, graph, input_ids) if cache == Cache.STATIC and not room else None
+    present, filled = [], None
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        elif cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
-            lengths = lengths or _lengths(spec, graph, inputs, branches=not room)
-            context |= {"mask": None, **lengths}
+        else:
+            context["single"] = single
+            if cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
+                filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
+                context |= {"mask": None, "filled": filled}
         past_k, past_v = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
@@ -193,18 +196,16 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
     return {**others, names.CACHE_LENGTHS: filled}, graph.op.Unsqueeze(mask, [1])
 
 
-def _lengths(
-    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], branches: bool
-) -> dict[str, ir.Value]:
-    """The slots that new tokens fill (B), and where heads share keys and a graph may have `branches`, which
-    other clients' have not, whether one token is new (1).
+def _single(spec: TextStackSpec, graph: Graph, input_ids: ir.Value) -> ir.Value | None:
+    """Whether input_ids (B,S) are a single token a row (1), where heads that share keys want to know.
+
+    They branch by it, which graphs for other clients do not.
     """
-    input_ids, kinds = inputs[names.INPUT_IDS], [block.attention for block in spec.blocks]
-    filled = graph.call(filled_then, input_ids, inputs[names.CACHE_LENGTHS], name="filled")
-    shared = (isinstance(kind, AttentionSpec) and kind.num_heads != kind.num_kv_heads for kind in kinds)
-    if not branches or not any(shared):
-        return {"filled": filled}
-    return {"filled": filled, "single": graph.call(single_token, input_ids, name="single")}
+    kinds = [block.attention for block in spec.blocks]
+    if any(isinstance(kind, AttentionSpec) and kind.num_heads != kind.num_kv_heads for kind in kinds):
+        single: ir.Value = graph.call(single_token, input_ids, name="single")
+        return single
+    return None
 
 
 def _over_slots(

@@ -129,6 +129,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("mistral", "static", "model"): (
         common.wider_window,
         common.later_mask,
+        common.scaled_twice,
         common.drop_final_norm,
     ),
     ("qwen3", "static", "model"): (

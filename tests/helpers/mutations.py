@@ -65,7 +65,7 @@ def unscaled(model):
 
 def mixing(body):
     """What mixes values over a static cache: of heads that share keys a function, else the operator."""
-    return next(part for part in body.node if part.op_type in ("Attention", "filled_mix"))
+    return next(part for part in body.node if part.op_type in ("Attention", "filled_mix", "shared_mix"))
 
 
 def scaled_twice(model):

@@ -87,12 +87,13 @@ def over_slots(
 
 
 def with_lengths(function):
-    """A decoder's part with what the stack tells each of its layers of a cache that they read by lengths."""
+    """A decoder's part with what the stack tells each of its layers of new tokens and a static cache."""
 
     def given(g, x, *others, mask, cache_lengths, **context):
-        if mask is ABSENT and cache_lengths is not ABSENT:
-            context["filled"] = g.graph.call(filled_then, x, cache_lengths, name="filled")
+        if cache_lengths is not ABSENT:
             context["single"] = g.graph.call(single_token, x, name="single")
+        if cache_lengths is not ABSENT and mask is ABSENT:
+            context["filled"] = g.graph.call(filled_then, x, cache_lengths, name="filled")
         return function(g, x, *others, mask=mask, cache_lengths=cache_lengths, **context)
 
     return given

@@ -111,6 +111,8 @@ ATTENTIONS = {
     ),
     "clipped": attention_spec(2, rotary=ROTARY["whole"], clip=0.4),
     "window": attention_spec(2, window=3),
+    "three heads a key": AttentionSpec(W, 6, 2, H, causal=True),
+    "three heads a key in a window": AttentionSpec(W, 6, 2, H, causal=True, window=3),
     "whole": attention_spec(2, causal=False, unmasked=True),
     "softcap": attention_spec(2, softcap=1.5),
     "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
