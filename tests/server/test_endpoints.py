@@ -1,5 +1,6 @@
 """Every endpoint beside generation answers as the model does, and the pages and counters tell of all."""
 
+import base64
 import shutil
 import wave
 
@@ -7,9 +8,12 @@ import httpx
 import numpy as np
 import openai
 import pytest
+import tiny_checkpoint
+import tiny_tokenizers
 import transformers
 from helpers.row import Row
 from helpers.serving import running
+from PIL import Image
 
 from txexport.exporter import export
 from txexport.server.served import Limits
@@ -29,6 +33,28 @@ def test_embeddings_are_the_models(client, model_of):
     short = client.embeddings.create(model="encoder", input=texts[0], dimensions=9, encoding_format="float")
     cut = expected[0, :9] / np.linalg.norm(expected[0, :9])
     np.testing.assert_allclose(short.data[0].embedding, cut, atol=1e-6)
+
+
+def test_an_image_is_told_in_no_more_words_than_the_server_gives(tmp_path):
+    picture = Image.fromarray(np.random.default_rng(5).integers(0, 256, (37, 53, 3), np.uint8))
+    picture.save(tmp_path / "picture.png")
+    folder = tmp_path / "checkpoint"
+    tiny_checkpoint.save(folder, "vision-encoder-decoder", "VisionEncoderDecoderModel")
+    tiny_tokenizers.byte_level().save_pretrained(folder)
+    transformers.ViTImageProcessorPil(size={"height": 30, "width": 30}).save_pretrained(folder)
+    export(folder, tmp_path / "bundle", only="native")
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
+    with running({"teller": tmp_path / "bundle"}, limits) as (address, served):
+        model, sent = served["teller"].model, base64.b64encode((tmp_path / "picture.png").read_bytes())
+        for options in ({}, {"num_beams": 2}, {"max_new_tokens": 3}):
+            asked = {"model": "teller", "images": sent.decode(), **options}
+            told = httpx.post(f"{address}/v1/tasks/image_to_text", json=asked, timeout=60).json()
+            expected = model.image_to_text(tmp_path / "picture.png", **{"max_new_tokens": 5} | options)
+            assert (
+                told
+                == expected
+                != model.image_to_text(tmp_path / "picture.png", **options | {"max_new_tokens": 9})
+            )
 
 
 def test_a_sound_is_written_down(checkpoint_of, tmp_path):

@@ -13,7 +13,7 @@ from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.server import serve
 from txexport.server.served import Limits
-from txexport.server.workers import CallThread
+from txexport.server.workers import TEXTS, CallThread
 
 IMAGE = [{"type": "image_url"}]
 QUESTION = [{"role": "user", "content": "How do the French say eighty-one?"}]
@@ -99,6 +99,10 @@ def test_texts_of_one_request_wait_as_one(folders):
         assert served["one"].generation.waiting == 1
         more = httpx.post(f"{address}/v1/completions", json=asked | {"prompt": "x", "n": 1}, timeout=60)
         assert (more.status_code, first.result().status_code) == (200, 200)
+        first = own.submit(httpx.post, f"{address}/v1/completions", json=asked | {"n": 5}, timeout=60)
+        wait_until(lambda: len(served["one"].generation.batch.waiting) >= TEXTS * limits.max_waiting)
+        more = httpx.post(f"{address}/v1/completions", json=asked | {"prompt": "x", "n": 1}, timeout=60)
+        assert (more.status_code, first.result().status_code) == (429, 200)
 
 
 def test_calls_that_others_were_gathered_before_still_wait():

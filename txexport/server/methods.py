@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from txexport.errors import shown
 from txexport.runtime import Model
+from txexport.runtime.generation.generation import new_tokens
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL, SEVERAL
@@ -59,10 +60,10 @@ async def task(request: Request) -> Response:
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     asked = await read_json(request, fields_of(method), limits.max_body)
     served = find(request.app.state.served, asked.pop("model"))
-    new_tokens, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
-    if new_tokens > most:
+    wanted, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
+    if wanted > most:
         raise RefusedError(
-            f"max_new_tokens is {new_tokens}, and this server gives at most {most}", param="max_new_tokens"
+            f"max_new_tokens is {wanted}, and this server gives at most {most}", param="max_new_tokens"
         )
     needs(served, method)
     first, *others = required(method)
@@ -82,9 +83,16 @@ async def task(request: Request) -> Response:
 
 
 def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) -> Any:
-    """What a method gives; files are there while it runs. Caches hold no more than those of texts."""
+    """What a method gives; files are there while it runs. Of texts it makes no more than /v1/completions."""
+    bundle = served.model.bundle
     if served.generation is not None:
         arguments = arguments | {"batch_tokens": limits.cache_tokens}
+        config, longest = bundle.files.generation_config, bundle.manifest.limits["decoder"]
+        if (
+            "max_new_tokens" not in arguments
+            and new_tokens(1, config, longest, False) > limits.max_new_tokens
+        ):
+            arguments["max_new_tokens"] = limits.max_new_tokens
     with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
         for name in arguments.keys() & FILES:
             given = arguments[name]

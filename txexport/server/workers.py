@@ -13,6 +13,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.server.refusals import full
 
 TOGETHER = 256  # inputs of one gathered call
+TEXTS = 16  # of a request that waits, on average: so many times as many of them may wait
 
 
 class Generation:
@@ -27,6 +28,12 @@ class Generation:
         """Whether all rows are."""
         return all(row.done for row in self.rows)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a row waits for room: they begin in their order."""
+        last = self.rows[-1]
+        return last.plan is None and not last.done and not last.cancelled
+
     def cancel(self) -> None:
         """Let the rows leave."""
         for row in self.rows:
@@ -40,6 +47,7 @@ class GenerationThread:
         self.batch, self.most_waiting = RunningBatch(bundle, cache_tokens), most_waiting
         self.owners: dict[RunningRow, Generation] = {}
         self.news: list[Generation] = []
+        self.queue: list[Generation] = []  # those that waited when they were last counted
         self.changed, self.stopped = threading.Condition(), False
         self.thread = threading.Thread(target=self._run, name=f"generate {bundle.folder}", daemon=True)
         self.thread.start()
@@ -47,8 +55,9 @@ class GenerationThread:
     @property
     def waiting(self) -> int:
         """How many requests have rows that wait for room."""
-        owners = {self.owners.get(row) for row in tuple(self.batch.waiting)} - {None}
-        return len(owners) + len(self.news)
+        with self.changed:
+            self.queue = [one for one in self.queue if one.waits]
+            return len(self.queue)
 
     @property
     def running(self) -> int:
@@ -58,10 +67,12 @@ class GenerationThread:
     def start(self, rows: Sequence[RunningRow], streams: bool) -> Generation:
         """Begin to extend rows; each token is told of a stream. Raises RefusedError where too many wait."""
         with self.changed:
-            if self.waiting >= self.most_waiting:
+            texts = len(self.batch.waiting) + sum(len(one.rows) for one in self.news)
+            if self.waiting >= self.most_waiting or texts >= TEXTS * self.most_waiting:
                 raise full()
             generation = Generation(rows, streams)
             self.news.append(generation)
+            self.queue.append(generation)
             self.changed.notify()
         return generation
 

@@ -169,6 +169,31 @@ def test_a_row_that_fails_or_goes_leaves_the_others_alone(bundle_of):
     assert going.result.tokens == waiting.result.tokens == expected
 
 
+def test_a_row_that_goes_while_the_others_are_looked_at_is_not_lost(bundle_of):
+    bundle = load_alone(bundle_of("gpt2", "static")).bundle
+    first, row = rows_of(request_of(bundle, [[5], [6]], None, {"max_new_tokens": 3}))
+
+    class Late(running_batch.RunningRow):
+        looks = 0
+
+        @property
+        def cancelled(self):
+            self.looks += 1
+            return self.looks > 1
+
+        @cancelled.setter
+        def cancelled(self, value):
+            pass
+
+    late, batch, told = Late(row.request, row.cost), RunningBatch(bundle, first.cost), []
+    first.cancelled = True
+    batch.add([first, late])
+    while batch.busy:
+        told += batch.step()
+    assert late.done
+    assert late in told
+
+
 def test_rows_wait_for_room_and_long_ones_run_alone(bundle_of):
     model = load_alone(bundle_of("gpt2", "static"))
     rows = [rows_of(request_of(model.bundle, [[3]], None, {"max_new_tokens": n}))[0] for n in (9, 9, 30, 9)]

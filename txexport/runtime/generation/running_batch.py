@@ -127,11 +127,12 @@ class RunningBatch:
 
     def _read(self) -> list[RunningRow]:
         """Read on, or begin to, and let who has been read run."""
-        changed = [row for row in self.waiting if row.cancelled]
-        if changed:
-            self.waiting = deque(row for row in self.waiting if not row.cancelled)
-        for row in changed:
+        gone = {row for row in self.waiting if row.cancelled}  # looked at once: others may go meanwhile
+        if gone:
+            self.waiting = deque(row for row in self.waiting if row not in gone)
+        for row in gone:
             row.done = True
+        changed = list(gone)
         rows = self._admitted() if self.reading is None else self.reading.rows
         if not rows:
             return changed
