@@ -247,7 +247,7 @@ def test_every_file_has_its_twin():
 # A factory's specialisations, which are names in the graph only; the entry points of whole graphs; and what
 # a graph is told in other words than its twin.
 SPECIALISED = {
-    "mask.py": {"filled_slots", "filled_then", "single_token"},
+    "mask.py": {"filled_slots"},
     "attention.py": {"biased_mix", "capped_mix", "filled_mix", "own_mix", "shared_mix", "used_slots"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},

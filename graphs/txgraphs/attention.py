@@ -3,7 +3,6 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.contracts import names
 from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
 from txgraphs._component import Body, component
@@ -181,6 +180,9 @@ def cached_attention(
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
+    logits_indices: ir.Value | None = None,
+    filled: ir.Value | None = None,
+    single: ir.Value | None = None,
     **fewer: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
@@ -194,7 +196,7 @@ def cached_attention(
     left out. Without a mask, `filled` (B) are the slots that are filled then. Where heads share keys,
     `single` (1) may tell whether one token is new.
     """
-    op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
+    op = g.op
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
     q = _heads(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
     new_k, new_v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
@@ -206,10 +208,9 @@ def cached_attention(
         v = op.Concat(past_v, new_v, axis=2)
     read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
     weights: list[ir.Value] = []
-    if (filled := fewer.get("filled")) is not None:
-        mixed = _filled_mix(spec, g, q, read_k, read_v, filled, fewer.get("single"))  # (B, S, N*H)
+    if filled is not None:
+        mixed = _filled_mix(spec, g, q, read_k, read_v, filled, single)  # (B, S, N*H)
     else:
-        single = fewer.get("single")
         heads, *weights = _mix(spec, weighted, g, q, read_k, read_v, mask, single)  # (B, N, S, H)
         mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
@@ -329,7 +330,7 @@ def _mix(
         return (g.call(capped_mix, q, k, v, mask, scale=scale, softcap=spec.softcap),)
     if spec.unmasked:
         return (g.op.Attention(q, k, v, scale=scale),)
-    if spec.num_heads == spec.num_kv_heads:
+    if not spec.shares_keys:
         return (g.call(own_mix, q, k, v, mask, scale=scale),)
     if single is None:
         return (g.op.Attention(q, k, v, mask, scale=scale),)
@@ -347,8 +348,8 @@ def _filled_mix(
     filled: ir.Value,
     single: ir.Value | None,
 ) -> ir.Value:
-    """As `filled_mix`; without a branch where heads have keys of their own, or nobody tells of `single`."""
-    if single is None or spec.num_heads == spec.num_kv_heads:
+    """As `filled_mix`; without a branch where nobody tells of `single`."""
+    if single is None:
         heads = g.op.Attention(q, k, v, None, None, None, filled, is_causal=1, scale=_scale(spec))
         return g.call(merge, heads, name="mixed")
     rows = g.op.Constant(value_ints=[0, spec.num_kv_heads, -1, 0])

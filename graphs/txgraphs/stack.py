@@ -8,7 +8,6 @@ from txexport.contracts import names
 from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
-    AttentionSpec,
     BlockSpec,
     Cache,
     LogMelSpec,
@@ -147,15 +146,16 @@ def decoder(
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places)
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
-    single = _single(spec, graph, input_ids) if cache == Cache.STATIC and not room else None
-    present, filled = [], None
+    present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        else:
-            context["single"] = single
-            if cache == Cache.STATIC and block.masked.maskless_static and not given.weighted:
+        elif cache == Cache.STATIC and not given.weighted:
+            if block.masked.shares_keys and not room:  # graphs for other clients do not branch
+                single = single or graph.call(single_token, input_ids, name="single")
+                context["single"] = single
+            if block.masked.maskless_static:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
         past_k, past_v = past[layer]
@@ -194,18 +194,6 @@ def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Val
     filled = graph.call(filled_slots, mask, inputs[names.INPUT_IDS], name=names.CACHE_LENGTHS)
     others = {name: value for name, value in inputs.items() if name != names.ATTENTION_MASK}
     return {**others, names.CACHE_LENGTHS: filled}, graph.op.Unsqueeze(mask, [1])
-
-
-def _single(spec: TextStackSpec, graph: Graph, input_ids: ir.Value) -> ir.Value | None:
-    """Whether input_ids (B,S) are a single token a row (1), where heads that share keys want to know.
-
-    They branch by it, which graphs for other clients do not.
-    """
-    kinds = [block.attention for block in spec.blocks]
-    if any(isinstance(kind, AttentionSpec) and kind.num_heads != kind.num_kv_heads for kind in kinds):
-        single: ir.Value = graph.call(single_token, input_ids, name="single")
-        return single
-    return None
 
 
 def _over_slots(

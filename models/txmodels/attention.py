@@ -101,10 +101,10 @@ def scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
     return past.scatter(2, slots[:, None, :, None].expand_as(new), new)
 
 
-def _seen(q: Tensor, k: Tensor, cache_lengths: Tensor) -> Tensor:
-    """mask (B,1,S,C): query s of row b sees the first cache_lengths[b] + s + 1 slots of a static cache."""
+def _seen(q: Tensor, k: Tensor, filled: Tensor) -> Tensor:
+    """mask (B,1,S,C): query s of row b sees the first filled[b] - S + s + 1 slots of a static cache."""
     slots = torch.arange(k.shape[2], device=k.device)  # (C)
-    last = cache_lengths[:, None] + torch.arange(q.shape[2], device=k.device)  # (B, S)
+    last = filled[:, None] + torch.arange(-q.shape[2], 0, device=k.device)  # (B, S)
     return (slots <= last[:, :, None])[:, None]
 
 
@@ -181,7 +181,6 @@ class CachedAttention(Attention):
     def __init__(self, spec: AttentionSpec, cache: Cache, weighted: bool = False):
         super().__init__(spec, weighted)
         self.static = cache == Cache.STATIC
-        self.maskless = self.static and spec.maskless_static and not weighted
 
     def forward(  # type: ignore[override]
         self,
@@ -193,13 +192,15 @@ class CachedAttention(Attention):
         past_k: Tensor,
         past_v: Tensor,
         logits_indices: Tensor | None = None,
+        filled: Tensor | None = None,
+        single: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         And weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the slots that each
-        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`. With
-        logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never left
-        out.
+        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`: else
+        `filled` (B) are the slots that are filled then. With logits_indices (B,L), those tokens alone ask: y
+        is (B,L,W), and the mask, (B,1,L,T), is never left out. What `single` (1) tells changes no number.
         """
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, R)
         q = self._heads("q", asked(x, logits_indices), *turns)  # (B, N, L, H)
@@ -208,8 +209,8 @@ class CachedAttention(Attention):
             assert cache_lengths is not None
             k = scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = scatter(past_v, new_v, cache_lengths)
-            if self.maskless and logits_indices is None:
-                mask = _seen(q, k, cache_lengths)  # (B, 1, S, C)
+            if filled is not None:
+                mask = _seen(q, k, filled)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)

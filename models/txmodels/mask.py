@@ -60,6 +60,18 @@ def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
     return mask
 
 
+def filled_then(input_ids: Tensor, cache_lengths: Tensor) -> Tensor:
+    """input_ids (B,S), cache_lengths (B) -> the slots (B) that each row has filled when they are read."""
+    filled = cache_lengths + input_ids.shape[1]
+    return filled
+
+
+def single_token(input_ids: Tensor) -> Tensor:
+    """input_ids (B,S) -> whether S is 1 (1)."""
+    single = torch.tensor([input_ids.shape[1] == 1], device=input_ids.device)
+    return single
+
+
 def biased_mask(bias: Tensor, mask: Tensor) -> Tensor:
     """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
     both = bias.masked_fill(~mask, -3.0e38)  # (B, N, S, T)

@@ -28,7 +28,16 @@ from txexport.spec import (
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.disentangled_attention import RelativeVectors
 from txmodels.embedding import Embedding
-from txmodels.mask import biased_mask, cache_mask, causal_mask, mutual_mask, near_mask, padding_mask
+from txmodels.mask import (
+    biased_mask,
+    cache_mask,
+    causal_mask,
+    filled_then,
+    mutual_mask,
+    near_mask,
+    padding_mask,
+    single_token,
+)
 from txmodels.norm import Norm
 from txmodels.position import (
     RelativeBias,
@@ -215,7 +224,7 @@ class Decoder(_Stack):
 
     def __init__(self, spec: TextStackSpec, cache: Cache, weighted: bool = False):
         super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
-        self.static = cache == Cache.STATIC
+        self.static, self.weighted = cache == Cache.STATIC, weighted
 
     def forward(
         self,
@@ -254,6 +263,11 @@ class Decoder(_Stack):
             context = _context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
+            elif cache_lengths is not None and not self.weighted:
+                if block.masked.shares_keys:
+                    context["single"] = single_token(input_ids)
+                if block.masked.maskless_static:
+                    context |= {"mask": None, "filled": filled_then(input_ids, cache_lengths)}
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])

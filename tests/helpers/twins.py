@@ -9,7 +9,6 @@ import torch
 from onnxscript import OnnxFunction
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
-from txgraphs.mask import filled_then, single_token
 from txmodels.mask import cache_mask
 from txmodels.position import positions
 
@@ -86,17 +85,10 @@ def over_slots(
     return cache_mask(window, positions(past_k.new_zeros(len(filled), new), filled), past_k)
 
 
-def with_lengths(function):
-    """A decoder's part with what the stack tells each of its layers of new tokens and a static cache."""
-
-    def given(g, x, *others, mask, cache_lengths, **context):
-        if cache_lengths is not ABSENT:
-            context["single"] = g.graph.call(single_token, x, name="single")
-        if cache_lengths is not ABSENT and mask is ABSENT:
-            context["filled"] = g.graph.call(filled_then, x, cache_lengths, name="filled")
-        return function(g, x, *others, mask=mask, cache_lengths=cache_lengths, **context)
-
-    return given
+def lengths_of(spec, mask, filled: torch.Tensor, new: int) -> dict[str, torch.Tensor]:
+    """What a stack tells a layer of `new` tokens a row behind those that have `filled` (B) slots."""
+    told = {"single": torch.tensor([new == 1])} if spec.shares_keys else {}
+    return told | ({"filled": filled + new} if mask is ABSENT else {})
 
 
 def rows_of(x: torch.Tensor, picks: torch.Tensor, axis: int) -> torch.Tensor:

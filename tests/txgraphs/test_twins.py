@@ -37,7 +37,7 @@ import txmodels.mask
 import txmodels.norm
 import txmodels.position
 import txmodels.signal
-from helpers.twins import ABSENT, check, check_asked, integers, over_slots, random, seeded, with_lengths
+from helpers.twins import ABSENT, check, check_asked, integers, lengths_of, over_slots, random, seeded
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
@@ -389,7 +389,8 @@ def test_static_attention(name, lengths, new, weighted):
     context = {"mask": mask, **turns(spec, new), "cache_lengths": filled}
     context |= dict(zip(("past_k", "past_v"), caches, strict=True))
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
-    function = with_lengths(partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC))
+    context |= lengths_of(spec, mask, filled, new)
+    function = partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC)
     check(module, function, random(B, new, W), **context)
 
 
@@ -412,7 +413,7 @@ def test_static_and_dynamic_attention_agree():
     buffers = [torch.cat([past, random(B, 2, C - P, H) + 5], dim=2) for past in (k, v)]
     causal = torch.arange(P + S) <= torch.arange(P, P + S)[:, None]
     with torch.no_grad():
-        y, _, _ = static(x, None, None, None, torch.full((B,), P), *buffers)
+        y, _, _ = static(x, None, None, None, torch.full((B,), P), *buffers, filled=torch.full((B,), P + S))
         expected, _, _ = dynamic(x, causal.expand(B, 1, S, P + S), None, None, None, k, v)
     assert (y - expected).abs().max() < 1e-6
 
@@ -512,7 +513,7 @@ def test_decoder_block(placement, attention, cache, cross, weighted):
     spec = block_spec(attention, placement, cross)
     module, function = (
         txmodels.block.DecoderBlock(spec, cache, weighted),
-        with_lengths(partial(txgraphs.block.decoder_block, spec, weighted, cache)),
+        partial(txgraphs.block.decoder_block, spec, weighted, cache),
     )
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.block(spec)
     static, heads = cache == Cache.STATIC, spec.attention.num_kv_heads
@@ -525,6 +526,8 @@ def test_decoder_block(placement, attention, cache, cross, weighted):
     real = torch.ones(B, 1, S, E, dtype=torch.bool)
     source = {"mask": real, "k": random(B, N, E, H), "v": random(B, N, E, H) + 1} if cross else ABSENT
     context = {"mask": mask, **turns(spec.attention), "cache_lengths": lengths, **past}
+    if static:
+        context |= lengths_of(spec.attention, mask, lengths, S)
     check(module, function, random(B, S, W), source, **context)
 
 

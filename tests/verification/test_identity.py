@@ -144,7 +144,7 @@ def noted(model):
 
 EDITS = [
     ("gpt2", late_positions, "at node 1 (Constant): op_type is Constant, expected asked_positions"),
-    ("gpt2", large_batches, "at node 6 (Shape): op_type is Shape, expected norm"),
+    ("gpt2", large_batches, "at node 7 (Shape): op_type is Shape, expected norm"),
     ("gpt2", one_token, "at node 0 (Constant) of function embedding: op_type is Constant, expected Gather"),
     ("mixtral", one_expert, "at node decoder.layers.1 (decoder_block_2): input is "),
     ("bloom", one_constant, "in initializer const_0_i64: it is "),

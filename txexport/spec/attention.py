@@ -151,6 +151,11 @@ class AttentionSpec:
         return replace(self.head_norm, size=heads * self.head_dim)
 
     @property
+    def shares_keys(self) -> bool:
+        """Whether several heads have keys and values in common (Ainslie et al. 2023)."""
+        return self.num_heads != self.num_kv_heads
+
+    @property
     def maskless_static(self) -> bool:
         """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
         plain = self.softcap is None and not self.has_position_bias and not self.sinks

@@ -36,6 +36,7 @@ class LatentAttentionSpec:
     window: ClassVar[None] = None
     has_position_bias: ClassVar[bool] = False
     maskless_static: ClassVar[bool] = False
+    shares_keys: ClassVar[bool] = False  # all heads read the same latents as it is
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
