@@ -26,9 +26,10 @@ def _machine(record: dict) -> str:
     threads = "one thread" if record["threads"] == 1 else f"{record['threads']} threads"
     depth = f", {record['layers']} layers of each" if record["layers"] else ""
     starts = f" of {record['starts']} processes each" if record.get("starts", 1) > 1 else ""
+    part = f", {record['only'].replace(',', ', ')} alone" if record.get("only") else ""
     runtimes = [name for name in record["versions"] if name != FIRST]
     lines = [
-        f"### {record['processor']}",
+        f"### {record['processor']}{part}",
         "",
         f"{record['day']}; {', '.join(record['instructions'])}; {threads}, {CLOCKS[record['clock']]}{depth}; "
         f"medians of {record['times']} runs or more{starts}, in turn.",

@@ -303,6 +303,7 @@ def machine(given: argparse.Namespace) -> dict:
         "layers": given.layers,
         "times": given.times * given.starts,
         "starts": given.starts,
+        "only": given.only if given.only != ",".join(MODELS) else "",
         "day": time.strftime("%Y-%m-%d"),
     }
 
