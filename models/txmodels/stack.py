@@ -258,16 +258,18 @@ class Decoder(_Stack):
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotations(places)
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
-        present = []
+        present, single, filled = [], single_token(input_ids), None
+        if cache_lengths is not None and not self.weighted:
+            filled = filled_then(input_ids, cache_lengths)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = _context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
-            elif cache_lengths is not None and not self.weighted:
+            elif filled is not None:
                 if block.masked.shares_keys:
-                    context["single"] = single_token(input_ids)
+                    context["single"] = single
                 if block.masked.maskless_static:
-                    context |= {"mask": None, "filled": filled_then(input_ids, cache_lengths)}
+                    context |= {"mask": None, "filled": filled}
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             source = None if cross is None else _source(cross_mask, *cross[i])

@@ -119,6 +119,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.keys_not_turned,
         common.other_rotary_base,
         common.other_groups,
+        common.unmasked_step,
         common.swap_gate_and_up,
         common.other_activation,
         common.larger_epsilon,
@@ -130,6 +131,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.wider_window,
         common.later_mask,
         common.scaled_twice,
+        common.unmasked_step,
         common.drop_final_norm,
     ),
     ("qwen3", "static", "model"): (

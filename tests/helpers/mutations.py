@@ -269,6 +269,13 @@ def other_rotary_base(model):
     set_constant(frequencies, [value**0.5 for value in constant_value(frequencies)])
 
 
+def unmasked_step(model):
+    """A step of one token sees every slot of the cache."""
+    mix = next(f for f in model.functions if f.name in ("filled_mix", "shared_mix"))
+    [step] = [a.g for a in node(mix, "If").attribute if a.name == "then_branch"]
+    del node(step, "Attention").input[3:]
+
+
 def other_groups(model):
     """Query heads share key heads in turn, not in groups."""
     body = function(model, "cached_attention")

@@ -87,7 +87,8 @@ def test_a_client_that_stops_reading_holds_nobody_up(folders, monkeypatch):
     """Its stream is more than the buffers between hold; it ends at its deadline, and others go on."""
     monkeypatch.setattr(streams, "LINGER", 0.1)
     counter = 'txexport_requests_total{endpoint="completions",status="200"}'
-    body = json.dumps(ASKED | {"n": 12, "temperature": 1, "stream": True, "timeout": 5}).encode()
+    many = {"n": 12, "temperature": 1, "logprobs": 20, "stream": True, "timeout": 5}  # however few its pieces
+    body = json.dumps(ASKED | many).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     one = {"python-completer": folders["python-completer"]}
     with running(one, send_buffer=4096) as (address, served), socket.socket() as client:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from helpers.bundle_edits import graph_path
 from helpers.mutation_table import MUTATIONS, OTHERS
+from helpers.project import ROOT
 
 from txexport import bundle, export, families, verify
 from txexport.spec import ModelSpec
@@ -74,6 +75,9 @@ def test_mutations_are_many(capsys):
         print(f"\n{len(MUTATIONS)} mutations, {len(kinds)} kinds, {len(model_types)} families")
     assert len(kinds) >= 40
     assert len(MUTATIONS) >= 80
+    said = f"{len(MUTATIONS)} deliberately wrong graphs of {len(model_types)} families"
+    for page in ("README.md", "docs/guides/ci.md"):
+        assert said in " ".join((ROOT / page).read_text().split())
 
 
 def flat(value) -> list:

@@ -90,10 +90,7 @@ def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
     temperature, top_p = asked.get("temperature"), asked.get("top_p", 1)
     if temperature is not None:
         draws = temperature > 0
-    elif top_p < 1:
-        draws = True
-    if top_p == 0:
-        draws = False
+    draws = top_p > 0 and (draws or (temperature is None and top_p < 1))
     if draws:
         options |= {name: asked[name] for name in DRAWN if name in asked}
         if "seed" in options:

@@ -13,7 +13,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.server.refusals import full
 
 TOGETHER = 256  # inputs of one gathered call
-TEXTS = 16  # of a request that waits, on average: so many times as many of them may wait
+TEXTS = 16  # that may wait for each request that may
 
 
 class Generation:
@@ -47,7 +47,7 @@ class GenerationThread:
         self.batch, self.most_waiting = RunningBatch(bundle, cache_tokens), most_waiting
         self.owners: dict[RunningRow, Generation] = {}
         self.news: list[Generation] = []
-        self.queue: list[Generation] = []  # those that waited when they were last counted
+        self.queue: list[Generation] = []  # those that wait, and until they are counted again some that did
         self.changed, self.stopped = threading.Condition(), False
         self.thread = threading.Thread(target=self._run, name=f"generate {bundle.folder}", daemon=True)
         self.thread.start()

@@ -189,8 +189,8 @@ def plan_of(
     stopped = None
     if config.stop_strings:
         text = request.bundle.files.text
-        before = prompts if request.stops_in_prompts else [[]] * len(prompts)
-        stopped = _stopper(text, config.stop_strings, [before[owner] for owner in owners])
+        read = [prompts[owner] if request.stops_in_prompts else [] for owner in owners]
+        stopped = _stopper(text, config.stop_strings, read)
     return Plan([limits[owner] for owner in owners], frozenset(config.eos_token_id), shape, stopped)
 
 

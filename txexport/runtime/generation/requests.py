@@ -30,9 +30,9 @@ class GenerationRequest:
     `inputs` are token ids, or sounds or images, of which `read` makes what the encoder takes. `strict` makes
     it an error to ask for more tokens than the decoder has room for. `first_place` is that of the first row
     among those which a caller answers in parts: what is drawn depends on it. Stop strings may begin in the
-    prompts, as transformers has them, where `stops_in_prompts`. `begin` may change what a
-    batch's decoder begins with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder
-    begins, and what the encoder's output gives every step: `cross` by input name.
+    prompts, as in transformers, where `stops_in_prompts`. `begin` may change what a batch's decoder begins
+    with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the
+    encoder's output gives every step: `cross` by input name.
     """
 
     bundle: LoadedBundle
