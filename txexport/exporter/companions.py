@@ -24,8 +24,8 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     """The files that an application needs beside the graphs: the checkpoint's own, and what is made of it.
 
     For a model that reads tokens, a tokenizer.json is made where none is there and one can be, and where
-    transformers reads the checkpoint's otherwise than it says; config.json tells clients of the graphs. Raises
-    CheckpointError for a file that cannot be read.
+    transformers reads the checkpoint's otherwise than it says; config.json tells clients of the graphs.
+    Raises CheckpointError for a file that cannot be read.
     """
     own = checkpoint.companions()
     if isinstance(checkpoint, Resized):
