@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts.names import INPUT_IDS
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
 from txexport.manifest import Manifest
-from txexport.verification.checks import TOKENIZER, TensorCheck
-from txexport.verification.processors import tokenizer
+from txexport.verification.checks import IMAGE_PROCESSOR, SOUND_PROCESSOR, TOKENIZER, TensorCheck
+from txexport.verification.processors import signals, tokenizer
 
 
 class Check(Protocol):
@@ -37,6 +37,8 @@ class Check(Protocol):
 # By the name of the case in a report: whether it is of a bundle, and what tries it.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
+    IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
+    SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
 }
 
 

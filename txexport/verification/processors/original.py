@@ -27,10 +27,10 @@ def differs(what: str, given: Any, ours: Any, theirs: Any) -> NoReturn:
 
 
 @contextmanager
-def original(kind: str, checkpoint: Checkpoint, model_type: str) -> Iterator[Any]:
+def original(kind: str, checkpoint: Checkpoint, model_type: str, **options: Any) -> Iterator[Any]:
     """What `kind`, an automatic class of transformers, makes of a checkpoint's own files.
 
-    `model_type` is for a config.json that names none.
+    `model_type` is for a config.json that names none, `options` are those of from_pretrained.
 
     Raises SkipError where the library is not installed, or makes nothing of them, with the reason.
     """
@@ -42,7 +42,9 @@ def original(kind: str, checkpoint: Checkpoint, model_type: str) -> Iterator[Any
         folder = _folder(checkpoint, Path(place))
         try:
             with warnings.catch_warnings(action="ignore"):
-                made = transformers_loading.from_pretrained(kind, folder, **_config(checkpoint, model_type))
+                made = transformers_loading.from_pretrained(
+                    kind, folder, **_config(checkpoint, model_type), **options
+                )
         except BaseException as error:  # of transformers or tokenizers, which share no base class
             if not is_failure(error):
                 raise

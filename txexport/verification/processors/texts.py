@@ -61,23 +61,23 @@ def texts(special: Sequence[str], words: Sequence[str], *, quick: bool) -> list[
     result = [*WRITTEN]
     for letters in characters().values():
         result.append(" ".join(f"{letter}a b{letter}" for letter in letters) + "".join(letters))
-    for token in draw.sample(special, min(len(special), 6 if quick else 30)):
+    for token in draw.sample(special, min(len(special), 4 if quick else 30)):
         result += [
             token,
             f"a{token}b {token}{token} c",
             f"  {token} x  {token}\n",
             f"É{token.swapcase()} {token}. ",
         ]
-    for _ in range(20 if quick else 120):
+    for _ in range(10 if quick else 120):
         result.append("".join(draw.choices([*every, *"abc XYZ 019 ,.'-_", " "], k=draw.randint(1, 30))))
-    for _ in range(20 if quick else 120):
+    for _ in range(10 if quick else 120):
         between = draw.choice((" ", "", "  ", "\n", "-"))
         result.append(between.join(draw.choices([*words, *special], k=draw.randint(1, 20))))
-    result.append(" ".join(draw.choices([*words, "word", "Word,"], k=300 if quick else LONG)))
+    result.append(" ".join(draw.choices([*words, "word", "Word,"], k=200 if quick else LONG)))
     return result
 
 
-def pairs(singles: Sequence[str]) -> list[Item]:
-    """Every text and the next but two, but for the longest."""
+def pairs(singles: Sequence[str], *, quick: bool) -> Sequence[Item]:
+    """Every text and the next but two, but for the longest; with `quick` one of three."""
     short = [text for text in singles if len(text) < 200]
-    return [*zip(short, short[3:], strict=False)]
+    return [*zip(short, short[3:], strict=False)][:: 3 if quick else 1]
