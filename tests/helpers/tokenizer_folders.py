@@ -42,14 +42,20 @@ KINDS = {
     "GemmaTokenizer": ("pieces", ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]),
     "T5Tokenizer": ("unigram", ["<pad>", "</s>", "<unk>"]),
     "XLMRobertaTokenizer": ("unigram", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]),
-    "CamembertTokenizer": ("unigram", ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<s>", "</s>", "<mask>"]),
+    "CamembertTokenizer": (
+        "unigram",
+        ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<s>", "</s>", "<mask>"],
+    ),
     "AlbertTokenizer": ("unigram", ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
     "RemBertTokenizer": ("unigram", ["<pad>", "[CLS]", "<unk>", "[SEP]", "[MASK]"]),
     "BigBirdTokenizer": ("unigram", ["<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
     "DebertaV2Tokenizer": ("unigram", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),
     "PegasusTokenizer": ("unigram", ["<pad>", "</s>", "<unk>", "<mask_1>", "<mask_2>"]),
     "XGLMTokenizer": ("unigram", ["<s>", "<pad>", "</s>", "<unk>"]),
-    "XLNetTokenizer": ("unigram", ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]),
+    "XLNetTokenizer": (
+        "unigram",
+        ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"],
+    ),
     "MBartTokenizer": ("unigram", ["<s>", "<pad>", "</s>", "<unk>", "en_XX", "de_DE", "<mask>"]),
     "PreTrainedTokenizerFast": ("words", BERT),
     "TokenizersBackend": ("bytes", ["<|endoftext|>"]),
@@ -92,7 +98,14 @@ def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
             pieces += [f"{letter}</w>" for letter in sorted(pre_tokenizers.ByteLevel.alphabet())]
             merges = []
         else:
-            merges = _merges(pieces, [word for word in [*words, *(f"Ġ{word}" for word in words)] if word.isascii() or word[0] == "Ġ" and word[1:].isascii()])
+            merges = _merges(
+                pieces,
+                [
+                    word
+                    for word in [*words, *(f"Ġ{word}" for word in words)]
+                    if word.isascii() or (word[0] == "Ġ" and word[1:].isascii())
+                ],
+            )
         vocabulary = {word: place for place, word in enumerate(dict.fromkeys(pieces))}
         unknown = {"unk_token": special[-1], "end_of_word_suffix": end} if end else {}
         result = Tokenizer(models.BPE(vocabulary, merges, **unknown))
@@ -103,9 +116,16 @@ def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
         pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS]
         merges = _merges(pieces, [*words, *(f"▁{word}" for word in words)])
         vocabulary = {word: place for place, word in enumerate(dict.fromkeys(pieces))}
-        result = Tokenizer(models.BPE(vocabulary, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+        result = Tokenizer(
+            models.BPE(vocabulary, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+        )
         result.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-        steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        steps = [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
         result.decoder = decoders.Sequence(steps)
         start = next(token for token in special if token in ("<s>", "<bos>"))
         result.post_processor = processors.TemplateProcessing(
@@ -113,7 +133,10 @@ def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
         )
     else:
         scored = [(token, 0.0) for token in special]
-        scored += [(piece, -float(place + 1)) for place, piece in enumerate(dict.fromkeys(["▁", *LETTERS, *(f"▁{word}" for word in words)]))]
+        scored += [
+            (piece, -float(place + 1))
+            for place, piece in enumerate(dict.fromkeys(["▁", *LETTERS, *(f"▁{word}" for word in words)]))
+        ]
         unknown = next(place for place, token in enumerate(special) if "unk" in token.lower())
         result = Tokenizer(models.Unigram(scored, unknown, byte_fallback=False))
         result.normalizer = normalizers.NFKC()
@@ -125,20 +148,42 @@ def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
 
 def settings_of(kind: str, special: list[str], draw: random.Random) -> dict[str, dict]:
     """Files beside tokenizer.json, of settings that may contradict it."""
-    flags = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space", "legacy",
-             "keep_accents", "split_by_punct", "add_bos_token", "add_eos_token", "trim_offsets")
+    flags = (
+        "do_lower_case",
+        "strip_accents",
+        "tokenize_chinese_chars",
+        "add_prefix_space",
+        "legacy",
+        "keep_accents",
+        "split_by_punct",
+        "add_bos_token",
+        "add_eos_token",
+        "trim_offsets",
+    )
     config: dict = {name: draw.random() < 0.5 for name in flags if draw.random() < 0.4}
-    config["tokenizer_class"] = kind + draw.choice(["", "Fast"])
+    config["tokenizer_class"] = kind + draw.choice(["", "" if kind.startswith("DPR") else "Fast"])
     files = {"tokenizer_config.json": config}
     if draw.random() < 0.3:
         config["added_tokens_decoder"] = {
-            str(place): {"content": token, "lstrip": draw.random() < 0.2, "rstrip": draw.random() < 0.2,
-                         "single_word": False, "normalized": draw.random() < 0.3, "special": draw.random() < 0.8}
+            str(place): {
+                "content": token,
+                "lstrip": draw.random() < 0.2,
+                "rstrip": draw.random() < 0.2,
+                "single_word": False,
+                "normalized": draw.random() < 0.3,
+                "special": draw.random() < 0.8,
+            }
             for place, token in enumerate(special)
         }
         if draw.random() < 0.5:
-            config["added_tokens_decoder"]["9000"] = {"content": "<later>", "special": True, "normalized": False,
-                                                      "lstrip": False, "rstrip": True, "single_word": False}
+            config["added_tokens_decoder"]["9000"] = {
+                "content": "<later>",
+                "special": True,
+                "normalized": False,
+                "lstrip": False,
+                "rstrip": True,
+                "single_word": False,
+            }
     more = draw.choice([None, ["<one>", "<two>"], ["<one>"]])
     if more is not None:
         place = draw.choice(["additional_special_tokens", "extra_special_tokens"])
@@ -155,7 +200,12 @@ def settings_of(kind: str, special: list[str], draw: random.Random) -> dict[str,
     if draw.random() < 0.3:
         unknown = next((token for token in special if "unk" in token.lower()), special[0])
         files.setdefault("special_tokens_map.json", {})["mask_token"] = {
-            "content": "[MASK]", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}
+            "content": "[MASK]",
+            "lstrip": True,
+            "rstrip": False,
+            "normalized": False,
+            "single_word": False,
+        }
         files["special_tokens_map.json"]["unk_token"] = unknown
     return files
 

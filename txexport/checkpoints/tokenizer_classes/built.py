@@ -18,15 +18,15 @@ class Built:
 
     `tokens` are the special tokens by name. `extra` are those without a name that the class makes of the
     older setting of them. `post` makes what adds special tokens, once all are known; without it that of
-    tokenizer.json stays. `again` has special tokens added as such once more in the end, also those that are
-    words.
+    tokenizer.json stays. `again` makes of special tokens what is added once more in the end, also of those
+    that are words.
     """
 
     tokenizer: Tokenizer
     tokens: dict[str, Any]
     extra: list[Any] | None = None
     post: Post | None = None
-    again: bool = False
+    again: Callable[[Any], AddedToken] | None = None
 
     def text(self, name: str) -> str:
         """A special token's text."""
@@ -60,11 +60,9 @@ def finished(built: Built, settings: Settings, file: TokenizerFile, rebuilt: boo
     _add(tokenizer, settings.added, tokens, settings.extra(built.extra))
     if built.post is not None:
         tokenizer.post_processor = built.post(built)
-    if built.again:
+    if built.again is not None:
         special = [*tokens, *settings.extra(built.extra)]
-        tokenizer.add_special_tokens(
-            [AddedToken(one, special=True) if isinstance(one, str) else one for one in special]
-        )
+        tokenizer.add_special_tokens([built.again(token) for token in special])
         if file.post_processor is None:
             tokenizer.post_processor = plain(built)
     return tokenizer
@@ -89,6 +87,16 @@ def _add(tokenizer: Tokenizer, added: dict[int, AddedToken], named: list[Any], e
         tokens.append(token)
     if tokens:
         tokenizer.add_tokens(tokens)
+
+
+def as_given(token: Any) -> AddedToken:
+    """A special token with the properties that it has."""
+    return AddedToken(token, special=True) if isinstance(token, str) else token
+
+
+def anew(token: Any) -> AddedToken:
+    """A special token that takes no spaces, whatever it did before."""
+    return AddedToken(str(token), special=True)
 
 
 def plain(built: Built) -> PostProcessor:

@@ -6,7 +6,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE
 from tokenizers.processors import PostProcessor
 
-from txexport.checkpoints.tokenizer_classes.built import Built, plain, roberta, template
+from txexport.checkpoints.tokenizer_classes.built import Built, anew, as_given, plain, roberta, template
 from txexport.checkpoints.tokenizer_classes.settings import Settings, TokenizerFile
 
 END = "<|endoftext|>"
@@ -115,7 +115,7 @@ def cohere(settings: Settings, file: TokenizerFile) -> Built:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(spaced, trim_offsets=True)]
     )
-    return Built(tokenizer, settings.tokens(COHERE), again=True)
+    return Built(tokenizer, settings.tokens(COHERE), again=as_given)
 
 
 def qwen2(settings: Settings, file: TokenizerFile) -> Built:
@@ -127,7 +127,7 @@ def qwen2(settings: Settings, file: TokenizerFile) -> Built:
         [pre_tokenizers.Split(QWEN_WORDS, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
     )
     tokens = settings.tokens({"unk_token": END, "eos_token": END, "pad_token": END})
-    return Built(tokenizer, tokens, again=True)
+    return Built(tokenizer, tokens, again=anew)
 
 
 def clip(settings: Settings, file: TokenizerFile) -> Built:

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE, Unigram
 from tokenizers.normalizers import Normalizer
 
-from txexport.checkpoints.tokenizer_classes.built import Built, template
+from txexport.checkpoints.tokenizer_classes.built import Built, as_given, template
 from txexport.checkpoints.tokenizer_classes.settings import OLD_EXTRA, Settings, TokenizerFile
 
 SPACE = "▁"
@@ -164,7 +164,7 @@ def rembert(settings: Settings, file: TokenizerFile) -> Built:
     """RemBertTokenizer."""
     normalizer = [*QUOTES, SPACES, *_letters(settings, accents=True, lower=False), *precompiled(file)]
     tokenizer = unigram(file.scored, 2, normalizer, _scheme(settings), cut=False)
-    return Built(tokenizer, settings.tokens(ALBERT), post=AROUND, again=True)
+    return Built(tokenizer, settings.tokens(ALBERT), post=AROUND, again=as_given)
 
 
 def big_bird(settings: Settings, file: TokenizerFile) -> Built:

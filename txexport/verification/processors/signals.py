@@ -43,7 +43,8 @@ def check_images(
         checks = []
         for name, image in _images(quick):
             found = ours.pixels(image)
-            expected = theirs(image if ours.on_white else image.convert("RGB"), return_tensors="np")
+            given = image if theirs.do_convert_rgb else image.convert("RGB")
+            expected = theirs(given, return_tensors="np")
             checks.append(_check(f"pixel values of {name}", found, expected["pixel_values"], tolerance))
         return checks
 

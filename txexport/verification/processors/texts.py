@@ -29,7 +29,7 @@ WRITTEN = (
     "https://example.org/a_b?c=d&e=%20#f user@example.org",
     "``quoted'' \"twice\" 'once' «guillemets» … — –",
     "0 1 12 123 1234 12345 1234567890 ٣٤٥ Ⅷ",
-    "a" * 300,
+    " ".join("abcdefg"[place] * length for place, length in enumerate((17, 33, 64, 99, 100, 101, 300))),
     "[INST] hi [/INST] <|user|> </s><s> <unk> [MASK] ##x ▁x Ġx <0x0A> <extra_id_0> <mask>",
     "\x00\x01\x7f\x85\ufffd\ufeff\u202e",
 )
@@ -68,9 +68,9 @@ def texts(special: Sequence[str], words: Sequence[str], *, quick: bool) -> list[
             f"  {token} x  {token}\n",
             f"É{token.swapcase()} {token}. ",
         ]
-    for _ in range(10 if quick else 120):
+    for _ in range(10 if quick else 150):
         result.append("".join(draw.choices([*every, *"abc XYZ 019 ,.'-_", " "], k=draw.randint(1, 30))))
-    for _ in range(10 if quick else 120):
+    for _ in range(10 if quick else 150):
         between = draw.choice((" ", "", "  ", "\n", "-"))
         result.append(between.join(draw.choices([*words, *special], k=draw.randint(1, 20))))
     result.append(" ".join(draw.choices([*words, "word", "Word,"], k=200 if quick else LONG)))

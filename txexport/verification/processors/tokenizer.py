@@ -21,7 +21,10 @@ from txexport.verification.processors.texts import SEED, pairs, texts
 
 LENGTHS = (9, 17)  # that texts are cut to, or with `quick` the first
 ROWS = 60  # of ids at random that are decoded, or with `quick` a third of them
-WRITERS = ("transcribe", "image_to_text")  # methods that only write text
+# Methods that only write text, and all that write any; what joins tokens to words.
+WRITERS = {"transcribe", "image_to_text"}
+DECODERS = WRITERS | {"generate", "fill_mask"}
+JOINER = "tag"
 # What an Encoding has, and transformers' name for it.
 PARTS = {
     "ids": "input_ids",
@@ -41,11 +44,15 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
         given = _texts(ours, theirs, quick)
-        checks = []
-        if not set(WRITERS) & set(TASKS[manifest.task].methods):
-            checks = [*_encoded(ours, theirs, given, quick), _limit(files, folder, theirs)]
+        methods, checks = {*TASKS[manifest.task].methods}, []
+        if not WRITERS & methods:
+            checks += [*_encoded(ours, theirs, given, quick), _limit(files, folder, theirs)]
             _types(files, theirs, given)
-        return [*checks, _decoded(ours, theirs, given, quick)]
+        if DECODERS & methods:
+            checks.append(_decoded(ours, theirs, given, quick))
+        if JOINER in methods:
+            checks.append(_joined(ours, theirs, given))
+        return checks
 
 
 def _check_reads(theirs: Any) -> None:
@@ -148,3 +155,13 @@ def _decoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> Tens
                 what = "text with special tokens" if special else "text"
                 differs(what, row, text, wanted)
     return equal("rows of ids as text", 2 * len(rows))
+
+
+def _joined(ours: Text, theirs: Any, given: Sequence[str]) -> TensorCheck:
+    """Tokens as the words that they make, as a tagger's entities are written."""
+    rows = [encoding.tokens for encoding in ours.encode(given)]
+    for row in rows:
+        found, expected = ours.join(row), theirs.convert_tokens_to_string(row)
+        if found != expected:
+            differs("words", row, found, expected)
+    return equal("rows of tokens as words", len(rows))
