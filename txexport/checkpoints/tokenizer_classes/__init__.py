@@ -52,13 +52,14 @@ def as_read(text: str, files: Mapping[str, dict], config: Mapping[str, Any]) -> 
     if kind is None:
         return None
     file = TokenizerFile.read(text)
+    before = _compared(json.loads(file.tokenizer.to_str()))  # which some classes change
     settings = gathered(files, file)
     build = (CLASSES | wordpiece.OF_FILE).get(kind, as_it_is)
     built = build(settings, file)
     tokenizer = finished(built, settings, file, rebuilt=kind in CLASSES)
     tokenizer.encode(LETTERS)  # which fails where the class finds no word for what it does not know
     made = _written(tokenizer) | {name: file.values.get(name) for name in ("truncation", "padding")}
-    if _compared(made) == _compared(json.loads(Tokenizer.from_str(text).to_str())):
+    if _compared(made) == before:
         return None
     return json.dumps(made, ensure_ascii=False)
 
