@@ -22,6 +22,7 @@ from txexport.verification.checks import (
     LOST,
     LOST_ON_TEXTS,
     PROBABILITY,
+    PROCESSORS,
     RUNTIME,
     CaseReport,
     TensorCheck,
@@ -175,7 +176,7 @@ class Report:
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         # of no numbers, or none that should be equal
-        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED)
+        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED, *PROCESSORS)
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
