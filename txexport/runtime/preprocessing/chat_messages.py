@@ -12,7 +12,11 @@ import numpy as np
 from txexport.errors import InputError, shown
 
 TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # put behind what is to go on, to find its end in the prompt
-REASONING = ("reasoning_content", "thinking", "reasoning")  # what a message's reasoning is called, newest first
+REASONING = (
+    "reasoning_content",
+    "thinking",
+    "reasoning",
+)  # what a message's reasoning is called, newest first
 DEPTH = 100  # of lists within lists
 Message = dict[str, Any]
 
@@ -82,7 +86,9 @@ class Continued:
             what = "text" if field == "content" else shown(field)
             raise InputError(f"the last message has no {what} that continue_final_message could go on")
         last = messages[-1]
-        fields = [name for name in REASONING if last.get(name) == last[field]] if field in REASONING else [field]
+        fields = (
+            [name for name in REASONING if last.get(name) == last[field]] if field in REASONING else [field]
+        )
         if not any(name in template for name in fields):
             raise InputError(
                 f"the checkpoint's chat template reads no {shown(field)}, which was to go on; "

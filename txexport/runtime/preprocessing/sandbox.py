@@ -48,7 +48,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
         self.until, self.made = time.thread_time() + SECONDS, 0
-        self.filters = {name: self._bounded(name, self.filters[name]) for name in LOOPS | TEXTS | OTHERS | SLOW}
+        self.filters = {
+            name: self._bounded(name, self.filters[name]) for name in LOOPS | TEXTS | OTHERS | SLOW
+        }
         self.filters |= {"join": self._join, "tojson": self._json, "random": _never_the_same}
         self.globals = {name: self.globals[name] for name in ("cycler", "joiner")} | {
             "dict": Dictionary(),
@@ -291,9 +293,17 @@ class _Watched(NodeTransformer):
     visit_List = visit_Tuple = visit_Dict = _literal  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        """Slices."""
+        """Slices, but for constants', which Jinja2 computes while it compiles: a number's is undefined."""
         self.generic_visit(node)
-        return self._call(node, "sized", node) if isinstance(node.arg, nodes.Slice) else node
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        try:
+            node.as_const()
+        except (
+            Exception
+        ):  # nodes.Impossible, or whatever a constant raises, which it raises again when it runs
+            return self._call(node, "sized", node)
+        return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:  # noqa: N802
         """Numbers."""

@@ -1,7 +1,8 @@
 """Which class of transformers reads a checkpoint's tokenizer, and the special tokens that it has by default.
 
 A checkpoint may leave its special tokens to that class. These are facts of transformers 5: of
-`AutoTokenizer.from_pretrained`, and of the classes' own arguments; a test holds them to the library.
+`AutoTokenizer.from_pretrained`, and of the classes' own arguments; a test holds them to the library. Classes
+that are of encoders alone are left out: no template reads their tokens.
 """
 
 from collections.abc import Mapping
@@ -13,10 +14,9 @@ LLAMA = "LlamaTokenizer"
 # Special tokens in the order of NAMES, - for none, to the classes that have them unless a checkpoint says.
 DEFAULTS = {
     "<s> </s> <unk> </s> <pad> <s> <mask>": "Bart Barthez Blenderbot Camembert LED Longformer MBart Mvp Nllb "
-    "PLBart Roberta XLMRoberta",
-    "- - [UNK] [SEP] [PAD] [CLS] [MASK]": "Bert DistilBert Electra Lxmert MobileBert RoFormer SqueezeBert",
+    "Roberta XLMRoberta",
+    "- - [UNK] [SEP] [PAD] [CLS] [MASK]": "Bert DistilBert Electra Lxmert MobileBert SqueezeBert",
     "- </s> <unk> - <pad> - -": "T5",
-    "[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]": "Albert RemBert",
     "<s> </s> <unk> <sep> <pad> <cls> <mask>": "Funnel XLNet",
     "- <|endoftext|> <|endoftext|> - <|endoftext|> - -": "Qwen2",
     "<|startoftext|> <|endoftext|> <|endoftext|> - <|endoftext|> - -": "CLIP",
@@ -26,25 +26,26 @@ DEFAULTS = {
     "<|endoftext|> <|endoftext|> <|endoftext|> - - - -": "CodeGen GPT2 Whisper",
     "<bos> <eos> <unk> - <pad> - <mask>": "Gemma",
     "<s> </s> <unk> </s> <pad> <s> -": "XGLM",
-    "<s> </s> <unk> [SEP] <pad> [CLS] [MASK]": "BigBird",
     "<BOS_TOKEN> <|END_OF_TURN_TOKEN|> <UNK> <SEP> <PAD> <CLS> <MASK_TOKEN>": "Cohere",
     "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -": "GPTNeoX",
     "<s> </s> [UNK] </s> <pad> <s> <mask>": "MPNet",
-    "- </s> <unk> - <pad> - <mask_2>": "Pegasus",
     "- </s> <unk> </s> <pad> <s> <mask>": "MBart50",
 }
 OF_CLASS = {
-    f"{name}Tokenizer": {
-        key: token for key, token in zip(NAMES, tokens.split(), strict=True) if token != "-"
-    }
+    f"{name}Tokenizer": {key: token for key, token in zip(NAMES, tokens.split(), strict=True) if token != "-"}
     for tokens, names in DEFAULTS.items()
     for name in names.split()
 }
+OF_CLASS["CodeLlamaTokenizer"] |= {
+    "prefix_token": "▁<PRE>",
+    "middle_token": "▁<MID>",
+    "suffix_token": "▁<SUF>",
+    "eot_token": "▁<EOT>",
+    "fill_token": "<FILL_ME>",
+}
 # Classes to the values of config.json's model_type that they are for, where the checkpoint names none.
 FAMILIES = {
-    "Albert": "albert",
     "Bert": "bert chinese_clip distilbert electra ernie nomic_bert",
-    "BigBird": "big_bird",
     "Blenderbot": "blenderbot",
     "CLIP": "clip",
     "Camembert": "camembert",
@@ -57,11 +58,7 @@ FAMILIES = {
     "MBart": "mbart",
     "MPNet": "mpnet",
     "OpenAIGPT": "openai-gpt",
-    "PLBart": "plbart",
-    "Pegasus": "pegasus",
     "Qwen2": "qwen2 qwen2_moe qwen3 qwen3_moe",
-    "RemBert": "rembert",
-    "RoFormer": "roformer",
     "Roberta": "bart data2vec-text longformer roberta",
     "T5": "mt5 t5",
     "Whisper": "whisper",
@@ -69,23 +66,36 @@ FAMILIES = {
     "XLMRoberta": "xlm-roberta",
     "XLNet": "xlnet",
 }
-REGISTERED = {family: f"{name}Tokenizer" for name, families in FAMILIES.items() for family in families.split()}
+REGISTERED = {
+    family: f"{name}Tokenizer" for name, families in FAMILIES.items() for family in families.split()
+}
 # Those for which the library takes no class but the plain one.
-PLAIN_FAMILIES = frozenset(
-    "deepseek_v2 deepseek_v3 ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral "
-    "mixtral modernbert nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl".split()
-)
+PLAIN_FAMILIES = {
+    *(
+        "ernie4_5",
+        "glm",
+        "glm4",
+        "glm4_moe",
+        "gpt_bigcode",
+        "granite",
+        "granitemoe",
+        "hyperclovax",
+        "mistral",
+    ),
+    *("mixtral", "modernbert", "nemotron", "olmo2", "olmo3", "phi3", "phimoe", "stablelm", "umt5"),
+    "xlm-roberta-xl",
+}
 # Those whose checkpoints name another class than the one that the library takes for them.
-MISNAMED = frozenset({"qwen2"})
+MISNAMED = {"qwen2"}
 
 
 def tokenizer_class(settings: Mapping[str, Any], config: Mapping[str, Any], is_byte_level: bool) -> str:
     """The class that AutoTokenizer takes, by tokenizer_config.json and config.json; PLAIN for any other.
 
-    `is_byte_level` says that tokenizer.json cuts texts into bytes, as Llama 3's, where LlamaTokenizer does not.
+    `is_byte_level` says that tokenizer.json cuts texts into bytes, as Llama 3's: LlamaTokenizer does not.
     """
     named = settings.get("tokenizer_class") or config.get("tokenizer_class")
-    family = config.get("model_type")
+    family = str(config.get("model_type"))
     registered = PLAIN if family in PLAIN_FAMILIES else REGISTERED.get(family)
     named = named.removesuffix("Fast") if isinstance(named, str) else None
     if named == LLAMA and is_byte_level and family not in MISNAMED:

@@ -56,13 +56,19 @@ def call(arguments: Any, number: str = "call00001") -> Message:
 def usual() -> list[Asked]:
     """One conversation for each thing that clients send."""
     system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": TEXTS[3]}
-    answer, more = {"role": "assistant", "content": "On the mat."}, {"role": "user", "content": "And the dog?"}
+    answer, more = (
+        {"role": "assistant", "content": "On the mat."},
+        {"role": "user", "content": "And the dog?"},
+    )
     thought = {"role": "assistant", "content": "Here.", "reasoning_content": "It is near."}
-    result = {"role": "tool", "name": "look", "content": "a cat", "tool_call_id": "call00001"}
-    called = {"role": "assistant", "content": None, "tool_calls": [call(ARGUMENTS[0])]}
-    twice = {"role": "assistant", "tool_calls": [call(ARGUMENTS[0]), call({}, "call00002")]}
+    result: Message = {"role": "tool", "name": "look", "content": "a cat", "tool_call_id": "call00001"}
+    called: Message = {"role": "assistant", "content": None, "tool_calls": [call(ARGUMENTS[0])]}
+    twice: Message = {"role": "assistant", "tool_calls": [call(ARGUMENTS[0]), call({}, "call00002")]}
     parts = [{"type": "text", "text": "One "}, {"type": "text", "text": "two."}]
     rows: dict[str, list[Message]] = {
+        f"text {at}": [user | {"content": text}] for at, text in enumerate(TEXTS)
+    }
+    rows |= {
         "one message": [user],
         "a system": [system, user],
         "turns": [system, user, answer, more],
@@ -97,7 +103,7 @@ def usual() -> list[Asked]:
         "reasoning before a call": [user, called | {"reasoning_content": "I look."}, result],
         "reasoning in the text": [user, answer | {"content": TEXTS[7]}, more],
         "a name": [user | {"name": "Ann"}, answer],
-    } | {f"text {place}": [{"role": "user", "content": text}] for place, text in enumerate(TEXTS)}
+    }
     made = [Asked(name, messages) for name, messages in rows.items()]
     for name in ("a system", "turns", "a call", "two calls", "one message", "an assistant last"):
         made.append(Asked(f"{name}, with tools", rows[name], TOOLS))
@@ -122,7 +128,7 @@ def seeded(count: int, seed: int = 0) -> list[Asked]:
             for place, one in enumerate(messages):
                 one["role"] = ("user", "assistant")[place % 2]
         tools = draw.choice([None, None, TOOLS, TOOLS[1:]])
-        values = draw.choice([{}, {}, {"enable_thinking": False}, {"documents": DOCUMENTS}])
+        values: Message = draw.choice([{}, {}, {"enable_thinking": False}, {"documents": DOCUMENTS}])
         continues = draw.random() < 0.1
         made.append(Asked(f"seeded {number}", messages, tools, values, continues))
     return made
