@@ -13,6 +13,7 @@ from txexport.runtime.preprocessing.chat_templates import template_of
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 LINE = 300  # characters of what a template says of an error
+UNREAD = "it reads no "  # begins what is said of tools and values that a template leaves unread
 OWN = ("messages", "tools", "add_generation_prompt")  # of a template's values, those that others say
 
 Messages = Sequence[Mapping[str, Any]]
@@ -90,8 +91,8 @@ def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -
 
 def _unread(name: str) -> str:
     if name == "tools":
-        return "it reads no tools, so that the model would not know of them; leave them out"
-    return f"it reads no {shown(name)}, which chat_template_kwargs has; leave it out"
+        return f"{UNREAD}tools, so that the model would not know of them; leave them out"
+    return f"{UNREAD}{shown(name)}, which chat_template_kwargs has; leave it out"
 
 
 def _continued(value: bool | str) -> str | None:

@@ -20,8 +20,9 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_IDS
 from txexport.families import Resolved
 from txexport.manifest import Manifest
-from txexport.verification.checks import TOKENIZER, TensorCheck
-from txexport.verification.processors import tokenizer
+from txexport.tasks import TASKS
+from txexport.verification.checks import CHAT_TEMPLATE, TOKENIZER, TensorCheck
+from txexport.verification.processors import chat, tokenizer
 
 
 class Check(Protocol):
@@ -34,9 +35,15 @@ class Check(Protocol):
         ...
 
 
+def _chats(manifest: Manifest) -> bool:
+    """Whether a bundle answers conversations: it writes tokens, and reads them alone."""
+    return TASKS[manifest.task].methods[0] == "generate"
+
+
 # By the name of the case in a report: whether it is of a bundle, and what tries it.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
+    CHAT_TEMPLATE: (_chats, chat.check),
 }
 
 
