@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
+from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime.preprocessing import chat_messages, sandbox_values
+from txexport.runtime.preprocessing.chat import UNREAD
 from txexport.verification import processors, verify
 from txexport.verification.checks import CHAT_TEMPLATE
 from txexport.verification.processors import conversations
@@ -22,7 +24,7 @@ TEMPLATE = (
 def report(checkpoint_of, tmp_path):
     """A function from a template, or several by name, to what verify says of it in a bundle."""
 
-    def get(template: str | list | None, cases: list[str] | None = None, **settings):
+    def get(template: str | list | None, cases: list[str] | str | None = None, **settings):
         source = shutil.copytree(checkpoint_of("gpt2"), tmp_path / "in")
         if template is not None:
             named = {"tokenizer_class": "GPT2Tokenizer", "chat_template": template, **settings}
@@ -43,7 +45,16 @@ def test_prompts_are_counted(report):
     assert found.ok
     [check] = case_of(found).checks
     assert check.output == "prompts of default"
-    assert check.elements == len(conversations.usual()) + 200
+    assert check.elements == len(conversations.usual())
+
+
+def test_full_cases_try_any_conversations(report, monkeypatch):
+    tried = []
+    monkeypatch.setattr(
+        processors.chat, "prompt", lambda folder, name, asked: tried.append(asked.name) or InputError(UNREAD)
+    )
+    report(TEMPLATE, cases="full")
+    assert len(set(tried)) == len(conversations.usual()) + 200
 
 
 def test_each_of_several_templates_is_tried(report):
@@ -71,7 +82,7 @@ def test_no_template_is_said(report):
 def test_a_template_that_nobody_can_use_is_said(report):
     with pytest.warns(UserWarning, match=r"chat template 'default' cannot be used: .*unknown tag 'nothing'"):
         found = report("{% nothing %}")
-    message = "the template 'default' cannot be used, in transformers neither: the checkpoint's chat template refuses"
+    message = "the template 'default' cannot be used, in transformers neither: the checkpoint's chat template"
     assert case_of(found).skipped.startswith(message)
 
 
@@ -97,7 +108,7 @@ def test_a_template_that_transformers_alone_reads_is_not_equal(report, monkeypat
 def test_a_token_of_the_class_that_is_left_out_is_not_equal(report, monkeypatch):
     monkeypatch.setattr(processors.chat.chat, "special_tokens", lambda folder: {})
     found = report(TEMPLATE)
-    assert "character 0, in transformers '<|endoftext|>" in case_of(found).summary
+    assert "at character 1, in transformers '|endoftext|>" in case_of(found).summary
 
 
 def test_the_set_is_the_same_on_every_machine():

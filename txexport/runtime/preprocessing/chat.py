@@ -1,15 +1,16 @@
 """Conversations as the prompt that a checkpoint's chat template makes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
 from txexport.errors import InputError, first_line, needed_for, shown
 from txexport.runtime.preprocessing.chat_messages import Continued, mappings, messages_of, plain
-from txexport.runtime.preprocessing.chat_templates import template_of
+from txexport.runtime.preprocessing.chat_templates import template_of, templates_of
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 LINE = 300  # characters of what a template says of an error
@@ -93,6 +94,24 @@ def _unread(name: str) -> str:
     if name == "tools":
         return f"{UNREAD}tools, so that the model would not know of them; leave them out"
     return f"{UNREAD}{shown(name)}, which chat_template_kwargs has; leave it out"
+
+
+def unusable(folder: Path) -> Iterator[str]:
+    """What is wrong with each of a folder's templates that can render nothing, in a line.
+
+    Nothing is said without Jinja2, which reads them. Raises BundleError for a file that is no text.
+    """
+    if find_spec("jinja2") is None:
+        return
+    from txexport.runtime.preprocessing.sandbox import check
+
+    for name, template in templates_of(
+        folder, read_json(folder / "tokenizer_config.json", missing={})
+    ).items():
+        try:
+            check(template)
+        except Exception as error:  # whatever compiling raises, as nesting that is too deep
+            yield f"the chat template {shown(name)} cannot be used: {first_line(error)[:LINE]}"
 
 
 def _continued(value: bool | str) -> str | None:

@@ -230,6 +230,11 @@ def render(source: str, functions: Mapping[str, Callable], values: Mapping[str, 
     return Template.from_code(sandbox, _code(source), sandbox.globals).render(**values)
 
 
+def check(source: str) -> None:
+    """Compile a template, and raise whatever that raises."""
+    _code(source)
+
+
 @lru_cache(maxsize=8)
 def _code(source: str) -> CodeType:
     """A template, compiled: that takes longer than most conversations do."""

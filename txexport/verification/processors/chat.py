@@ -23,7 +23,7 @@ PROBE = "{{ messages[0].content is defined }}{{ messages[0].reasoning_content is
 
 
 def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
-    """Prompts of seeded conversations, of each template; refused is refused. Raises AssertionError, SkipError."""
+    """Prompts of seeded conversations, by each template. Raises AssertionError, SkipError."""
     templates = templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
     if not templates:
         raise SkipError("no chat template there")
@@ -115,7 +115,8 @@ def _differs(name: str, asked: Asked, ours: str | InputError, expected: str | Ex
             (at for at, (a, b) in enumerate(zip(ours, expected, strict=False)) if a != b),
             min(len(ours), len(expected)),
         )
-        told = f"{shown(ours[place:][:40])} at character {place:,}, in transformers {shown(expected[place:][:40])}"
+        found, wanted = shown(ours[place:][:40]), shown(expected[place:][:40])
+        told = f"{found} at character {place:,}, in transformers {wanted}"
     else:
         told = f"{_told(ours)}, in transformers {_told(expected)}"
     raise AssertionError(f"{where}: {told}")
