@@ -11,7 +11,7 @@ from txexport.errors import InputError
 from txexport.runtime import load
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.preprocessing.text import Pieces
+from txexport.runtime.preprocessing.pieces import Pieces
 
 PROMPTS = [[5, 6, 7], [9], [20, 21, 22, 23, 24], [40, 41]]
 AUTO = {

@@ -12,6 +12,8 @@ from tokenizers import Encoding, Tokenizer
 from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
+from txexport.runtime.preprocessing.decoding import Cleaning, Joining
+from txexport.runtime.preprocessing.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
@@ -22,8 +24,9 @@ USUAL = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
 }
-# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
-SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+# Settings that take spaces out of decoded text; of BPE's, whose spaces are its own, the two together alone.
+CLEANS = "clean_up_tokenization_spaces"
+CORRUPTS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 
 
 @contextlib.contextmanager
@@ -56,7 +59,9 @@ class Text:
         named = read_json(folder / "special_tokens_map.json", missing={})
         self.settings = named | read_json(folder / "tokenizer_config.json", missing={})
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
+        tidy = (words or self.settings.get(CORRUPTS) is True) and self.settings.get(CLEANS) is True
+        kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
+        self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
     def encode(
         self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
@@ -108,10 +113,7 @@ class Text:
         """One text a row of ids, without special tokens unless `special`."""
         with tokenizing():
             texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
-        if self.tidy:
-            for spaced in SPACES:
-                texts = [text.replace(spaced, spaced.strip()) for text in texts]
-        return texts
+        return [self.cleaning.clean(text) for text in texts]
 
     def join(self, tokens: list[str]) -> str:
         """Tokens as the text that the tokenizer makes of them."""
@@ -127,31 +129,6 @@ class Text:
             if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
                 return token, number
         return None
-
-
-class Pieces:
-    """Tokens that come one by one as text that never splits a character."""
-
-    def __init__(self, text: Text):
-        self.text = text
-        self.tokens: list[int] = []
-        self.known = self.read = 0  # tokens before `read` are out; those from `known` on decode what follows
-
-    def add(self, token: int) -> str:
-        """The text that `token` completes; empty while a character is in parts."""
-        self.tokens.append(token)
-        return self._more(complete=False)
-
-    def rest(self) -> str:
-        """What is left in the end, a broken character included."""
-        return self._more(complete=True)
-
-    def _more(self, complete: bool) -> str:
-        before, after = self.text.decode([self.tokens[self.known : self.read], self.tokens[self.known :]])
-        if len(after) <= len(before) or (after.endswith("\ufffd") and not complete):
-            return ""
-        self.known, self.read = self.read, len(self.tokens)
-        return after[len(before) :]
 
 
 def token_text(token: Any) -> Any:

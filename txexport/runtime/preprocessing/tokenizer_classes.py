@@ -10,7 +10,7 @@ from typing import Any
 
 NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 PLAIN = "TokenizersBackend"  # which has no special tokens of its own
-LLAMA = "LlamaTokenizer"
+LLAMA, WHISPER = "LlamaTokenizer", "WhisperTokenizer"
 # Special tokens in the order of NAMES, - for none, to the classes that have them unless a checkpoint says.
 DEFAULTS = {
     "<s> </s> <unk> </s> <pad> <s> <mask>": "Bart Barthez Blenderbot Camembert LED Longformer MBart Mvp Nllb "
