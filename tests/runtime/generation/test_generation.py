@@ -328,7 +328,7 @@ def test_a_stop_string_of_many_bytes_is_seen(model_of):
 
 
 def test_what_cannot_be_scored_or_streamed_is_one_line(model_of, bundle_of):
-    with pytest.raises(InputError, match="2 texts have 1 targets, expected one each"):
+    with pytest.raises(InputError, match="2 texts and 1 target, expected one each"):
         model_of("bart").score(["the cat", "a dog"], ["the"])
     assert model_of("bart").score([], []) == []
     with pytest.raises(InputError, match="scores no texts"):
