@@ -61,7 +61,9 @@ def plain(value: Any, depth: int = 0) -> Any:
         return tuple(plain(item, depth + 1) for item in value)
     if isinstance(value, np.generic):
         return plain(value.item(), depth + 1)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        return f"<{type(value).__name__}>"
+    if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return plain(fields, depth + 1)
     if callable(getattr(value, "model_dump", None)):
