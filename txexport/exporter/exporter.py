@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import platform
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -200,6 +201,8 @@ def write_bundle(
             promised=resolved.promised,
         )
         manifest.write(folder / bundle.MANIFEST)
+        if TASKS[resolved.task].methods[0] == "generate":
+            _tell_templates(folder)
     return manifest
 
 
@@ -297,6 +300,14 @@ def _port(value: ir.Value) -> Port:
     assert value.shape is not None
     dims = [dim if isinstance(dim, int) else str(dim.value) for dim in value.shape]
     return Port(value.name, value.dtype.name.lower(), dims)
+
+
+def _tell_templates(folder: Path) -> None:
+    """Warn of chat templates that nobody can use, though the checkpoint has them."""
+    from txexport.runtime.preprocessing.chat import unusable
+
+    for message in unusable(folder):
+        warnings.warn(message, stacklevel=5)
 
 
 def _copy_companions(checkpoint: Checkpoint, folder: Path, plan: BundlePlan) -> dict[str, str]:

@@ -14,6 +14,8 @@ from tokenizers import Encoding, Tokenizer, normalizers
 from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
+from txexport.runtime.preprocessing.decoding import Cleaning, Joining
+from txexport.runtime.preprocessing.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
@@ -25,8 +27,9 @@ USUAL = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
 }
-# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
-SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+# Settings that take spaces out of decoded text; of BPE's, whose spaces are its own, the two together alone.
+CLEANS = "clean_up_tokenization_spaces"
+CORRUPTS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 
 
 @contextlib.contextmanager
@@ -72,7 +75,9 @@ class Text:
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
+        tidy = (words or self.settings.get(CORRUPTS) is True) and self.settings.get(CLEANS) is True
+        kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
+        self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
     def _side(self, name: str, own: dict | None) -> str:
         """Where it cuts or pads, as the settings say, or else tokenizer.json. Raises BundleError."""
@@ -144,10 +149,7 @@ class Text:
         """One text a row of ids, without special tokens unless `special`."""
         with tokenizing():
             texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
-        if self.tidy:
-            for spaced in SPACES:
-                texts = [text.replace(spaced, spaced.strip()) for text in texts]
-        return texts
+        return [self.cleaning.clean(text) for text in texts]
 
     def join(self, tokens: list[str]) -> str:
         """Tokens as the text that the tokenizer makes of them."""
@@ -163,31 +165,6 @@ class Text:
             if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
                 return token, number
         return None
-
-
-class Pieces:
-    """Tokens that come one by one as text that never splits a character."""
-
-    def __init__(self, text: Text):
-        self.text = text
-        self.tokens: list[int] = []
-        self.known = self.read = 0  # tokens before `read` are out; those from `known` on decode what follows
-
-    def add(self, token: int) -> str:
-        """The text that `token` completes; empty while a character is in parts."""
-        self.tokens.append(token)
-        return self._more(complete=False)
-
-    def rest(self) -> str:
-        """What is left in the end, a broken character included."""
-        return self._more(complete=True)
-
-    def _more(self, complete: bool) -> str:
-        before, after = self.text.decode([self.tokens[self.known : self.read], self.tokens[self.known :]])
-        if len(after) <= len(before) or (after.endswith("\ufffd") and not complete):
-            return ""
-        self.known, self.read = self.read, len(self.tokens)
-        return after[len(before) :]
 
 
 def token_text(token: Any) -> Any:

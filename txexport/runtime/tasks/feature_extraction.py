@@ -8,7 +8,7 @@ import numpy as np
 from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_EMBEDS, LAST_HIDDEN_STATE, POOLER_OUTPUT, TEXT_EMBEDS
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, counted, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
@@ -101,7 +101,7 @@ def _kept(truncate_dim: int | None, width: int) -> int:
         return width
     check_count("truncate_dim", truncate_dim)
     if truncate_dim > width:
-        raise InputError(f"truncate_dim is {truncate_dim}, and vectors have {width} numbers")
+        raise InputError(f"truncate_dim is {truncate_dim}, and vectors have {counted(width, 'number')}")
     return truncate_dim
 
 

@@ -20,8 +20,15 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
 from txexport.manifest import Manifest
-from txexport.verification.checks import IMAGE_PROCESSOR, SOUND_PROCESSOR, TOKENIZER, TensorCheck
-from txexport.verification.processors import signals, tokenizer
+from txexport.tasks import TASKS
+from txexport.verification.checks import (
+    CHAT_TEMPLATE,
+    IMAGE_PROCESSOR,
+    SOUND_PROCESSOR,
+    TOKENIZER,
+    TensorCheck,
+)
+from txexport.verification.processors import chat, signals, tokenizer
 
 
 class Check(Protocol):
@@ -34,9 +41,15 @@ class Check(Protocol):
         ...
 
 
+def _chats(manifest: Manifest) -> bool:
+    """Whether a bundle answers conversations: it writes tokens, and reads them alone."""
+    return TASKS[manifest.task].methods[0] == "generate"
+
+
 # By the name of the case in a report: whether it is of a bundle, and what tries it.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
+    CHAT_TEMPLATE: (_chats, chat.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
 }
