@@ -51,6 +51,8 @@ def encode(
     """
     check_flag("truncate", truncate)
     limit = min((n for n in (text_limit(bundle.manifest), longest) if n), default=None)
+    if not truncate:
+        bundle.files.text_size.check(items, limit, f"shorten it, or {advice}")
     encodings = bundle.files.text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
         text, tokens = item if isinstance(item, str) else item[0], len(encoding)

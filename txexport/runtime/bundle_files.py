@@ -9,6 +9,7 @@ from txexport.runtime.preprocessing.audio import Audio
 from txexport.runtime.preprocessing.filter_bank import FilterBank
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
+from txexport.runtime.preprocessing.text_size import TextSize
 from txexport.runtime.tasks.pooling import Pooling, read_pooling
 from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
 
@@ -23,6 +24,11 @@ class BundleFiles:
     def text(self) -> Text:
         """The tokenizer. Raises BundleError where the bundle has none."""
         return Text(self.folder)
+
+    @cached_property
+    def text_size(self) -> TextSize:
+        """How few tokens a text can be, by its bytes."""
+        return TextSize(self.text.tokenizer)
 
     @cached_property
     def images(self) -> Images:
