@@ -56,7 +56,9 @@ class TextSize:
 
     def check(self, items: Sequence[Item], limit: int | None, advice: str = "shorten it") -> None:
         """Raise InputError for a text or pair that must be of more than `limit` tokens, with `advice`."""
-        for item in items if limit is not None else ():
+        if limit is None:
+            return
+        for item in items:
             texts = [item] if isinstance(item, str) else item
             tokens = sum(map(self.least_tokens, texts))
             if tokens > limit:
