@@ -84,7 +84,7 @@ IMPORTED = {
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
         "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
-        "inspection printable runtime server tasks terminal verification"
+        "inspection paths printable runtime server tasks terminal verification"
     ),
 }
 

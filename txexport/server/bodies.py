@@ -15,6 +15,7 @@ from txexport.server.refusals import RefusedError, full
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
 LARGE = 2**16  # bytes of a body from which on one is parsed and tokenized at a time, in a thread
+VALUES = 2**20  # of a body
 AT_ONCE = 8  # bodies of the largest size that may be in memory
 T = TypeVar("T")
 Schema: TypeAlias = dict[str, Any]  # JSON Schema with `required` in it: what `fits` reads of that
@@ -86,13 +87,13 @@ async def read_bytes(request: Request, most: int) -> bytes:
 async def read_json(request: Request, fields: Mapping[str, Schema], most: int) -> dict[str, Any]:
     """The values of a JSON object by name, those that are null left out. Raises RefusedError as `fitted`."""
     body = await read_bytes(request, most)
-    return await work(request, lambda: fitted(parsed(body, request.app.state.limits.most_text), fields))
+    return await work(request, lambda: fitted(parsed(body), fields))
 
 
-def parsed(body: bytes, most: int) -> Any:
-    """The JSON of a body of at most `most` values. Raises RefusedError."""
-    if len(body) > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
-        raise RefusedError(f"the body has more than {most:,} values", 413)
+def parsed(body: bytes) -> Any:
+    """The JSON of a body. Raises RefusedError."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > VALUES:  # each of which takes some hundred bytes
+        raise RefusedError(f"the body has more than {VALUES:,} commas and brackets", 413)
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:

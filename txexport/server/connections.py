@@ -47,7 +47,7 @@ class Connection(H11Protocol):
         there = [one for one in self.connections if isinstance(one, Connection) and not one.is_closing]
         if len(there) > self.most:
             idle = [one for one in there if one.is_idle and one is not self]
-            last = min(idle, key=lambda one: (one.conn.their_state is h11.SEND_BODY, one.since), default=self)
+            last = min(idle, key=lambda one: one.since, default=self)
             last._end(FULL if last is self else b"")
 
     def data_received(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """POST /v1/embeddings, and /v1/rerank: what encoders make of texts."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -94,17 +94,15 @@ def _texts(given: Any) -> list[str]:
 
 def _embedded(
     served: Served, texts: list[str], options: Mapping[str, Any]
-) -> Sequence[tuple[np.ndarray, int]]:
+) -> Iterator[tuple[np.ndarray, int]]:
     """The vector of each text, and how many tokens it is."""
     bundle = served.model.bundle
     on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
     budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
-    results: list[tuple[np.ndarray, int]] = []
     for some in groups(texts):
         vectors = served.model.embed(some, batch_tokens=budget, **options)
         counts = [len(encoding) for encoding in bundle.files.text.encode(some)]
-        results += zip(vectors, counts, strict=True)
-    return results
+        yield from zip(vectors, counts, strict=True)
 
 
 async def rerank(request: Request) -> Response:

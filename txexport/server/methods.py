@@ -5,7 +5,7 @@ import functools
 import inspect
 import json
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -79,9 +79,9 @@ async def task(request: Request) -> Response:
     inputs = asked.pop(first)
     several = isinstance(inputs, list)
 
-    def together(given: list) -> Sequence:
-        parts = [given] if first in FILES else groups(given)
-        return [one for part in parts for one in run(served, limits, method, {first: part, **asked})]
+    def together(given: list) -> Iterator:
+        for part in [given] if first in FILES else groups(given):
+            yield from run(served, limits, method, {first: part, **asked})
 
     key = (method, json.dumps(asked, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))

@@ -8,7 +8,7 @@ from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.text import Pieces, Text
 from txexport.server.refusals import RefusedError
 
-GROUP = 2**20  # characters that are tokenized at once
+GROUP = 2**18  # characters that are tokenized at once
 T = TypeVar("T")
 
 

@@ -95,11 +95,23 @@ def test_no_text_has_fewer_tokens_than_its_bytes_say(name):
     assert size.least_tokens("x" * 100_000) > 100_000 // (size.most + 1)
 
 
+def test_no_text_has_fewer_tokens_than_words():
+    tokenizer = tiny_tokenizers.wordpiece().backend_tokenizer
+    size = TextSize(tokenizer)
+    spaces = ("\x0b", "\x0c", "\x1c", "\x85", "\u3000", "\u200b", "\t", "\r", "\n", " ")
+    for text in (*texts(), *(f"a{space}b1" * 400 for space in spaces), "!" * 200_000, "[MASK]" * 99):
+        assert size.least_tokens(text) <= len(tokenizer.encode(text)), text[:20]
+    words = "a cat! " * 50_000
+    assert size.least_tokens(words) > 99_000
+    with pytest.raises(InputError, match="a text of 18,725 tokens or more is longer than 40; shorten it"):
+        size.check([words], 40)
+
+
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_where_bytes_do_not_tell_nothing_is_refused_by_them(name):
     size = TextSize(UNBOUNDED[name]())
     assert size.most is None
-    size.check(["a" * 10_000], 1)
+    size.check(["a" * 100_000], 1)
 
 
 def test_what_normalizers_leave_of_a_text_is_bounded_over_all_of_unicode():
