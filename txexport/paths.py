@@ -3,8 +3,10 @@
 Nothing outside its folder is read.
 """
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 CHAT_TEMPLATES = "additional_chat_templates"  # the folder of those that have a name
@@ -34,6 +36,23 @@ def links_out(path: Path, folder: Path) -> bool:
         if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
             return not target.is_relative_to(parent.parent / "blobs")
     return True
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Name the file in an OSError that names none, as that of a disk which is full while it is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file of text in UTF-8. Raises OSError, which names it."""
+    with writing(path):
+        Path(path).write_text(text, encoding="utf-8")
 
 
 def sha256(file: Path) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import openvino
-
+from txexport import telemetry
 from txexport.contracts import cache_names, roles, static
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
@@ -29,8 +28,12 @@ from txexport.manifest import Manifest, rounds_activations
 from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
-from txexport.runtime.engines.openvino_logits import pick_logits
 from txexport.runtime.session import Session
+
+with telemetry.openvino_untold():
+    import openvino
+
+    from txexport.runtime.engines.openvino_logits import pick_logits
 
 NAME = "OpenVINO"
 # By itself it computes in bfloat16 or float16 where a processor has them.
