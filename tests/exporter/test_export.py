@@ -12,6 +12,7 @@ import onnx
 import pytest
 import tiny_checkpoint
 from helpers.bundle_edits import graph_path, stored
+from onnx.external_data_helper import ExternalDataInfo
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from tiny_pickled import pickled
@@ -411,16 +412,15 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int8-fast", "int4", ["float32", "int4-128"]], ids=str)
-def test_integers_of_a_decoder_with_branches_are_within_its_graph_for_browsers(
-    dtype, checkpoint_of, tmp_path
-):
-    """ONNX Runtime Web does not find them beside it."""
-    with pytest.raises(UnsupportedError, match=r"within its graph alone; export with single_file=True"):
-        export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
-    manifest = export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web", single_file=True)
-    assert manifest.data == {}
-    export(checkpoint_of("bart"), tmp_path / "float16", dtype="float16", client="web")
-    added = dtype if isinstance(dtype, str) else dtype[-1]
-    with pytest.raises(UnsupportedError, match="within its graph alone"):
-        quantize(tmp_path / "float16", added)
-    export(checkpoint_of("gpt2"), tmp_path / "decoder", dtype=dtype, client="web")
+def test_no_weights_of_a_merged_decoder_stand_within_a_branch(dtype, checkpoint_of, tmp_path):
+    """ONNX Runtime Web finds none there beside its graph, and ONNX Runtime none that is a link."""
+    export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
+    for path in (tmp_path / "out").rglob("*merged*.onnx"):
+        graph = onnx.load(path, load_external_data=False).graph
+        [choice] = [node for node in graph.node if node.op_type == "If"]
+        branches = [attribute.g for attribute in choice.attribute]
+        assert [{node.op_type for node in one.node} for one in branches] == [{"Identity"}] * 2
+        assert not any(len(one.initializer) for one in branches)
+        outside = [ExternalDataInfo(one).location for one in graph.initializer if one.external_data]
+        assert len(outside) > 50
+        assert set(outside) == {f"{path.name}_data"}
