@@ -14,6 +14,7 @@ from typing import Any
 
 import openvino
 
+from txexport import bundle
 from txexport.contracts import cache_names, roles, static
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
@@ -33,6 +34,10 @@ from txexport.runtime.engines.openvino_logits import pick_logits
 from txexport.runtime.session import Session
 
 NAME = "OpenVINO"
+LINKED = (
+    f"{NAME} opens no weights behind links, as a model hub's cache has them; download the files themselves "
+    "(snapshot_download with local_dir), or export with --single-file"
+)
 # By itself it computes in bfloat16 or float16 where a processor has them.
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
 [PICKS] = [port for port in static.STEP if port.name == LOGITS_INDICES]
@@ -45,6 +50,8 @@ def open_graphs(
     folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
 ) -> Opened:
     """See engines.Open."""
+    if bundle.has_linked_weights(folder, manifest):
+        raise BundleError(f"{folder}: {LINKED}")
     core = openvino.Core()
     where = _known(core, device or "cpu")
     if precision == BFLOAT16 and "BF16" not in core.get_property(where.upper(), "OPTIMIZATION_CAPABILITIES"):

@@ -57,7 +57,7 @@ def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Ses
     command = ["node", str(SCRIPT), str(npm.find(PACKAGE))]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
-        build = builder(partial(_send, process, errors), lambda path: {"path": str(path.resolve())})
+        build = builder(partial(_send, process, errors), lambda path: {"path": str(path.absolute())})
         try:
             yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
         finally:
