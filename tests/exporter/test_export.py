@@ -11,7 +11,9 @@ import numpy as np
 import onnx
 import pytest
 import tiny_checkpoint
+import transformers
 from helpers.bundle_edits import graph_path, stored
+from helpers.rows import NEW_FALCON
 from onnx.external_data_helper import ExternalDataInfo
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -424,3 +426,25 @@ def test_no_weights_of_a_merged_decoder_stand_within_a_branch(dtype, checkpoint_
         outside = [ExternalDataInfo(one).location for one in graph.initializer if one.external_data]
         assert len(outside) > 50
         assert set(outside) == {f"{path.name}_data"}
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "kept"),
+    [
+        ("gpt_bigcode", {"multi_query": True}, None),
+        ("gpt_bigcode", {"multi_query": False}, False),
+        ("falcon", {"multi_query": True}, None),
+        ("falcon", {"multi_query": False}, False),
+        ("falcon", {"multi_query": True, **NEW_FALCON}, None),
+    ],
+)
+def test_config_json_has_no_multi_query_that_transformers_js_takes_for_one_tensor(
+    family, config, kept, tmp_path
+):
+    """To transformers the model is the same without."""
+    tiny_checkpoint.save(tmp_path / "in", family, tiny_checkpoint.FAMILIES[family][0], **config)
+    export(tmp_path / "in", tmp_path / "out", only="hub")
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert written.get("multi_query") is kept
+    ours, theirs = (transformers.AutoConfig.from_pretrained(tmp_path / part) for part in ("out", "in"))
+    assert ours.multi_query == theirs.multi_query == config["multi_query"]

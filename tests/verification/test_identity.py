@@ -199,6 +199,12 @@ def keys_last(model):
     key.name, value.name = value.name, key.name
 
 
+def other_past(model):
+    """Where there is a past, a layer's keys are its values, and the other way round."""
+    keys, values = attribute(node(model.graph, "If"), "then_branch").node[:2]
+    keys.input[0], values.input[0] = values.input[0], keys.input[0]
+
+
 def another_file(model):
     """A weight that points into the encoder's file."""
     words = next(part for part in model.graph.initializer if part.name.endswith("word.weight"))
@@ -207,12 +213,12 @@ def another_file(model):
 
 
 ROLES = {"gpt2": roles.MODEL, "t5": roles.DECODER_MERGED}
-WITHIN = {"gpt2": ": ", "t5": ", within node decoder (If): "}
 OF_HUB = [
-    *((model_type, other_axis, f"(Softmax){WITHIN[model_type]}attribute axis is ") for model_type in ROLES),
-    *((model_type, other_constant, "(Constant)" + WITHIN[model_type]) for model_type in ROLES),
+    *((model_type, other_axis, "(Softmax): attribute axis is ") for model_type in ROLES),
+    *((model_type, other_constant, "(Constant): ") for model_type in ROLES),
     *((model_type, keys_last, "in output ") for model_type in ROLES),
     *((model_type, another_s_place, f"in initializer {FIRST}: it is ") for model_type in ROLES),
+    ("t5", other_past, "(Identity), within node chosen (If): "),
     ("t5", another_file, "in initializer decoder.embedding.word.weight: it is "),
 ]
 

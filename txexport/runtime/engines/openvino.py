@@ -140,7 +140,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
             f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
             "and without --for web"
         )
-    return dataclasses.replace(manifest.for_others, formats={manifest.dtype: Graphs({}, graphs)})
+    formats = {manifest.dtype: Graphs({}, graphs)}
+    return dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
 
 
 def _model(role: str, read: Read) -> openvino.Model:
