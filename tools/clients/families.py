@@ -26,7 +26,7 @@ import torch
 import transformers
 from helpers import published
 from helpers.client_rows import save_checkpoint, sequences
-from helpers.rows import FEATURES, GENERATE, HEAR, ROWS, TRANSLATE, Row
+from helpers.rows import GENERATE, HEAR, ROWS, TRANSLATE, Row
 
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
