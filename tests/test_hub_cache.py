@@ -16,6 +16,7 @@ from huggingface_hub import snapshot_download
 import txexport
 from txexport import bundle
 from txexport.errors import BundleError
+from txexport.exporter import export, quantize
 from txexport.verification import verify
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
@@ -99,6 +100,16 @@ def test_a_downloaded_bundle_is_served(bundle_of, downloaded):
         answer = httpx.post(f"{url}/v1/embeddings", json={"model": "small", "input": "the cat"})
     expected = txexport.load(folder, device="cpu").embed("the cat")
     assert np.allclose(answer.json()["data"][0]["embedding"], expected, atol=1e-6)
+
+
+def test_nothing_is_written_into_a_cache(bundle_of, checkpoint_of, downloaded):
+    folder, source = downloaded(bundle_of("bert")), checkpoint_of("bert")
+    said = r"holds links \(config\.json, .*\), as a model hub's cache does; copy it elsewhere"
+    with pytest.raises(BundleError, match=said):
+        quantize(folder, "int8", source=source)
+    with pytest.raises(BundleError, match=said):
+        export(source, folder, force=True)
+    assert bundle.read(folder)
 
 
 def to(target: Path):
