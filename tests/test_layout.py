@@ -255,7 +255,7 @@ SPECIALISED = {
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
     "dual_encoder.py": {"text_vectors", "image_vectors"},
-    "model.py": {"models", "encoder_model", "decoder_model", "first_decoder_model", "dual_encoder_models"},
+    "model.py": {"models", "encoder_model", "decoder_model", "hub_decoder_model", "dual_encoder_models"},
 }
 
 

@@ -24,7 +24,7 @@ from txexport.contracts import Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.companions import companions
-from txexport.exporter.form import check_asked, check_browsers, written_form
+from txexport.exporter.form import check_asked, written_form
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.staging import placed
@@ -131,7 +131,6 @@ def export(
         check_outputs(resolved.spec, form.outputs)
         if client == roles.GENAI:
             check_genai(resolved.spec, resolved.task)
-        check_browsers(form, resolved.spec)
         items = None if texts is None else samples(texts, resolved, form.dtypes)
         plan = BundlePlan(checkpoint, resolved, form)
         return write_bundle(checkpoint, resolved, plan, Path(out), place, force, counting(progress), items)
