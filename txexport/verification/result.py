@@ -142,12 +142,24 @@ class Report:
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
         named = f" (only {len(self.selection)} by name{self._left_out})"
-        scope = f"to {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        scope = f"to {against} on {self.runtime}{self._beside}{part.get(str(self.selection), named)}"
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
             scope += ", graphs by their structure"
         if self.calibrated:
             scope += f", {' and '.join(self.calibrated)} as calibrated"
         return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+
+    @property
+    def _processors(self) -> list[CaseReport]:
+        """The cases of what stands before and behind the graphs."""
+        return [case for case in self.cases if case.name in PROCESSORS]
+
+    @property
+    def _beside(self) -> str:
+        """What was held against transformers beside the graphs, in words."""
+        tried = [case.name for case in self._processors if case.skipped is None]
+        last = " and ".join([", ".join(tried[:-1]), tried[-1]] if tried[1:] else tried)
+        return f" with its {last}" if tried else ""
 
     @property
     def _left_out(self) -> str:
@@ -189,6 +201,11 @@ class Report:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
         asides = [self.reached] if self.reach else []
+        for case in self._processors:
+            if case.skipped is None:
+                asides.append(f"{case.name}: {sum(check.elements for check in case.checks):,} compared")
+            else:
+                asides.append(f"not tried: {case.name}, {case.skipped}")
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         asides += [

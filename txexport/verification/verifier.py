@@ -121,7 +121,7 @@ def verify(
 
     if client is not None:
         judged.check(client, folder, manifest)
-    contents = _contents(allow_edited, manifest, texts) | processors.checks(manifest, quick=cases != "full")
+    contents = _contents(allow_edited, manifest, texts) | processors.checks(manifest, quick=cases == "quick")
     planned, names = _planned(folder, views, resolved.spec, cases, texts, contents)
     outputs = manifest.form.outputs
     originals = originals_of(kinds, checkpoint, resolved, outputs) if any(planned.values()) else {}

@@ -3,11 +3,13 @@
 import contextlib
 import operator
 from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, normalizers
 
 from txexport.arguments import is_whole
 from txexport.bundle import read_json
@@ -17,6 +19,7 @@ from txexport.runtime.preprocessing.tokenizer_classes import WHISPER, tokenizer_
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
+LEFT, RIGHT = "left", "right"
 LONGEST_FIRST = "longest_first"  # which text of a pair is cut, in the words of tokenizers
 # How special tokens are spelt where a checkpoint's files leave it to transformers' class.
 USUAL = {
@@ -43,6 +46,17 @@ def tokenizing(
         raise kind(f"{failure}: {first_line(error)}") from None
 
 
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What a tokenizer's files say beside tokenizer.json, as transformers reads them. Raises BundleError.
+
+    special_tokens_map.json goes first, and is not read where tokenizer_config.json lists all added tokens.
+    """
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    if "added_tokens_decoder" in settings:
+        return settings
+    return settings | read_json(folder / "special_tokens_map.json", missing={})
+
+
 class Text:
     """A tokenizer that neither pads nor cuts: lengths are the caller's to decide."""
 
@@ -54,14 +68,35 @@ class Text:
             )
         with tokenizing(BundleError, f"{path} cannot be read"):
             self.tokenizer = Tokenizer.from_file(str(path))
+        self.settings = read_settings(folder)
+        self.cut_side = self._side("truncation_side", self.tokenizer.truncation)
+        self.padding_side = self._side("padding_side", self.tokenizer.padding)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        named = read_json(folder / "special_tokens_map.json", missing={})
-        self.settings = named | read_json(folder / "tokenizer_config.json", missing={})
+        self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
         tidy = (words or self.settings.get(CORRUPTS) is True) and self.settings.get(CLEANS) is True
         kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
         self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
+
+    def _side(self, name: str, own: dict | None) -> str:
+        """Where it cuts or pads, as the settings say, or else tokenizer.json. Raises BundleError."""
+        side = self.settings.get(name, (own or {}).get("direction", RIGHT))
+        if side not in (LEFT, RIGHT):
+            raise BundleError(f"tokenizer_config.json: {name} is {shown(side)}, expected {LEFT} or {RIGHT}")
+        return str(side)
+
+    @cached_property
+    def lowered(self) -> "Text":
+        """The same of texts in lower case, as sentence-transformers asks for: special tokens stay."""
+        result = copy(self)
+        result.tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
+        result.tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
+        own = self.tokenizer.normalizer
+        result.tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Lowercase(), *([] if own is None else [own])]
+        )
+        return result
 
     def encode(
         self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
@@ -103,7 +138,8 @@ class Text:
             cutter = Tokenizer.from_str(
                 self.tokenizer.to_str()
             )  # settings of a tokenizer hold for all threads
-            cutter.enable_truncation(size, stride=overlap, strategy=strategy)
+            cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
+            cutter.enable_truncation(size, stride=overlap, strategy=strategy, direction=self.cut_side)
             cut = cutter.encode_batch([texts[i] for i in long])
         for i, encoding in zip(long, cut, strict=True):
             encodings[i] = encoding

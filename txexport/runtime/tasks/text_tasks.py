@@ -14,7 +14,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
 from txexport.errors import BundleError, InputError, counted, shown
 from txexport.progress import Progress
-from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks import late_interaction
@@ -144,7 +144,7 @@ def zero_shot(
     if entailed is None or count < 2:
         raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
-    limit = text_limit(bundle.manifest)
+    limit = longest_text(bundle)
     for hypothesis, alone in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
         if limit is not None and len(alone) >= limit:
             long = f"a hypothesis of {counted(len(alone), 'token')}"

@@ -17,12 +17,18 @@ from pathlib import Path
 from typing import Protocol
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts.names import INPUT_IDS
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
 from txexport.manifest import Manifest
 from txexport.tasks import TASKS
-from txexport.verification.checks import CHAT_TEMPLATE, TOKENIZER, TensorCheck
-from txexport.verification.processors import chat, tokenizer
+from txexport.verification.checks import (
+    CHAT_TEMPLATE,
+    IMAGE_PROCESSOR,
+    SOUND_PROCESSOR,
+    TOKENIZER,
+    TensorCheck,
+)
+from txexport.verification.processors import chat, signals, tokenizer
 
 
 class Check(Protocol):
@@ -44,6 +50,8 @@ def _chats(manifest: Manifest) -> bool:
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
     CHAT_TEMPLATE: (_chats, chat.check),
+    IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
+    SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
 }
 
 

@@ -30,7 +30,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     if find_spec("jinja2") is None:
         raise SkipError("jinja2 is not installed, which templates need; pip install 'txexport[chat]'")
     asked = usual() + ([] if quick else seeded(SEEDED))
-    with original("AutoTokenizer", checkpoint) as tokenizer:
+    with original("AutoTokenizer", checkpoint, manifest.model_type) as tokenizer:
         if not getattr(tokenizer, "chat_template", None):
             raise AssertionError("chat template: the bundle has one, and transformers finds none")
         tried, left = _known(tokenizer, asked)

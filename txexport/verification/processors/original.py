@@ -4,6 +4,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,12 +22,15 @@ def equal(what: str, count: int) -> TensorCheck:
 
 def differs(what: str, given: Any, ours: Any, theirs: Any) -> NoReturn:
     """Raise AssertionError: an answer to the input `given` is not transformers'."""
-    raise AssertionError(f"{what} of {shown(given)}: {shown(ours)}, in transformers {shown(theirs)}")
+    library = f"transformers {version('transformers')}"
+    raise AssertionError(f"{what} of {shown(given)}: {shown(ours)}, in {library} {shown(theirs)}")
 
 
 @contextmanager
-def original(kind: str, checkpoint: Checkpoint) -> Iterator[Any]:
+def original(kind: str, checkpoint: Checkpoint, model_type: str, **options: Any) -> Iterator[Any]:
     """What `kind`, an automatic class of transformers, makes of a checkpoint's own files.
+
+    `model_type` is for a config.json that names none, `options` are those of from_pretrained.
 
     Raises SkipError where the library is not installed, or makes nothing of them, with the reason.
     """
@@ -38,12 +42,21 @@ def original(kind: str, checkpoint: Checkpoint) -> Iterator[Any]:
         folder = _folder(checkpoint, Path(place))
         try:
             with warnings.catch_warnings(action="ignore"):
-                made = transformers_loading.from_pretrained(kind, folder)
+                made = transformers_loading.from_pretrained(
+                    kind, folder, **_config(checkpoint, model_type), **options
+                )
         except BaseException as error:  # of transformers or tokenizers, which share no base class
             if not is_failure(error):
                 raise
             raise SkipError(f"transformers makes none of the checkpoint: {first_line(error)}") from None
         yield made
+
+
+def _config(checkpoint: Checkpoint, model_type: str) -> dict[str, Any]:
+    """The config by which a class is chosen, where config.json names no model_type."""
+    if checkpoint.config.get("model_type") is not None:
+        return {}
+    return {"config": transformers_loading.config_of(checkpoint.config | {"model_type": model_type})}
 
 
 def _folder(checkpoint: Checkpoint, place: Path) -> Path:
