@@ -45,7 +45,7 @@ def test_prompts_are_counted(report):
     assert found.ok
     [check] = case_of(found).checks
     assert check.output == "prompts of default"
-    assert check.elements == len(conversations.usual())
+    assert check.elements == len(conversations.usual()) + 200
 
 
 def test_full_cases_try_any_conversations(report, monkeypatch):
@@ -109,6 +109,20 @@ def test_a_token_of_the_class_that_is_left_out_is_not_equal(report, monkeypatch)
     monkeypatch.setattr(processors.chat.chat, "special_tokens", lambda folder: {})
     found = report(TEMPLATE)
     assert "at character 1, in transformers '|endoftext|>" in case_of(found).summary
+
+
+def test_what_an_older_transformers_does_otherwise_is_not_tried_and_said():
+    """Before 5, null content was written as "None", and reasoning had one name."""
+
+    class Older:
+        def apply_chat_template(self, messages, **options):
+            return "TrueFalse"
+
+    tried, left = processors.chat._known(Older(), conversations.usual())
+    assert left == "null keys and names of reasoning, of which this transformers knows nothing"
+    names = {one.name for one in tried}
+    assert {"turns", "no content", "two calls"} <= names
+    assert not {"null content", "null keys", "a call", "reasoning", "reasoning of old"} & names
 
 
 def test_the_set_is_the_same_on_every_machine():

@@ -44,6 +44,9 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     Raises InputError for messages that the template refuses, and for tools and values that it does not read,
     MissingLibraryError without Jinja2.
     """
+    with needed_for("a chat template"):
+        from txexport.runtime.preprocessing import sandbox  # noqa: F401
+
     field = _continued(conversation.continues)
     settings = read_json(folder / "tokenizer_config.json", missing={})
     tools = conversation.tools
@@ -69,10 +72,9 @@ def prompt(folder: Path, conversation: Conversation) -> str:
 
 def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
     """What a template makes of values. Raises InputError where it fails, or reads none of a `wanted` name."""
-    with needed_for("a chat template"):
-        from jinja2 import TemplateError
+    from jinja2 import TemplateError
 
-        from txexport.runtime.preprocessing.sandbox import reads, render
+    from txexport.runtime.preprocessing.sandbox import reads, render
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
