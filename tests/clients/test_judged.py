@@ -2,8 +2,8 @@
 
 import shutil
 
-import onnx
 import numpy as np
+import onnx
 import pytest
 
 from txexport import bundle
