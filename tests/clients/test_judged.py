@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import onnx
 import pytest
 
@@ -64,3 +65,8 @@ def test_what_cannot_be_asked_is_said_before_the_work(bundle_of, monkeypatch):
         UnsupportedError, match="has no graphs for other clients; export without --only native"
     ):
         verify(bundle_of("gpt2", "dynamic"), cases="quick", client="genai")
+
+
+def test_a_sound_and_an_image_have_names_of_their_own():
+    for shape, name in (((80, 30), "input_features"), ((3, 30, 30), "pixel_values")):
+        assert name in judged._inputs([[1]], [np.zeros(shape, np.float32)], False)

@@ -22,10 +22,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import tiny_checkpoint
 import torch
 import transformers
 from helpers import published
-from helpers.client_rows import save_checkpoint, sequences
+from helpers.client_rows import WHISPER, forward_inputs, save_checkpoint, sequences
 from helpers.rows import GENERATE, HEAR, ROWS, TRANSLATE, Row
 
 from txexport import bundle, families
@@ -49,7 +50,7 @@ ALONE = ("genai",)  # of which a decoder is all that it runs
 def rows(names: Iterable[str]) -> list[Row]:
     """The first row of each task of each family of the table, of `names` alone where there are any."""
     chosen: dict[tuple[str, str], Row] = {}
-    for row in ROWS:
+    for row in [WHISPER, *ROWS]:  # a Whisper of 30 s, which every client takes
         if not (wanted := [*names]) or row.model_type in wanted:
             chosen.setdefault((row.model_type, row.task), row)
     by_family: dict[str, list[Row]] = {}
@@ -87,6 +88,8 @@ def refusal(
     """Why a client does not run a bundle, in a line, or None where all that it answers is right."""
     if name in ALONE and row.task not in (GENERATE, HEAR):
         return f"it runs no {row.task}"
+    if name in ALONE and row.task == HEAR:
+        return _transcribed(client, row, checkpoint, folder)
     manifest = bundle.read(folder)
     forward = judged.forward_of(name, client, folder, manifest)
     reports = [*judged.answered(name, forward, folder, manifest, spec, judges, QUICK)]
@@ -122,6 +125,19 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
     return None if found == expected[:length] and len(found) >= length else "generates other tokens"
 
 
+def _transcribed(client: Any, row: Row, checkpoint: Path, folder: Path) -> str | None:
+    """Why onnxruntime-genai writes other tokens of a sound, or None."""
+    sound = {"input_features": forward_inputs(row)["input_features"][:1]}
+    settings = SETTINGS | {"begin_suppress_tokens": None}  # which it knows nothing of
+    start = tiny_checkpoint.WHISPER["decoder_start_token_id"]  # transformers leaves it out
+    expected = [start, *sequences(row, checkpoint, sound, settings).tolist()[0]]
+    prompt = {"input_ids": torch.tensor([[start]]).numpy()}
+    settings = {"max_length": 1 + NEW_TOKENS, "do_sample": False}
+    [answer] = client.ask(folder, row.task, [Call("transcribe", sound | prompt, {"settings": settings})])
+    found = [int(token) for token in answer["sequences"][0]]
+    return None if found and found == expected[: len(found)] else "generates other tokens"
+
+
 def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str, str | None]]:
     """Each row, client, and why it does not run, as they are tried."""
     for number, row in enumerate(chosen, 1):
@@ -130,7 +146,7 @@ def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str
             checkpoint, folder = Path(work) / "checkpoint", Path(work) / "bundle"
             try:
                 written(row, checkpoint)
-                export(checkpoint, folder, task=row.task, only="hub")
+                export(checkpoint, folder, task=row.task, only=None if row.task == HEAR else "hub")
                 spec, judges = judges_of(row, checkpoint)
             except TxexportError as error:  # a fault of ours or of the row, and of no client
                 print(f"{row.id} cannot be exported: {first_line(error)}", file=sys.stderr)
@@ -182,7 +198,11 @@ def main() -> None:
     with ExitStack() as stack:
         clients = {name: judged.started(name, stack) for name in given.client or judged.NAMES}
         known = results["families"] if given.missing else {}
-        chosen = [one for one in rows(given.family) if one.task not in known.get(one.model_type, {})]
+        chosen = [
+            row
+            for row in rows(given.family)
+            if not clients.keys() <= known.get(row.model_type, {}).get(row.task, {}).keys()
+        ]
         for row, name, why in tried(clients, chosen):
             tasks = results["families"].setdefault(row.model_type, {})
             tasks.setdefault(row.task, {})[name] = why

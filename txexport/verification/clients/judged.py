@@ -13,7 +13,7 @@ import numpy as np
 
 from txexport.bundle import read_json
 from txexport.contracts import Port, roles
-from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS, PIXEL_VALUES
 from txexport.errors import InputError, UnsupportedError
 from txexport.manifest import Graphs, Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -180,6 +180,7 @@ def _inputs(rows: list[list[int]], sources: Sources | None, alone: bool) -> Arra
         return {INPUT_IDS: ids} if alone else {INPUT_IDS: ids, ATTENTION_MASK: mask}
     decoder = {DECODER_INPUT_IDS: np.array(rows)}
     if isinstance(sources[0], np.ndarray):
-        return {INPUT_FEATURES: np.stack(sources), **decoder}
+        port = INPUT_FEATURES if sources[0].ndim == 2 else PIXEL_VALUES
+        return {port: np.stack(sources), **decoder}
     ids, mask = pad([list(source) for source in sources], 0)
     return {INPUT_IDS: ids, ATTENTION_MASK: mask, **decoder}
