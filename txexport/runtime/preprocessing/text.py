@@ -25,7 +25,7 @@ USUAL = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
 }
-# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
+TIDY = "clean_up_tokenization_spaces"  # the setting by which transformers takes these out of decoded text
 SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
@@ -72,7 +72,8 @@ class Text:
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
+        words = words or bool(self.settings.get(f"{TIDY}_for_bpe_even_though_it_will_corrupt_output"))
+        self.tidy = words and bool(self.settings.get(TIDY))
 
     def _side(self, name: str, own: dict | None) -> str:
         """Where it cuts or pads, as the settings say, or else tokenizer.json. Raises BundleError."""
