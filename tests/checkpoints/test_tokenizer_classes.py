@@ -79,6 +79,64 @@ def test_settings_that_contradict_the_file(kind, tmp_path):
     assert anew >= 3
 
 
+CLASS = "tokenizer_class"
+MASK = {"__type": "AddedToken", "content": "[MASK]", "lstrip": True, "normalized": True, "single_word": True}
+FILES_THAT_SAY = {  # a kind of tokenizer, its settings, config.json, and whether tokenizer.json is made anew
+    "a class in config.json alone": (
+        "BertTokenizer",
+        {},
+        {"model_type": "llama", CLASS: "BertTokenizer"},
+        True,
+    ),
+    "no class but the model's": ("GemmaTokenizer", {}, {"model_type": "gemma2"}, True),
+    "code that is never run": (
+        "BertTokenizer",
+        {CLASS: "BertTokenizer", "do_lower_case": False, "auto_map": {"AutoTokenizer": ["x.Y", None]}},
+        {"model_type": "bert"},
+        True,
+    ),
+    "a class that nobody has": (
+        "BertTokenizer",
+        {CLASS: "MyTokenizer", "do_lower_case": False},
+        {"model_type": "bert"},
+        False,
+    ),
+    "Phi's": (
+        "CodeGenTokenizer",
+        {CLASS: "CodeGenTokenizer", "add_prefix_space": True},
+        {"model_type": "phi"},
+        True,
+    ),
+    "Phi-3's": ("LlamaTokenizer", {CLASS: "LlamaTokenizer"}, {"model_type": "phi3"}, False),
+    "BOS and EOS that tokenizer.json decides": (
+        "LlamaTokenizer",
+        {CLASS: "LlamaTokenizer", "legacy": True, "add_bos_token": False, "add_eos_token": True},
+        {"model_type": "llama"},
+        True,
+    ),
+    "bytes under Llama's class": (
+        "Qwen2Tokenizer",
+        {CLASS: "LlamaTokenizer"},
+        {"model_type": "llama"},
+        False,
+    ),
+    "a mask with its properties": (
+        "BertTokenizer",
+        {CLASS: "BertTokenizer", "mask_token": MASK},
+        {"model_type": "bert"},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FILES_THAT_SAY)
+def test_which_class_reads_it(what, tmp_path):
+    kind, settings, config, anew = FILES_THAT_SAY[what]
+    write(tmp_path, tokenizer_of(*KINDS[kind]), {"tokenizer_config.json": settings} if settings else {}, None)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert assert_same(tmp_path) == anew
+
+
 # RemBERT's class reads a file that has no post-processor otherwise than what it saves of that.
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "RemBertTokenizer"])
 def test_a_file_that_says_all_is_left_as_it_is(kind, tmp_path):

@@ -543,6 +543,8 @@ def crashing(checkpoint_of, tmp_path):
     tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     tokenizer.normalizer = normalizers.Replace(Regex("(.*a){25}b"), "x")
     tokenizer.save(str(source / "tokenizer.json"))
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast"}  # which takes the normalizer, as GPT-2's does not
+    (source / "tokenizer_config.json").write_text(json.dumps(kind))
     export(source, tmp_path / "out")
     return tmp_path / "out"
 

@@ -166,6 +166,19 @@ def test_lower_case_leaves_special_tokens(sentences, tmp_path):
     write(sentences, sentence_bert_config=settings, tokenizer=before, tokenizer_config=config)
 
 
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_level"])
+def test_spaces_are_taken_out_of_decoded_text_where_transformers_does(kind, forced, tmp_path):
+    getattr(tiny_tokenizers, kind)().save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    name = "clean_up_tokenization_spaces"
+    asked = {name: 1, f"{name}_for_bpe_even_though_it_will_corrupt_output": forced}
+    write(tmp_path, tokenizer_config=settings | asked)
+    original, text = transformers.AutoTokenizer.from_pretrained(tmp_path), Text(tmp_path)
+    rows = [encoding.ids for encoding in text.encode(["the cat , the dog . don 't", "a ! b ?"])]
+    assert text.decode(rows) == original.batch_decode(rows, skip_special_tokens=True)
+
+
 def test_padding_stands_where_the_tokenizer_puts_it(tmp_path):
     """SigLIP's texts are all of one length, and the model reads the padding."""
     from txexport.runtime.batches import to_one_length

@@ -86,6 +86,7 @@ def test_ids_are_the_tokenizer_s(bundle_of, file, pairs):
         row[:40] for row in expected
     ]
     case = cases(bundle_of("bart"), pairs)["pairs.txt, texts 1 to 2"].case
+    tokenizer = Tokenizer.from_file(str(bundle_of("bart") / "tokenizer.json"))
     sources = tokenizer.encode_batch(["the cat", "who sat"])
     targets = tokenizer.encode_batch(["on the mat", "the dog sat on the rug"])
     assert case.sources == [encoding.ids for encoding in sources]

@@ -75,7 +75,7 @@ class Text:
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        tidy = (words or self.settings.get(CORRUPTS) is True) and self.settings.get(CLEANS) is True
+        tidy = (words or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
         kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
         self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
