@@ -8,7 +8,7 @@ from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.text import Pieces, Text
 from txexport.server.refusals import RefusedError
 
-GROUP = 2**18  # characters that are tokenized at once
+GROUP = 2**16  # characters that are tokenized at once, and asked for as long as anybody waits
 T = TypeVar("T")
 
 
