@@ -129,6 +129,8 @@ def config_of(app: Any, most: int, **options: Any) -> uvicorn.Config:
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Sockets of every address of `host` that this machine has, bound to `port`. Raises InputError."""
+    if not 0 <= port < 2**16:  # or the system would take another
+        raise InputError(f"port is {port}, expected a whole number below {2**16}")
     bound: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         try:

@@ -9,7 +9,7 @@ from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.preprocessing.text import Text
 from txexport.server.refusals import RefusedError
 
-GROUP = 2**18  # characters that are tokenized at once
+GROUP = 2**16  # characters that are tokenized at once, and asked for as long as anybody waits
 T = TypeVar("T")
 
 
