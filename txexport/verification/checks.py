@@ -15,6 +15,7 @@ IDENTITY = "exported graphs"  # the check that graphs are those that export writ
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
 CALIBRATED = "calibrated matrices"  # the check of integers on the texts that they came of
 CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
+TIED = "choices of routers"  # the check that counts those of experts, and ties among them
 BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
 CLIENT = "client "  # before the name of other software, in a runtime's place
