@@ -49,7 +49,8 @@ class Report:
     `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
     file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
     experts. `calibrated` says by what texts integers were chosen, by dtype. `graphs`
-    are the bundle's files, and of which kind each is, as in CaseReport.
+    are the bundle's files, and of which kind each is, as in CaseReport. `notes` say which of two readings of
+    the checkpoint is meant, where libraries differ in that.
     """
 
     bundle: str
@@ -72,6 +73,7 @@ class Report:
     reach: Reach = field(default_factory=dict)
     graphs: dict[str, str] = field(default_factory=dict)
     calibrated: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def compared(self) -> bool:
@@ -193,6 +195,7 @@ class Report:
         asides += [
             f"{dtype} is calibrated by {what}: {self._held}" for dtype, what in self.calibrated.items()
         ]
+        asides += self.notes
         return [*asides, "yet components are beyond their budget alone"] if beyond else asides
 
     @property

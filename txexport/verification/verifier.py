@@ -39,6 +39,7 @@ from txexport.verification.checks import (
 )
 from txexport.verification.layers.result import joined
 from txexport.verification.losses import budgets_of
+from txexport.verification.process_state import undisturbed
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import Report
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 @checked
 @crashes()
+@undisturbed
 def verify(
     out: str | Path,
     *,
@@ -191,6 +193,7 @@ def verify(
         layers=joined(probe.report() for probe in probes),
         texts=None if texts is None else str(texts),
         calibrated=calibrated.told(manifest),
+        notes=[resolved.note] if resolved.note is not None else [],
         reach=reach(resolved.spec, [case for cases in planned.values() for case in cases]) | first.experts,
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
