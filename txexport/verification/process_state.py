@@ -1,4 +1,4 @@
-"""What a process shares and a proof neither moves nor depends on: random states, PyTorch's and NumPy's modes."""
+"""What all of a process shares: random states, and modes of PyTorch and NumPy. A proof leaves them alone."""
 
 import functools
 import random

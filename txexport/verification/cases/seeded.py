@@ -75,7 +75,7 @@ class DecoderCase:
 
 @dataclass(frozen=True)
 class GreedyCase:
-    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`; a beam search, by that many beams."""
+    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, or by that many `beams`."""
 
     name: str
     rows: Sources
