@@ -23,7 +23,8 @@ def judge(
     run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
 ) -> list[TensorCheck]:
     """What a case comes to, as `_judged`; where it fails, by either choice of experts that are a tie."""
-    return judged_by_choices(lambda: _judged(run, runner, reference, case, relative))
+    judged = partial(_judged, run, runner, reference, case, relative)
+    return judged_by_choices(judged, runner.manifest.spec)
 
 
 def _judged(

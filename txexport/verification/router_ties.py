@@ -6,8 +6,7 @@ original is unchanged but for topk, which prefers lower or higher indices among 
 nearer to each other than float32 promises.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,38 +20,39 @@ from txexport.verification.checks import TIED, TensorCheck
 Run = Callable[[], list[TensorCheck]]
 
 
-def judged_by_choices(run: Run) -> list[TensorCheck]:
+def judged_by_choices(run: Run, spec: Mapping[str, Any]) -> list[TensorCheck]:
     """The checks of `run`; where they fail because of ties, those of the choice that gives them all.
 
-    Those have one more check, which counts the ties.
+    Those have one more check, which counts the ties. `spec` is a manifest's; without experts in it nothing is
+    run twice.
     """
-    with _choosing(None) as own:
-        checks = run()
-    if all(check.ok for check in checks) or not own.ties:
+    checks = run()
+    if all(check.ok for check in checks) or not _has_experts(spec):
         return checks
     for order in (1, -1):
-        with _choosing(order) as chosen:
+        chosen = _Choices(order)
+        with chosen:
             other = run()
-        if all(check.ok for check in other):
+        if chosen.ties and all(check.ok for check in other):
             says = Behaviour(chosen.rows, chosen.rows - chosen.ties, chosen.ties)
             return [*other, TensorCheck(TIED, chosen.rows, 0.0, 0.0, behaviour=says)]
     return checks
 
 
-@contextmanager
-def _choosing(order: int | None) -> "Iterator[_Choices]":
-    choices = _Choices(order)
-    with choices:
-        yield choices
+def _has_experts(spec: Any) -> bool:
+    """Whether a part of a spec says how many experts there are."""
+    if isinstance(spec, Mapping):
+        return "num_experts" in spec or any(map(_has_experts, spec.values()))
+    return isinstance(spec, list | tuple) and any(map(_has_experts, spec))
 
 
 class _Choices(TorchFunctionMode):
     """Counts the `rows` that topk chooses from, and those in which the last chosen is a tie with one left.
 
-    With `order` 1 the lower index of a tie is taken, with -1 the higher, with None the library's own choice.
+    With `order` 1 the lower index of a tie is taken, with -1 the higher.
     """
 
-    def __init__(self, order: int | None):
+    def __init__(self, order: int):
         super().__init__()
         self.order, self.rows, self.ties = order, 0, 0
 
@@ -78,8 +78,6 @@ class _Choices(TorchFunctionMode):
         near = 2 * RELATIVE * best  # what float32 promises of two scores
         self.rows += cut.numel()
         self.ties += int((cut - ordered[..., k : k + 1] <= near).sum())
-        if self.order is None:
-            return given
         level = torch.where((last - cut).abs() <= near, cut, last)  # those of a tie, made one
         places = level.flip(-1) if self.order < 0 else level
         order = places.sort(dim=-1, descending=True, stable=True).indices[..., :k]

@@ -130,7 +130,8 @@ class VerifyRun:
         with runtime.open(self.files, device) as opened:
             runner = runner_of(self._loaded(runtime, *opened))
             for name, original in self.float32.items():
-                run = partial(judged_by_choices, partial(lost, runner, tried, original, self.budgets))
+                once = partial(lost, runner, tried, original, self.budgets)
+                run = partial(judged_by_choices, once, self.manifest.spec)
                 yield attempt(LOST, name, run, runtime.name, self.graphs)
 
     def _lost_on_texts(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
