@@ -7,7 +7,7 @@ import numpy as np
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
-from txexport.verification.agreement import Behaviour
+from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.cases.seeded import GreedyCase
@@ -79,7 +79,7 @@ class _Search:
             for beam in self.beams:
                 logs = _log_softmax(self._logits(beam)[-1]) + self.scores[tuple(beam)]
                 candidates += [
-                    (logs[token], [*beam, int(token)]) for token in np.argsort(-logs)[: self.width + 1]
+                    (logs[token], [*beam, int(token)]) for token in best_of(logs[None], self.width + 1)[0]
                 ]
             candidates.sort(key=lambda pair: -pair[0])
             order = np.array([score for score, _ in candidates[: self.width + 1]])
