@@ -284,7 +284,7 @@ def test_a_tokenizer_that_cannot_be_read_is_no_skipped_case(checkpoint_of, tmp_p
     (source / "tokenizer.json").write_text('{"version": 1.0}')
     export(source, tmp_path / "out")
     for failed in verify(tmp_path / "out", reference="twin", cases="quick").failed:
-        assert failed.name == "sentences"
+        assert failed.name in ("sentences", "tokenizer")
         assert "tokenizer.json cannot be read" in failed.exception
     (tmp_path / "lines.txt").write_text("yes")
     with pytest.raises(BundleError, match=r"tokenizer.json cannot be read"):

@@ -73,7 +73,7 @@ IMPORTED = {
     ),
     "txexport/benchmark": "rich arguments bundle dtype_comparison formats progress runtime terminal",
     "txexport/verification": (
-        "numpy onnx onnxruntime torch transformers rich txmodels "
+        "PIL numpy onnx onnxruntime torch transformers rich txmodels "
         "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
         "inspection limits manifest markup paths printable progress runtime source spec tasks terminal"
     ),

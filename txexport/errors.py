@@ -166,3 +166,8 @@ def crashes() -> Iterator[None]:
             raise
         message = " ".join(str(error).split()) or "it does not say why"
         raise LibraryError(f"a library crashed on this input: {message[:200]}") from None
+
+
+def counted(number: int, word: str) -> str:
+    """How many of what: "1 token", "1,024 tokens"."""
+    return f"{number:,} {word}" + "s" * (number != 1)

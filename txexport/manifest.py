@@ -3,26 +3,37 @@
 import dataclasses
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.contracts import Port, roles
 from txexport.errors import InputError
-from txexport.formats import DEFAULT, DTYPES
+from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
 from txexport.limits import limited
 
 MANIFEST = "txexport.json"
+# The opset of the static cache, and the ONNX Runtime that computes several tokens over a filled one rightly:
+# 1.25 to 1.27 give `is_causal` with `nonpad_kv_seqlen` another meaning, older ones lack the operators.
+WRITES_IN_PLACE, ATTENDS_IN_PLACE = 24, "1.28"
+UNROUNDED = DTYPES[DEFAULT].session_options
+FOLDED = "session.disable_quant_qdq"  # integers become float32 numbers at load, of any width
 FORMAT, OLDEST = 7, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
 
 
 @dataclass(frozen=True)
 class GraphFile:
-    """One ONNX file of a bundle, and its SHA-256."""
+    """One ONNX file of a bundle, and its SHA-256.
+
+    `onnxruntime` is the oldest version that computes it rightly, as "1.28", or "" in bundles of before.
+    """
 
     file: str
     inputs: list[Port]
     outputs: list[Port]
     sha256: str
+    onnxruntime: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,8 @@ class Form:
     `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
     `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
     texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. int8
-    takes the middle off rows where it is `centred`, which it was not in bundles of format 6. `rope_factors`
+    takes the middle off rows where it is `centred`, which it was not in bundles of format 6. A checkpoint's
+    own integers of eight bits are `widened` to float32 at load, which they were not at first. `rope_factors`
     are the ones of LongRoPE, where "short" or "long" were asked for, and `image_size` height and width of
     images, where these were.
     """
@@ -65,16 +77,21 @@ class Form:
     calibrated: dict[str, Calibration] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     centred: bool = False
+    widened: bool = False
     rope_factors: str | None = None
     image_size: list[int] | None = None
 
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs of one dtype by role: `native` are our runtime's, `hub` those for other clients."""
+    """The graphs of one dtype by role: `native` are our runtime's, `hub` those for other clients.
+
+    `session_options` are those of an ONNX Runtime session that decide which numbers the graphs give.
+    """
 
     native: dict[str, GraphFile]
     hub: dict[str, GraphFile]
+    session_options: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -171,6 +188,26 @@ class Manifest:
         return not DTYPES[self.dtype].exact
 
     @property
+    def session_options(self) -> dict[str, str]:
+        """The options that every session over those graphs has, since they decide which numbers come out."""
+        if self.dtype == STORED and not self.form.widened:
+            return {FOLDED: "1"}
+        return dict(DTYPES[self.dtype].session_options)
+
+    def refused_by(self, version: str) -> str | None:
+        """Why that version of ONNX Runtime must not run the graphs that ours runs, or None.
+
+        An older one may refuse them by itself, or compute something else without a word.
+        """
+        in_place = self.cache == "static" and self.form.opset >= WRITES_IN_PLACE
+        unsaid = ATTENDS_IN_PLACE if in_place else ""
+        least = max((graph.onnxruntime or unsaid for graph in self.graphs.values()), key=_parts)
+        if not least or _parts(version) >= _parts(least):
+            return None
+        other = ", or export with --opset 23" if least == ATTENDS_IN_PLACE else ""
+        return f"it needs ONNX Runtime {least} or later, and {version} is here; update it{other}"
+
+    @property
     def native(self) -> dict[str, GraphFile]:
         """The graphs of our runtime, by role."""
         return self.formats[self.dtype].native
@@ -203,7 +240,7 @@ class Manifest:
     def for_others(self) -> "Manifest":
         """The same as if it held the graphs for other clients alone."""
         cache = None if self.cache is None else "dynamic"
-        formats = {dtype: Graphs({}, graphs.hub) for dtype, graphs in self.formats.items()}
+        formats = {dtype: dataclasses.replace(graphs, native={}) for dtype, graphs in self.formats.items()}
         return dataclasses.replace(
             self, formats=formats, form=dataclasses.replace(self.form, cache=cache, only="hub")
         )
@@ -251,4 +288,22 @@ class Manifest:
         for place, name in (*asked, (values, "promised")):
             if not place[name]:
                 del place[name]
+        if not values["form"]["widened"]:
+            del values["form"]["widened"]
+        for graphs in values["formats"].values():
+            if not graphs["session_options"]:
+                del graphs["session_options"]
+            for graph in (*graphs["native"].values(), *graphs["hub"].values()):
+                if not graph["onnxruntime"]:
+                    del graph["onnxruntime"]
         return values
+
+
+def rounds_activations(session_options: Mapping[str, str]) -> bool:
+    """Whether a session with these options rounds what it multiplies blocks of integers with."""
+    return session_options.get(ACCURACY_LEVEL) == INT8_ACTIVATIONS
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """A version's numbers, to compare with another's."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -1,6 +1,6 @@
 """txexport.json, as it is read: what is written there fits together, or is refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from txexport.arguments import check_fields
@@ -35,7 +35,9 @@ def parsed(path: Path, values: dict) -> Manifest:
         if values["format"] < OLDEST:
             raise BundleError(f"{path} is of an older txexport; export again")
         formats = {
-            dtype: Graphs(*(_graph_files(graphs[key]) for key in ("native", "hub")))
+            dtype: Graphs(
+                _graph_files(graphs["native"]), _graph_files(graphs["hub"]), graphs.get("session_options", {})
+            )
             for dtype, graphs in values.pop("formats").items()
         }
         data = {name: DataFile(**entry) for name, entry in values.pop("data").items()}
@@ -57,6 +59,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         own = () if form.only == "hub" else roles.of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
+        _check_options(formats)
         if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
             raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")
         if not manifest.promised.keys() <= BEYOND.keys() or (
@@ -92,6 +95,14 @@ def _check_dtypes(form: Form) -> None:
         raise ValueError(f"calibrated are {', '.join(form.calibrated)}, of dtypes {', '.join(dtypes)}")
 
 
+def _check_options(formats: Mapping[str, Graphs]) -> None:
+    """Raise ValueError for options that are not those of their dtype; older bundles have none."""
+    for dtype, graphs in formats.items():
+        expected = dict(DTYPES[dtype].session_options)
+        if graphs.session_options not in ({}, expected):
+            raise ValueError(f"session_options of {dtype} are {graphs.session_options}, expected {expected}")
+
+
 def _graph_files(values: dict) -> dict[str, GraphFile]:
     return {
         role: GraphFile(
@@ -99,6 +110,7 @@ def _graph_files(values: dict) -> dict[str, GraphFile]:
             [Port(**port) for port in graph["inputs"]],
             [Port(**port) for port in graph["outputs"]],
             graph["sha256"],
+            graph.get("onnxruntime", ""),
         )
         for role, graph in values.items()
     }

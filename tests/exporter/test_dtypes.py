@@ -117,7 +117,10 @@ def test_a_dtype_that_a_bundle_has_not_is_named(dtype, integers_of):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"dtype": "int2"}, "dtype 'int2' is not known; expected one of float32, stored, float16, "),
+        (
+            {"dtype": "int2"},
+            "dtype 'int2' is not known; expected one of float32, stored, stored-fast, float16, ",
+        ),
         ({"dtype": ["int8", "Q4"]}, "dtype 'Q4' is not known; expected one of"),
         ({"dtype": "stored"}, "dtype stored is for quantised checkpoints, and "),
         ({"dtype": "int8", "opset": 17}, "dtype int8 needs opset 18 or newer, not 17"),

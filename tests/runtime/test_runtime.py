@@ -125,7 +125,10 @@ def test_static_cache_of_a_padded_step_is_not_copied(model_of, capfd):
 
 
 LIMITS = [
-    ("gpt2", [list(range(40))], None, "a prompt of 40 tokens leaves no room in the model's 40"),
+    ("gpt2", [list(range(41))], None, "a prompt of 41 tokens leaves no room in the model's 40"),
+    ("gpt2", [list(range(40))], 2, "a prompt of 40 tokens and 2 new ones exceed the model's 40"),
+    ("gpt2", [[5]], 40, "a prompt of 1 token and 40 new ones exceed the model's 40"),
+    ("gpt2", [[5] * 40], 2, "a prompt of 40 tokens and 2 new ones exceed the model's 40"),
     ("gpt2", [[5] * 30], 11, "a prompt of 30 tokens and 11 new ones exceed the model's 40"),
     ("gpt2", [[5]], 0, "max_new_tokens is 0, expected a whole number of at least 1"),
     ("gpt2", [[5], []], 4, "a row has no tokens; every row needs at least one"),

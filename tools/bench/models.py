@@ -47,7 +47,20 @@ from tokenizers import Tokenizer, models
 PAUSE = 1.2  # seconds: threads of one library spin on for a while when it is done, of vLLM a second
 # Runtime -> its module, and the number formats that it has.
 RUNTIMES = {
-    "txexport": ("txexport", ["float32", "float16", "bfloat16", "int8", "int8-fast", "int4", "int4-128"]),
+    "txexport": (
+        "txexport",
+        [
+            "float32",
+            "float16",
+            "bfloat16",
+            "int8",
+            "int8-fast",
+            "int4",
+            "int4-fast",
+            "int4-128",
+            "int4-128-fast",
+        ],
+    ),
     "transformers": ("transformers", ["float32"]),
     "ctranslate2": ("ctranslate2", ["float32", "int8"]),
     "genai": ("onnxruntime_genai", ["float32", "int8", "int4"]),

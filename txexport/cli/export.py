@@ -52,8 +52,9 @@ samples = click.option(
 )
 @click.option(
     *("--dtype", "dtypes"),
-    help="How numbers are stored: float32, float16, bfloat16, int8, int8-fast, int4, int4-128; several with "
-    "commas, the first for all who ask for none; stored are a quantised checkpoint's own integers.",
+    help="How numbers are stored: float32, float16, bfloat16, int8, int8-fast, int4, int4-fast, int4-128, "
+    "int4-128-fast; several with commas, the first for all who ask for none; stored and stored-fast are a "
+    "quantised checkpoint's own integers.",
     show_default="float32, or stored of a quantised checkpoint",
 )
 @click.option(

@@ -35,7 +35,6 @@ from txexport.formats import (
     DEFAULT,
     DTYPES,
     FLOAT32_IN_OUT,
-    STORED,
     CalibratedInt4,
     Dtype,
     Int4,
@@ -45,9 +44,13 @@ from txexport.formats import (
     Use,
     stored_integers,
 )
-from txexport.manifest import Form
+from txexport.manifest import ATTENDS_IN_PLACE, Form
 from txexport.spec import ModelSpec
 
+LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest version that computes it rightly
+# By opset, the first ONNX Runtime that computes our graphs of every dtype as the newest does.
+RUNTIMES = {20: "1.18", 21: "1.19", 22: "1.22", 24: "1.24"}
+KEY_LENGTHS = 6  # the place of `nonpad_kv_seqlen` among Attention's inputs
 HUB_OPSET = 21  # the newest that every other client takes
 HEADS = ("head.weight",)  # what gives scores of words, or of classes
 ROUTER = ".router.weight"  # small, and what it rounds away another expert computes
@@ -114,7 +117,9 @@ class BundlePlan:
         Equal versions of `versions()` give equal bytes.
         """
         for one in self.dtypes.values():
-            yield from one.models(folder)
+            for planned, model in one.models(folder):
+                model.metadata_props[LEAST_RUNTIME] = least_runtime(model)
+                yield planned, model
 
 
 class DtypePlan:
@@ -139,8 +144,10 @@ class DtypePlan:
         check_balance(set().union(*asked.values()), whole.weights.keys())
         self.weights = whole.weights
         self.formats = formats_of(whole.weights, asked.values(), dtype)
-        if dtype.name == STORED:
-            self.formats |= _own_integers(checkpoint, whole.weights, asked.values())
+        if dtype.stored:
+            own_integers = _own_integers(checkpoint, whole.weights, asked.values())
+            widened = self.form.widened and not dtype.rounds_blocks
+            self.formats |= {name: one.wide if widened else one for name, one in own_integers.items()}
         if whole.form.keep:
             wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
             self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.form.keep)}
@@ -230,6 +237,16 @@ class DtypePlan:
             yield planned, tidied(result[planned.role])
 
 
+def least_runtime(model: ir.Model) -> str:
+    """The oldest ONNX Runtime that computes a graph rightly, as "1.28"."""
+    bodies: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for body in bodies:
+        for node in body.all_nodes():
+            if node.op_type == "Attention" and len(node.inputs) > KEY_LENGTHS:
+                return ATTENDS_IN_PLACE
+    return next(version for opset, version in RUNTIMES.items() if model.graph.opset_imports[""] <= opset)
+
+
 def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
     """A graph as it lies in its file, with the weights in a `single_file`; their shapes are said once."""
     if single_file:
@@ -297,14 +314,14 @@ _known: WeakKeyDictionary[Checkpoint, dict[tuple, StoredIntegers | None]] = Weak
 
 def _own_integers(
     checkpoint: Checkpoint, weights: Mapping[str, Weight], asked: Iterable[Uses]
-) -> dict[str, NumberFormat]:
+) -> dict[str, StoredIntegers]:
     """The formats of a quantised checkpoint's own integers, where products alone read them.
 
     What a matrix needs stands in its integers, which are read once for all plans of a checkpoint.
     """
     uses = _uses_of_numbers(weights, asked)
     known = _known.setdefault(checkpoint, {})
-    result: dict[str, NumberFormat] = {}
+    result: dict[str, StoredIntegers] = {}
     for name, weight in weights.items():
         if uses[weight.key] != {Use.PRODUCT} or len(weight.shape) != 2:
             continue

@@ -2,19 +2,19 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from txexport import bundle
-from txexport.checkpoints import colbert
+from txexport.checkpoints import colbert, tokenizer_classes
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_map import check_finite
-from txexport.errors import BundleError, CheckpointError, shown
+from txexport.errors import BundleError, CheckpointError, is_failure, shown
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.hub_files import hub_files
 from txexport.exporter.image_settings import settings_for
@@ -23,16 +23,18 @@ from txexport.exporter.image_settings import settings_for
 def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, Path | bytes]]:
     """The files that an application needs beside the graphs: the checkpoint's own, and what is made of it.
 
-    For a model that reads tokens, a tokenizer.json is made where none is there and one can be; config.json
-    tells clients of the graphs. Raises CheckpointError for a file that cannot be read.
+    For a model that reads tokens, a tokenizer.json is made where none is there and one can be, and where
+    transformers reads the checkpoint's otherwise than it says; config.json tells clients of the graphs.
+    Raises CheckpointError for a file that cannot be read.
     """
     own = checkpoint.companions()
     if isinstance(checkpoint, Resized):
         own |= settings_for(own, checkpoint.image_size, plan.model_type)
     made = hub_files(own, plan)
-    yield from (own | made).items()
     if isinstance(tokenizer := own.get(TOKENIZER), Path):
         _check_ids(tokenizer)
+        own |= _tokenizer_as_read(tokenizer, own, checkpoint.config)
+    yield from (own | made).items()
     if isinstance(modules := own.get("modules.json"), Path):
         _check_modules(modules)
     if plan.reads_tokens and TOKENIZER not in own and checkpoint.folder.is_dir():
@@ -44,6 +46,28 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     if "modules.json" not in own and colbert.is_colbert(checkpoint):
         yield from colbert.settings(checkpoint).items()
         yield f"{colbert.FOLDER}/{bundle.DENSE}", _dense(checkpoint, str(checkpoint.folder))
+
+
+def _tokenizer_as_read(
+    path: Path, own: Mapping[str, Path | bytes], config: Mapping[str, Any]
+) -> dict[str, bytes]:
+    """The tokenizer.json that says all by itself, by name; nothing where the checkpoint's own does.
+
+    Nothing too of files that no tokenizer is made of: transformers makes none either, and whoever reads the
+    bundle's is told why.
+    """
+    try:
+        files = {name: json.loads(_bytes(own[name])) for name in tokenizer_classes.FILES if name in own}
+        text = tokenizer_classes.as_read(path.read_text(encoding="utf-8"), files, config)
+    except BaseException as error:  # of tokenizers, or of files in which other things stand
+        if not is_failure(error):
+            raise
+        return {}
+    return {} if text is None else {TOKENIZER: text.encode()}
+
+
+def _bytes(content: Path | bytes) -> bytes:
+    return content.read_bytes() if isinstance(content, Path) else content
 
 
 def _check_ids(path: Path) -> None:

@@ -22,7 +22,7 @@ from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.hub import opened
 from txexport.contracts import Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes
-from txexport.exporter.bundle_plan import BundlePlan, to_proto
+from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.form import check_asked, check_browsers, written_form
 from txexport.exporter.hub_files import check_genai
@@ -124,6 +124,7 @@ def export(
             ),
             outputs=_listed(outputs),
             centred=True,
+            widened=True,
             rope_factors=rope_factors,
             image_size=None if size is None else list(size),
         )
@@ -202,6 +203,8 @@ def write_bundle(
             promised=resolved.promised,
         )
         manifest.write(folder / bundle.MANIFEST)
+        if TASKS[resolved.task].methods[0] == "generate":
+            _tell_templates(folder)
     return manifest
 
 
@@ -279,14 +282,15 @@ def _write_data(plan: BundlePlan, folder: Path, progress: Counting, done: int) -
 
 def _write_graphs(plan: BundlePlan, folder: Path) -> dict[str, Graphs]:
     """Write the ONNX files, by dtype, and have onnx's checker pass them."""
-    formats = {name: Graphs({}, {}) for name in plan.form.dtypes}
+    formats = {name: Graphs({}, {}, dict(DTYPES[name].session_options)) for name in plan.form.dtypes}
     for graph, model in plan.models(folder):
         onnx.save(to_proto(model, plan.form.single_file), folder / graph.path)
         onnx.checker.check_model(folder / graph.path, full_check=True)
         inputs, outputs = (
             [_port(value) for value in ports] for ports in (model.graph.inputs, model.graph.outputs)
         )
-        written = GraphFile(graph.path, inputs, outputs, sha256(folder / graph.path))
+        digest, least = sha256(folder / graph.path), model.metadata_props[LEAST_RUNTIME]
+        written = GraphFile(graph.path, inputs, outputs, digest, least)
         graphs = formats[graph.dtype]
         (graphs.hub if graph in plan.hub else graphs.native)[graph.role] = written
     return formats
@@ -298,6 +302,14 @@ def _port(value: ir.Value) -> Port:
     assert value.shape is not None
     dims = [dim if isinstance(dim, int) else str(dim.value) for dim in value.shape]
     return Port(value.name, value.dtype.name.lower(), dims)
+
+
+def _tell_templates(folder: Path) -> None:
+    """Warn of chat templates that nobody can use, though the checkpoint has them."""
+    from txexport.runtime.preprocessing.chat import unusable
+
+    for message in unusable(folder):
+        warnings.warn(message, stacklevel=5)
 
 
 def _copy_companions(checkpoint: Checkpoint, folder: Path, plan: BundlePlan) -> dict[str, str]:

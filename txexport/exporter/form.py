@@ -9,7 +9,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import OUTPUTS, Contract, roles
 from txexport.errors import InputError, UnsupportedError, shown
 from txexport.exporter.bundle_plan import HUB_OPSET
-from txexport.formats import DTYPES, STORED
+from txexport.formats import DTYPES
 from txexport.manifest import Form
 from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
 from txexport.tasks import Task
@@ -67,8 +67,9 @@ def check_dtypes(names: list[str], opset: int) -> list[str]:
 
 def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
     """Raise InputError for integers of a checkpoint that has none."""
-    if STORED in dtypes and not checkpoint.quantised:
-        raise InputError(f"dtype {STORED} is for quantised checkpoints, and {checkpoint.folder} is not")
+    stored = next((name for name in dtypes if DTYPES[name].stored), None)
+    if stored is not None and not checkpoint.quantised:
+        raise InputError(f"dtype {stored} is for quantised checkpoints, and {checkpoint.folder} is not")
 
 
 def check_browsers(form: Form, spec: ModelSpec) -> None:

@@ -11,6 +11,7 @@ from txexport.contracts import cache_names, names, roles
 from txexport.errors import BundleError, CheckpointError, UnsupportedError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.formats import DTYPES
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec, ModelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
@@ -32,6 +33,7 @@ CONTEXT = 32768
 JS_DTYPES = {
     "float32": "fp32",
     "stored": "fp32",
+    "stored-fast": "fp32",
     "float16": "fp16",
     "int8": "int8",
     "int8-fast": "q8",
@@ -56,7 +58,7 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
         case DecoderSpec() as spec if _keeps_one_size(spec):
             shared = any(one.role == roles.SHARED for one in plan.hub)
             file = _file(plan, roles.SHARED if shared else roles.MODEL)
-            graphs = {"type": "decoder", "decoder": {"filename": file}}
+            graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
             made[GENAI] = _genai(spec, generation, graphs, shared)
         case EncoderDecoderSpec(encoder=encoder) as spec if spec.generates and plan.native:
             if isinstance(encoder.embedding, LogMelSpec) and encoder.embedding.shape[1] == FRAMES:
@@ -155,6 +157,12 @@ def _file(plan: BundlePlan, role: str) -> str:
     return next(one.path for one in plan.hub if one.role == role)
 
 
+def _session(plan: BundlePlan) -> dict[str, Any]:
+    """The options of its sessions, which round activations beside blocks of integers unless told."""
+    dtype = DTYPES[plan.form.dtypes[0]]
+    return {"session_options": dict(dtype.session_options)} if dtype.blocks else {}
+
+
 def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
     """An encoder that makes cross keys, and the decoder that goes on from any past."""
     attention = spec.decoder.layers[0].dense
@@ -170,6 +178,7 @@ def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
         "type": "whisper",
         "encoder": {
             "filename": encoder,
+            **_session(plan),
             "hidden_size": spec.encoder.hidden_size,
             "num_hidden_layers": spec.encoder.num_layers,
             "num_attention_heads": spec.encoder.layers[0].dense.num_heads,
@@ -183,6 +192,7 @@ def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
         },
         "decoder": {
             "filename": _file(plan, roles.DECODER_WITH_PAST),
+            **_session(plan),
             "hidden_size": spec.decoder.hidden_size,
             "num_hidden_layers": spec.decoder.num_layers,
             "num_attention_heads": attention.num_heads,

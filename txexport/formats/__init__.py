@@ -6,7 +6,7 @@ multiply with it; it needs neither onnx nor PyTorch to say so.
 
 from txexport.formats.blocks import Blocks
 from txexport.formats.calibrated import CalibratedInt4, Integers
-from txexport.formats.dtypes import DEFAULT, DTYPES, STORED, Dtype
+from txexport.formats.dtypes import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED, Dtype
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import Int4
 from txexport.formats.number_format import (
@@ -26,11 +26,13 @@ from txexport.formats.number_format import (
 from txexport.formats.stored import StoredIntegers, stored_integers
 
 __all__ = [
+    "ACCURACY_LEVEL",
     "DEFAULT",
     "DTYPES",
     "FLOAT",
     "FLOAT32",
     "FLOAT32_IN_OUT",
+    "INT8_ACTIVATIONS",
     "STORED",
     "Blocks",
     "CalibratedInt4",

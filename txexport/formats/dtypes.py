@@ -1,5 +1,6 @@
 """What a person asks a bundle's numbers to be: which format each parameter then has."""
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,12 @@ from txexport.formats.number_format import NumberFormat, Use
 
 DEFAULT = "float32"
 STORED = "stored"  # the integers and scales of a checkpoint that is quantised; what else it has is float32
+STORED_FAST = "stored-fast"
+
+# ONNX Runtime's option for products with blocks of integers: at level 1 it multiplies float32 activations, at
+# level 4, which it takes unless told, it first rounds them to int8.
+ACCURACY_LEVEL = "session.qdq_matmulnbits_accuracy_level"
+FLOAT32_ACTIVATIONS, INT8_ACTIVATIONS = "1", "4"
 
 
 @dataclass(frozen=True)
@@ -21,7 +28,7 @@ class Dtype:
     (out,in) that is multiplied with and nothing else, or int4's blocks, `narrow` that of one with no more
     outputs than inputs, where it is another, `head` that of one that gives scores of words, `table` that of
     one of which rows are read; whatever else there is stays float32. `opset` is the oldest that has its
-    operators.
+    operators. Where `rounds_blocks`, the runtime rounds to int8 what it multiplies blocks of integers with.
     """
 
     name: str
@@ -31,6 +38,7 @@ class Dtype:
     table: NumberFormat
     narrow: NumberFormat | None = None
     opset: int = 17
+    rounds_blocks: bool = False
 
     def choose(self, shape: tuple[int, ...], uses: AbstractSet[Use], head: bool) -> NumberFormat:
         """The format of a parameter of that shape with those uses, which may be a `head`."""
@@ -50,10 +58,24 @@ class Dtype:
         return replace(self, narrow=None)
 
     @property
+    def blocks(self) -> bool:
+        """Whether matrices are blocks of integers, each with a scale of its own."""
+        return isinstance(self.product, int) or self.stored
+
+    @property
     def keeps_integers(self) -> bool:
         """Whether matrices are integers, which a graph with branches has within each of them."""
-        product = self.product
-        return isinstance(product, int) or product.rounding is not None or self.name == STORED
+        return self.blocks or (not isinstance(self.product, int) and self.product.rounding is not None)
+
+    @property
+    def stored(self) -> bool:
+        """Whether matrices are the integers of a quantised checkpoint."""
+        return self.name in (STORED, STORED_FAST)
+
+    @property
+    def session_options(self) -> Mapping[str, str]:
+        """The options of an ONNX Runtime session that decide which numbers its graphs give, by name."""
+        return {ACCURACY_LEVEL: INT8_ACTIVATIONS if self.rounds_blocks else FLOAT32_ACTIVATIONS}
 
     @property
     def calibrates(self) -> bool:
@@ -71,11 +93,14 @@ DTYPES = {
     for dtype in (
         Dtype(DEFAULT, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32),
         Dtype(STORED, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32, opset=21),
+        Dtype(STORED_FAST, "", FLOAT32_IN_OUT, FLOAT32_IN_OUT, FLOAT32, opset=21, rounds_blocks=True),
         Dtype("float16", "_fp16", FLOAT16_IN_OUT, FLOAT16_IN_OUT, FLOAT16_ROWS),
         Dtype("bfloat16", "_bf16", BFLOAT16_IN_OUT, BFLOAT16_IN_OUT, BFLOAT16_ROWS),
         Dtype("int8", "_int8", INT8_IN_OUT, INT8_IN_OUT, INT8_ROWS, INT8_CENTRED, opset=18),
         Dtype("int8-fast", "_quantized", INT8_FAST, INT8_FAST, INT8_ROWS, opset=18),
         Dtype("int4", "_q4", 32, INT8_IN_OUT, INT8_ROWS, opset=21),
+        Dtype("int4-fast", "_q4_fast", 32, INT8_IN_OUT, INT8_ROWS, opset=21, rounds_blocks=True),
         Dtype("int4-128", "_q4_128", 128, INT8_IN_OUT, INT8_ROWS, opset=21),
+        Dtype("int4-128-fast", "_q4_128_fast", 128, INT8_IN_OUT, INT8_ROWS, opset=21, rounds_blocks=True),
     )
 }

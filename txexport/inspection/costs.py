@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from txexport.checkpoints.weight_map import Weight
-from txexport.formats import DTYPES, FLOAT32_IN_OUT, STORED, NumberFormat, Use, nbytes
+from txexport.formats import DTYPES, FLOAT32_IN_OUT, NumberFormat, Use, nbytes
 from txexport.inspection import flops
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.spec import ModelSpec, TextStackSpec
@@ -52,7 +52,7 @@ def by_dtype(weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, 
     """
     result = {}
     for name, dtype in DTYPES.items():
-        if name == STORED:
+        if dtype.stored:
             continue
         kinds: dict[tuple, NumberFormat] = {}
         for key, (shape, names) in _alike(weights).items():

@@ -15,7 +15,7 @@ from txexport.checkpoints.stored import Stored
 from txexport.checkpoints.weight_map import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved
-from txexport.formats import DEFAULT, STORED
+from txexport.formats import DEFAULT, DTYPES
 from txexport.inspection import flops, parameter_count
 from txexport.inspection.anatomy import StackParts, anatomy
 from txexport.inspection.costs import LengthCosts, by_dtype, by_length
@@ -214,15 +214,16 @@ def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
 
 def stored_integers(folder: Path, manifest: bundle.Manifest) -> str | None:
     """Which part of a quantised checkpoint's bundle keeps its integers, in a line; None of another bundle."""
-    if STORED not in manifest.formats:
+    stored = next((name for name in manifest.formats if DTYPES[name].stored), None)
+    if stored is None:
         return None
-    sizes = dict(_stored(folder, manifest.of_dtype(STORED)))
+    sizes = dict(_stored(folder, manifest.of_dtype(stored)))
     matrices = [name.removesuffix(".scale") for name in sizes if name.endswith(".scale")]
     if not matrices:
-        return f"{STORED}: no matrix keeps the checkpoint's integers, all numbers are float32"
+        return f"{stored}: no matrix keeps the checkpoint's integers, all numbers are float32"
     own = sum(size for name, size in sizes.items() if name in matrices or name.rpartition(".")[0] in matrices)
     kept = f"{len(matrices)} matrices keep the checkpoint's integers ({own:,} bytes)"
-    return f"{STORED}: {kept}, all else is float32 ({sum(sizes.values()) - own:,} bytes)"
+    return f"{stored}: {kept}, all else is float32 ({sum(sizes.values()) - own:,} bytes)"
 
 
 def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:

@@ -22,7 +22,7 @@ from txexport.manifest import Manifest
 from txexport.progress import ByInput, Progress
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.text import LONGEST_FIRST, Item, Text, as_rows, pad
+from txexport.runtime.preprocessing.text import LEFT, LONGEST_FIRST, Item, Text, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
 from txexport.tasks import TASKS, GlobalTokens
@@ -42,23 +42,26 @@ def encode(
     longest: int | None = None,
     strategy: str = LONGEST_FIRST,
     advice: str = CUT,
+    lower: bool = False,
 ) -> list[Encoding]:
-    """An encoding of each text or pair, of at most as many tokens as the model and `longest` allow.
+    """An encoding of each text or pair, of at most as many tokens as the model and its files allow.
 
-    `strategy` says which text of a pair is cut: "longest_first", "only_first" or "only_second". Raises
-    InputError for a text without tokens, and unless `truncate` cuts them, for those that are too long, with
-    `advice`.
+    `longest` stands for the files' limit where a task has its own. `strategy` says which text of a pair is
+    cut: "longest_first", "only_first" or "only_second"; `lower` reads texts in lower case. Raises InputError
+    for a text without tokens, and unless `truncate` cuts them, for those that are too long, with `advice`.
     """
     check_flag("truncate", truncate)
-    limit = min((n for n in (text_limit(bundle.manifest), longest) if n), default=None)
-    encodings = bundle.files.text.encode(items, limit if truncate else None, strategy)
+    limit = longest_text(bundle, longest)
+    text = bundle.files.text.lowered if lower else bundle.files.text
+    encodings = text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):
-        text, tokens = item if isinstance(item, str) else item[0], len(encoding)
+        first, tokens = item if isinstance(item, str) else item[0], len(encoding)
         if not tokens:
-            raise InputError(f"a text has no tokens: {text!r}")
+            raise InputError(f"a text has no tokens: {first!r}")
         if limit is not None and tokens > limit:
+            start = f"{first[:40]!r}..."
             raise InputError(
-                f"a text of {tokens} tokens is longer than {limit}; shorten it, or {advice}: {text[:40]!r}..."
+                f"a text of {tokens} tokens is longer than {limit}; shorten it, or {advice}: {start}"
             )
     check_marks(bundle.manifest, encodings)
     return encodings
@@ -71,6 +74,12 @@ def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
         raise BundleError(
             f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
         )
+
+
+def longest_text(bundle: LoadedBundle, longest: int | None = None) -> int | None:
+    """The most tokens of a text: the model's, or fewer where its files, or `longest` for them, say so."""
+    limits = text_limit(bundle.manifest), bundle.files.max_length if longest is None else longest
+    return min((limit for limit in limits if limit), default=None)
 
 
 def text_limit(manifest: Manifest) -> int | None:
@@ -209,7 +218,9 @@ def to_one_length(
             "the model reads padding, but the tokenizer's files name no pad_token that it knows; name one in "
             "tokenizer_config.json"
         )
-    ids, mask = pad([*rows, [token[1]] * length], token[1])
+    step = -1 if text.padding_side == LEFT else 1
+    padded = pad([*(row[::step] for row in rows), [token[1]] * length], token[1])
+    ids, mask = (np.ascontiguousarray(array[:, ::step]) for array in padded)
     hides = ATTENTION_MASK in text.settings.get("model_input_names", (ATTENTION_MASK,))
     return ids[:-1], mask[:-1] if hides else np.ones_like(mask[:-1])
 

@@ -9,6 +9,7 @@ from txexport.runtime.preprocessing.audio import Audio
 from txexport.runtime.preprocessing.filter_bank import FilterBank
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
+from txexport.runtime.preprocessing.text_length import read_max_length
 from txexport.runtime.tasks.pooling import Pooling, read_pooling
 from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
 
@@ -23,6 +24,11 @@ class BundleFiles:
     def text(self) -> Text:
         """The tokenizer. Raises BundleError where the bundle has none."""
         return Text(self.folder)
+
+    @cached_property
+    def max_length(self) -> int | None:
+        """The most tokens of a text that the files allow; None where they set no limit."""
+        return read_max_length(self.folder)
 
     @cached_property
     def images(self) -> Images:

@@ -7,7 +7,7 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, PIXEL_VALUES
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
@@ -144,4 +144,6 @@ def check_task(bundle: LoadedBundle, method: str) -> None:
 def check_length(length: int, limit: int | None) -> None:
     """Raise InputError for an input of more tokens than `limit`."""
     if limit is not None and length > limit:
-        raise InputError(f"an input of {length} tokens is longer than the model's {limit}; shorten it")
+        raise InputError(
+            f"an input of {counted(length, 'token')} is longer than the model's {limit}; shorten it"
+        )

@@ -329,7 +329,7 @@ class Model:
         tools: Tools | None = None,
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
-        continue_final_message: bool = False,
+        continue_final_message: bool | str = False,
         logits_processor: LogitsProcessor | None = None,
         **options: Any,
     ) -> str:
@@ -340,8 +340,9 @@ class Model:
         of transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to
         write. Of several templates by name `chat_template` is one; else it is the default, or "tool_use" for
         tools. `chat_template_kwargs` are values that it reads, as {"enable_thinking": False} or {"documents":
-        [...]}. With `continue_final_message` the answer goes on the last message. Errors as `generate`, where
-        there is no template, and where it does not read tools or a value.
+        [...]}. With `continue_final_message` the answer goes on the last message, or that key of it, as
+        "reasoning_content". Errors as `generate`, where there is no template, and where it reads no tools,
+        or not a value.
         """
         conversation = Conversation(
             messages, tools, chat_template, chat_template_kwargs, continue_final_message
@@ -355,7 +356,7 @@ class Model:
         tools: Tools | None = None,
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
-        continue_final_message: bool = False,
+        continue_final_message: bool | str = False,
         logits_processor: LogitsProcessor | None = None,
         **options: Any,
     ) -> Iterator[str]:

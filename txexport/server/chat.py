@@ -93,15 +93,34 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message whose content is text. Raises RefusedError for parts that are none."""
+    """A message as templates have it: its content is text, the arguments of its calls are objects.
+
+    OpenAI's clients send arguments as JSON text, which a template would write as a text in quotes. Raises
+    RefusedError for parts of the content that are no text.
+    """
+    plain = dict(message)
+    if isinstance(message.get("tool_calls"), list):
+        plain["tool_calls"] = [_call(one) for one in message["tool_calls"]]
     parts = message.get("content")
     if not isinstance(parts, list):
-        return dict(message)
+        return plain
     for part in parts:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
             kind = part.get("type") if isinstance(part, dict) else part
             raise RefusedError(f"a message's part is {kind!r:.40}, expected text alone", param="messages")
-    return dict(message) | {"content": "".join(part["text"] for part in parts)}
+    return plain | {"content": "".join(part["text"] for part in parts)}
+
+
+def _call(call: Any) -> Any:
+    """A call of a function whose arguments are an object, where their text is one."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = json.loads(function["arguments"])
+    except (ValueError, RecursionError):  # what a model has written wrongly stays as it is
+        return call
+    return call | {"function": function | {"arguments": arguments}} if isinstance(arguments, dict) else call
 
 
 def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from txexport.runtime.generation.running_batch import RunningRow
-from txexport.runtime.preprocessing.text import Pieces, Text
+from txexport.runtime.preprocessing.pieces import Pieces
+from txexport.runtime.preprocessing.text import Text
 
 
 class RowText:

@@ -23,6 +23,7 @@ from txexport.verification.checks import (
     LOST,
     LOST_ON_TEXTS,
     PROBABILITY,
+    PROCESSORS,
     RUNTIME,
     CaseReport,
     TensorCheck,
@@ -175,7 +176,7 @@ class Report:
         if self.failed:
             return LOSSY if self.exact else LOSES
         if self.compared or self.edited is not None:
-            contents = (*CONTENTS, INPUTS_AND_OUTPUTS)
+            contents = (*CONTENTS, *PROCESSORS, CALIBRATED, INPUTS_AND_OUTPUTS)
             tried = sum(bool(case.checks) and case.name not in contents for case in self.cases)
             return f"no difference in {tried} case{'s' * (tried != 1)}"
         return "equal"
@@ -193,7 +194,7 @@ class Report:
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
         named = f" (only {len(self.selection)} by name{self._left_out})"
         toward = "to" if self.verdict in ("equal", "NOT EQUAL") else "beside"
-        scope = f"{toward} {against} on {self.runtime}{part.get(str(self.selection), named)}"
+        scope = f"{toward} {against} on {self.runtime}{self._beside}{part.get(str(self.selection), named)}"
         scope += f", of {self.checkpoint}" if self.checkpoint is not None else ""
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
             scope += ", graphs by their structure"
@@ -201,6 +202,18 @@ class Report:
             made = [dtype for dtype in self.calibrated if dtype not in self.unproved]
             scope += f", {' and '.join(made)} calibrated anew by its texts" if made else ""
         return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+
+    @property
+    def _processors(self) -> list[CaseReport]:
+        """The cases of what stands before and behind the graphs."""
+        return [case for case in self.cases if case.name in PROCESSORS]
+
+    @property
+    def _beside(self) -> str:
+        """What was held against transformers beside the graphs, in words."""
+        tried = [case.name for case in self._processors if case.skipped is None]
+        last = " and ".join([", ".join(tried[:-1]), tried[-1]] if tried[1:] else tried)
+        return f" with its {last}" if tried else ""
 
     @property
     def _left_out(self) -> str:
@@ -231,7 +244,7 @@ class Report:
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         # of no numbers, or none that should be equal
-        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED)
+        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED, *PROCESSORS)
         checks = [check for case in self.cases if case.name not in whole for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
@@ -244,6 +257,11 @@ class Report:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
         asides = [self.reached] if self.reach else []
+        for case in self._processors:
+            if case.skipped is None:
+                asides.append(f"{case.name}: {sum(check.elements for check in case.checks):,} compared")
+            else:
+                asides.append(f"not tried: {case.name}, {case.skipped}")
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         asides += [

@@ -23,7 +23,7 @@ from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.spec import ModelSpec, parameters
-from txexport.verification import bundle_contents, calibrated, environment, identity, runtimes
+from txexport.verification import bundle_contents, calibrated, environment, identity, processors, runtimes
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import (
     CALIBRATED,
@@ -123,7 +123,7 @@ def verify(
 
     if client is not None:
         judged.check(client, folder, manifest)
-    contents = _contents(allow_edited, manifest, texts)
+    contents = _contents(allow_edited, manifest, texts) | processors.checks(manifest, quick=cases == "quick")
     planned, names = _planned(folder, views, resolved.spec, cases, texts, contents)
     outputs = manifest.form.outputs
     originals = originals_of(kinds, checkpoint, resolved, outputs) if any(planned.values()) else {}

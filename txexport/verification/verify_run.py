@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,8 @@ import onnx
 from txexport import bundle
 from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
 from txexport.formats import DEFAULT, NumberFormat
+from txexport.manifest import UNROUNDED
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
@@ -27,8 +28,8 @@ from txexport.verification.checks import (
     TensorCheck,
 )
 from txexport.verification.losses import lost
-from txexport.verification.runtimes import Runtime
-from txexport.verification.unrounded import unrounded
+from txexport.verification.runtimes.runtime import Options, Runtime
+from txexport.verification.unrounded import rounds, unrounded
 
 if TYPE_CHECKING:
     from txexport.verification.cases.experts import ExpertsTaken
@@ -46,9 +47,9 @@ class VerifyRun:
     """A bundle as it is, since what is altered must show in the numbers, with cases and originals for it.
 
     `manifest` is of the graphs that are tried, and `graphs` says which they are, as in CaseReport. Those of a
-    number format that keeps not every number are tried without rounding, beside originals of the numbers that
-    it keeps, by its parameters' `formats`; `float32` are those of the numbers that it had, and `budgets` what
-    may be lost of them, and of answers to `texts`.
+    number format that keeps not every number are tried without rounding activations, beside originals of the
+    numbers that it keeps, by its parameters' `formats`; `float32` are those of the numbers that it had, and
+    `budgets` what may be lost of them, and of answers to `texts`.
     """
 
     folder: Path
@@ -103,20 +104,25 @@ class VerifyRun:
 
     def _as_it_is(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
         """The cases on a runtime."""
-        with runtime.open(self.files, device) as opened:
-            yield from self.on(runtime, self._loaded(runtime, *opened), self.files)
+        with self._opened(runtime, device) as loaded:
+            yield from self.on(runtime, loaded, self.files)
+
+    def _opened(self, runtime: Runtime, device: str | None) -> AbstractContextManager[LoadedBundle]:
+        """The graphs as `load` opens them: the same files, with the options that the manifest says."""
+        return self._loaded(runtime, self.files, device, self.manifest.session_options)
 
     def _exact(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
-        """The cases on a runtime that rounds no activations, where it can be told so."""
-        if runtime.open_exact is None:
-            for name in self.originals:
-                yield self._report(EVERY, name, runtime, skipped="it cannot be told to round nothing")
+        """The cases on a runtime that rounds no activations: as they are where no node rounds any."""
+        plain = {**self.manifest.session_options, **UNROUNDED}
+        if not rounds(self.files.values()):
+            with self._loaded(runtime, self.files, device, plain) as loaded:
+                yield from self.on(runtime, loaded, self.files)
             return
         with (
             unrounded(self.folder, self.files) as files,
-            runtime.open_exact(files, device) as opened,
+            self._loaded(runtime, files, device, plain) as loaded,
         ):
-            yield from self.on(runtime, self._loaded(runtime, *opened), files)
+            yield from self.on(runtime, loaded, files)
 
     def _lost(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:
         """What the graphs as they are lose of the originals in float32."""
@@ -127,8 +133,8 @@ class VerifyRun:
         tried = [case for case in computed(self.planned) if case.run is not None and case.name in QUICK]
         if not tried:
             return
-        with runtime.open(self.files, device) as opened:
-            runner = runner_of(self._loaded(runtime, *opened))
+        with self._opened(runtime, device) as loaded:
+            runner = runner_of(loaded)
             for name, original in self.float32.items():
                 once = partial(lost, runner, tried, original, self.budgets)
                 run = partial(judged_by_choices, once, self.manifest.spec)
@@ -140,13 +146,17 @@ class VerifyRun:
             return
         if self.progress is not None:
             self.progress(f"{LOST_ON_TEXTS} ({self.graphs})")
-        with runtime.open(self.files, device) as opened:
-            run = partial(self.texts.lost, self._loaded(runtime, *opened), self.budgets)
+        with self._opened(runtime, device) as loaded:
+            run = partial(self.texts.lost, loaded, self.budgets)
             yield attempt(LOST_ON_TEXTS, DEFAULT, run, runtime.name, self.graphs)
 
-    def _loaded(self, runtime: Runtime, where: str, sessions: dict[str, Session]) -> LoadedBundle:
-        self.devices[runtime.name] = where
-        return LoadedBundle(self.folder, self.manifest, where, sessions)
+    @contextmanager
+    def _loaded(
+        self, runtime: Runtime, files: Mapping[str, Path], device: str | None, options: Options
+    ) -> Iterator[LoadedBundle]:
+        with runtime.open(files, device, options) as (where, sessions):
+            self.devices[runtime.name] = where
+            yield LoadedBundle(self.folder, self.manifest, where, sessions)
 
     def _tried(
         self, runtime: Runtime, loaded: LoadedBundle, files: Mapping[str, Path]

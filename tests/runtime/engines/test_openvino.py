@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import tiny_checkpoint
 from click.testing import CliRunner
 
 import txexport
@@ -213,7 +214,7 @@ def test_requests_are_created_one_at_a_time():
         def compile_model(self, *given):
             return Network()
 
-    compute = engine.compiled(Core(), engine.openvino.Model([], [], "empty"), "cpu", 1, "float32")
+    compute = engine.compiled(Core(), engine.openvino.Model([], [], "empty"), "cpu", 1, "float32", {})
     threads = [threading.Thread(target=compute, args=({},)) for _ in range(5)]
     for thread in threads:
         thread.start()
@@ -316,3 +317,22 @@ def test_a_command_takes_the_engine(pair_of):
     wrong = CliRunner().invoke(main, [*command, "--precision", "bfloat16"])
     assert wrong.exit_code == 2
     assert wrong.output.startswith("error: ONNX Runtime computes in float32, not in bfloat16; choose engine")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int4-fast"])
+def test_activations_are_rounded_where_the_dtype_says_so(dtype, tmp_path):
+    """OpenVINO rounds what it multiplies blocks of integers with, unless it is told not to."""
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4}  # which blocks fill
+    tiny_checkpoint.save(tmp_path / "bert", "bert", **sizes)
+    export(tmp_path / "bert", tmp_path / "out", dtype=dtype)
+    with (
+        txexport.load(tmp_path / "out", threads=1, engine="openvino") as other,
+        txexport.load(tmp_path / "out", device="cpu", threads=1) as own,
+    ):
+        feeds = seeded(own.sessions["model"], length=12)
+        found = other.run("model", **feeds)["last_hidden_state"][:1]
+    export(tmp_path / "bert", tmp_path / "plain", dtype="int4")
+    with txexport.load(tmp_path / "plain", device="cpu", threads=1) as plain:
+        expected = plain.run("model", **feeds)["last_hidden_state"][:1]
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error > OTHERWISE if dtype == "int4-fast" else error < 1e-5

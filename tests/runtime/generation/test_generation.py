@@ -11,7 +11,7 @@ from txexport.errors import InputError
 from txexport.runtime import load
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.preprocessing.text import Pieces
+from txexport.runtime.preprocessing.pieces import Pieces
 
 PROMPTS = [[5, 6, 7], [9], [20, 21, 22, 23, 24], [40, 41]]
 AUTO = {
@@ -328,7 +328,7 @@ def test_a_stop_string_of_many_bytes_is_seen(model_of):
 
 
 def test_what_cannot_be_scored_or_streamed_is_one_line(model_of, bundle_of):
-    with pytest.raises(InputError, match="2 texts have 1 targets, expected one each"):
+    with pytest.raises(InputError, match="2 texts and 1 target, expected one each"):
         model_of("bart").score(["the cat", "a dog"], ["the"])
     assert model_of("bart").score([], []) == []
     with pytest.raises(InputError, match="scores no texts"):

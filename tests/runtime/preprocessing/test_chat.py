@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.bundle_edits import relist
 from tokenizers import Tokenizer
@@ -231,6 +232,72 @@ def test_an_answer_that_has_begun_goes_on(name, bundle):
         if name != "parts" or last is messages:
             expected = tokenizer.apply_chat_template(last, tokenize=False, continue_final_message=True)
             assert prompt(folder, last, continues=True) == expected
+
+
+THOUGHTS = "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.content }};{% endfor %}"
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "thinking", "reasoning", "content"])
+@pytest.mark.parametrize("field", ["reasoning_content", "thinking", "content"])
+def test_what_was_thought_goes_on(key, field, bundle):
+    """Reasoning has several names, and the one that goes on may be any that the template reads."""
+    folder, tokenizer = bundle(THOUGHTS)
+    messages = [MESSAGES[1], {"role": "assistant", key: "It is near. "}]
+    try:
+        expected = tokenizer.apply_chat_template(messages, tokenize=False, continue_final_message=field)
+    except ValueError:
+        with pytest.raises(InputError, match="the last message has no"):
+            prompt(folder, messages, continues=field)
+    else:
+        assert prompt(folder, messages, continues=field) == expected
+
+
+@pytest.mark.parametrize("value", [None, 1, "", 0.0, ["content"]])
+def test_what_is_no_part_of_a_message_does_not_go_on(value, bundle):
+    folder, _ = bundle(THOUGHTS)
+    with pytest.raises(InputError, match=r"continue_final_message is .*, expected True, False or the key of"):
+        prompt(folder, BEGUN, continues=value)
+
+
+class Said:
+    """A message as the client of OpenAI's API has it: an object, which a template must not call."""
+
+    def __init__(self, **values):
+        self.values = values
+
+    def model_dump(self):
+        return self.values
+
+    def erase(self):
+        raise AssertionError("called")
+
+
+def test_objects_are_messages_of_plain_values(bundle):
+    """As of OpenAI's client; what else a message holds is its type's name, and no message is changed."""
+    folder, _ = bundle(
+        "{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.x }}{{ m.erase is defined }};{% endfor %}"
+    )
+    held = {"role": "user", "content": "hi", "x": Said}
+    messages = [Said(role="assistant", content=None, x=np.float32(0.5)), held, held | {"x": np.zeros(3)}]
+    assert prompt(folder, messages) == "assistant0.5False;userhi<type>False;userhi<ndarray>False;"
+    assert held == {"role": "user", "content": "hi", "x": Said}
+    deep = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(InputError, match="lists within lists deeper than 100"):
+        prompt(folder, [{"role": "user", "content": deep}])
+
+
+def test_no_message_is_refused(bundle):
+    folder, _ = bundle(THOUGHTS)
+    with pytest.raises(InputError, match="messages are none, expected at least one"):
+        prompt(folder, [])
+
+
+def test_documents_are_objects(bundle):
+    folder, _ = bundle("{{ documents }}")
+    with pytest.raises(InputError, match="documents are no list of"):
+        prompt(folder, MESSAGES, template_kwargs={"documents": ["a text"]})
 
 
 def test_the_model_goes_on_with_it(bundle):

@@ -12,6 +12,7 @@ import transformers
 from click.testing import CliRunner
 from helpers.rows import HEAR, OTHERS, Row
 from PIL import Image
+from tokenizers import AddedToken, Tokenizer
 
 from txexport.cli.main import main
 from txexport.errors import InputError
@@ -196,6 +197,31 @@ def test_scores_of_a_sound_are_adjusted_too(whisper):
     expected = model.text.decode([[40] * 5])[0]
     assert model.generate(sounds[0], logits_processor=only, max_new_tokens=5) == expected
     assert model.transcribe(sounds[0], logits_processor=only, max_new_tokens=5) == expected
+
+
+def test_times_are_left_out_of_what_is_written_down(whisper):
+    """A model may write them though it is told not to; as transformers' decode, whole and in pieces."""
+    model, _, sounds = whisper
+    file = model.folder / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.add_tokens([AddedToken(time) for time in ("<|0.00|>", "<|1.00|>", "<|29.98|>")])
+    tokenizer.save(str(file))
+    model = load(model.folder, device="cpu", threads=1, check=False)
+    times = [tokenizer.token_to_id(time) for time in ("<|0.00|>", "<|1.00|>", "<|29.98|>")]
+    words = tokenizer.encode("the cat sat", add_special_tokens=False).ids
+    written = [times[0], *words, times[1], times[1], *words, times[2]]
+
+    def only(tokens, scores):
+        place = len(tokens[0]) - 4  # behind what a text begins with
+        return np.where(np.arange(scores.shape[1]) == written[place], scores, -np.inf)
+
+    options = {"logits_processor": only, "max_new_tokens": len(written), "language": "fr"}
+    original = transformers.AutoTokenizer.from_pretrained(model.folder)
+    expected = original.decode(written, skip_special_tokens=True)
+    assert expected == 2 * tokenizer.decode(words)
+    assert model.transcribe(sounds[0], **options) == expected
+    assert "".join(piece for _, piece in model.stream_many(sounds[0], **options)) == expected
+    assert model.generate(sounds[0], **options) == expected
 
 
 def test_command_writes_down_a_file(whisper, tmp_path):

@@ -74,7 +74,7 @@ def found(folder: Path, case: str) -> LayerReport:
     return report.layers
 
 
-ENCODER = tuple(name for name in DTYPES if name != "stored")
+ENCODER = tuple(name for name, dtype in DTYPES.items() if not dtype.stored)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def stand_in(name: str, build) -> runtime.Runtime:
     """A runtime of our own."""
 
     @contextmanager
-    def opened(files, device):
+    def opened(files, device, options):
         yield "cpu", {role: runtime.load(path, name, build) for role, path in files.items()}
 
     return runtime.Runtime(name, opened)
@@ -293,7 +293,7 @@ def test_unoptimized_session_is_not_optimized(bundle_of):
     files = {"model": graph_path(bundle_of("bert"))}
     levels = {}
     for name in ("onnxruntime", "onnxruntime-unoptimized"):
-        with RUNTIMES[name].open(files, "cpu") as (_, sessions):
+        with RUNTIMES[name].open(files, "cpu", {}) as (_, sessions):
             levels[name] = sessions["model"].engine.session.get_session_options().graph_optimization_level
     assert levels["onnxruntime-unoptimized"] == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert levels["onnxruntime"] == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -318,9 +318,9 @@ def test_report_names_the_device_that_ran(bundle_of, monkeypatch):
     """One that is neither the CPU nor CUDA too: the command that repeats a case depends on it."""
 
     @contextmanager
-    def elsewhere(files, device):
+    def elsewhere(files, device, options):
         assert device == "OpenVINO"
-        where, sessions = open_sessions(files, "cpu", None)
+        where, sessions = open_sessions(files, "cpu", None, options)
         assert where == "cpu"
         yield "openvino", sessions
 
@@ -385,7 +385,7 @@ def test_node_that_ends_says_why(bundle_of, monkeypatch, tmp_path):
     files = {"model": graph_path(bundle_of("bert"))}
     with (
         pytest.raises(Exception, match=r"Node ended with code 1: .*Cannot find module .*nowhere"),
-        node.RUNTIME.open(files, "cpu"),
+        node.RUNTIME.open(files, "cpu", {}),
     ):
         pass
 
@@ -451,7 +451,7 @@ def test_model_on_another_runtime_searches_with_beams(bundle_of):
     manifest = bundle.read(folder)
     found = {}
     for name in ("onnxruntime", "reference"):
-        with RUNTIMES[name].open({"model": graph_path(folder)}, "cpu") as (_, sessions):
+        with RUNTIMES[name].open({"model": graph_path(folder)}, "cpu", {}) as (_, sessions):
             assert isinstance(sessions["model"], Session)
             model = Model(LoadedBundle(folder, manifest, "cpu", sessions))
             found[name] = model.generate_ids([[5, 6, 7], [9]], num_beams=3, max_new_tokens=9)

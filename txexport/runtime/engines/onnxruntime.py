@@ -16,7 +16,7 @@ import onnxruntime as ort
 from txexport import bundle
 from txexport.contracts import Port, roles
 from txexport.errors import BundleError, InputError, first_line, install, warn
-from txexport.manifest import Manifest
+from txexport.manifest import UNROUNDED, Manifest
 from txexport.runtime import cpus
 from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.kernels import Profile, kernels
@@ -83,8 +83,12 @@ def open_graphs(
     if precision != FLOAT32:
         raise InputError(f"ONNX Runtime computes in {FLOAT32}, not in {precision}; choose engine openvino")
     bundle.check_runs(folder, manifest)
+    if (why := manifest.refused_by(ort.__version__)) is not None:
+        raise BundleError(f"{folder} cannot be run: {why}")
     files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
-    where, sessions = open_sessions(files, device, threads, integers=manifest.quantized)
+    where, sessions = open_sessions(
+        files, device, threads, manifest.session_options, integers=manifest.quantized
+    )
     return Opened(manifest, where, sessions)
 
 
@@ -92,19 +96,19 @@ def open_session(
     path: Path,
     device: str,
     threads: int | None,
+    config: Mapping[str, str] = UNROUNDED,
     *,
     optimize: bool = True,
-    exact: bool = False,
     integers: bool = False,
 ) -> Session:
     """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
 
-    An `exact` one multiplies in float32 with the numbers that integers stand for, and rounds nothing else.
-    One of `integers` warns of products that are not as fast on the CPU as their graph means them to be.
+    `config` are options by name, as a manifest has them; by default no activations are rounded. One of
+    `integers` warns of products that are not as fast on the CPU as their graph means them to be.
 
     Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
     """
-    options = session_options(exact)
+    options = session_options(config)
     if threads is not None:
         options.intra_op_num_threads = int(threads)
     elif (processors := cpus.fewer()) is not None:
@@ -144,14 +148,14 @@ def _silent() -> Iterator[None]:
         ort.set_default_logger_severity(WARNINGS)
 
 
-def session_options(exact: bool) -> ort.SessionOptions:
-    """What every session is told; see `open_session`."""
+def session_options(config: Mapping[str, str]) -> ort.SessionOptions:
+    """What every session is told, and what of it decides which numbers come out; see `open_session`."""
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     if saturates():
         options.add_session_config_entry("session.x64quantprecision", "1")
-    if exact:
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    for name, value in config.items():
+        options.add_session_config_entry(name, value)
     return options
 
 
@@ -226,9 +230,9 @@ def open_sessions(
     files: Mapping[str, Path],
     device: str | None,
     threads: int | None,
+    config: Mapping[str, str] = UNROUNDED,
     *,
     optimize: bool = True,
-    exact: bool = False,
     integers: bool = False,
 ) -> tuple[str, dict[str, Session]]:
     """The device, and a session a file by role, as `open_session` makes them.
@@ -240,7 +244,7 @@ def open_sessions(
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
-            role: open_session(path, device, threads, optimize=optimize, exact=exact, integers=integers)
+            role: open_session(path, device, threads, config, optimize=optimize, integers=integers)
             for role, path in files.items()
         }
 

@@ -8,7 +8,7 @@ A decoder takes which tokens' logits are asked for, as our own does: of a prompt
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from txexport.contracts.names import (
     TEXT_EMBEDS,
 )
 from txexport.errors import BundleError, InputError
-from txexport.manifest import Graphs, Manifest
+from txexport.manifest import Manifest, rounds_activations
 from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
@@ -34,6 +34,7 @@ from txexport.runtime.session import Session
 
 NAME = "OpenVINO"
 # By itself it computes in bfloat16 or float16 where a processor has them.
+ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share a scale of int8; 0 rounds none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
 [PICKS] = [port for port in static.STEP if port.name == LOGITS_INDICES]
 VECTORS, SCORES = (TEXT_EMBEDS, IMAGE_EMBEDS), (LOGITS_PER_TEXT, LOGITS_PER_IMAGE)
@@ -60,22 +61,32 @@ def open_graphs(
         model, inputs = _model(role, read), list(graph.inputs)
         if any(map(cache_names.is_past, (port.name for port in inputs))) and pick_logits(model):
             inputs.append(PICKS)
-        compute = compiled(core, model, where, threads, precision)
+        compute = compiled(core, model, where, threads, precision, manifest.session_options)
         sessions[role] = Session(Computed(inputs, graph.outputs, compute), where, NAME)
     return Opened(view, where, sessions)
 
 
-def from_file(path: Path) -> Compute:
+def from_file(path: Path, session_options: Mapping[str, str]) -> Compute:
     """A graph on the CPU, in float32. Raises RuntimeError for one that OpenVINO does not know."""
     core = openvino.Core()
-    return compiled(core, core.read_model(path), "cpu", None, FLOAT32)
+    return compiled(core, core.read_model(path), "cpu", None, FLOAT32, session_options)
 
 
 def compiled(
-    core: openvino.Core, model: openvino.Model, device: str, threads: int | None, precision: str
+    core: openvino.Core,
+    model: openvino.Model,
+    device: str,
+    threads: int | None,
+    precision: str,
+    session_options: Mapping[str, str],
 ) -> Compute:
-    """A function of a model's inputs by name, for threads at once. Raises BundleError as `_loaded`."""
+    """A function of a model's inputs by name, for threads at once. Raises BundleError as `_loaded`.
+
+    `session_options` are the manifest's: activations are rounded where ONNX Runtime is told to round them.
+    """
     settings: dict[str, object] = {"INFERENCE_PRECISION_HINT": HINTS[precision]}
+    if not rounds_activations(session_options):
+        settings[ROUNDED_TOGETHER] = 0
     if threads is None and device == "cpu":
         threads = cpus.fewer()
     if threads:
@@ -133,7 +144,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
             f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
             "and without --for web"
         )
-    return dataclasses.replace(manifest.for_others, formats={manifest.dtype: Graphs({}, graphs)})
+    own = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
+    return dataclasses.replace(manifest.for_others, formats={manifest.dtype: own})
 
 
 def _model(role: str, read: Read) -> openvino.Model:

@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 import numpy as np
 
 from txexport.contracts.names import LOGITS
-from txexport.errors import InputError
+from txexport.errors import InputError, counted
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.drafts import (
@@ -312,27 +312,30 @@ def _check_penalty(penalty: float, longest: int) -> None:
     except OverflowError:
         divisor = math.inf
     if not 0 < divisor < math.inf:
-        raise InputError(f"length_penalty is {penalty:g}, which {longest} tokens raise beyond all numbers")
+        raise InputError(
+            f"length_penalty is {penalty:g}, which {counted(longest, 'token')} raise beyond all numbers"
+        )
 
 
 def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:
     """How many tokens a prompt of that length may grow by.
 
-    Raises InputError where the prompt fills the model's longest sequence, and, if `strict`, where it would go
-    beyond it.
+    A prompt as long as the model's longest sequence has one answer. Raises InputError for a longer one, and,
+    if `strict`, where new tokens that are read again would go beyond it.
     """
     asked, room = config.max_new_tokens, None if limit is None else limit - prompt
+    given = f"a prompt of {counted(prompt, 'token')}"
+    if room == 0:
+        room = 1  # the last token of the prompt has its answer, which nothing reads
     if room is not None and room < 1:
-        raise InputError(f"a prompt of {prompt} tokens leaves no room in the model's {limit}")
+        raise InputError(f"{given} leaves no room in the model's {limit}")
     if asked is None and config.max_length is not None:
         asked = config.max_length - prompt
         if asked < 1:
-            raise InputError(
-                f"a prompt of {prompt} tokens leaves no room in max_length={config.max_length}; choose "
-                "max_new_tokens"
-            )
+            longest = f"max_length={config.max_length}"
+            raise InputError(f"{given} leaves no room in {longest}; choose max_new_tokens")
     elif asked is not None and strict and room is not None and asked > room:
-        raise InputError(f"a prompt of {prompt} tokens and {asked} new ones exceed the model's {limit}")
+        raise InputError(f"{given} and {counted(asked, 'new one')} exceed the model's {limit}")
     asked = NEW_TOKENS if asked is None else asked
     return asked if room is None else min(asked, room)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from txexport.runtime.generation.candidates import top
 from txexport.runtime.generation.sampling import log_softmax
-from txexport.runtime.generation.search import NEVER, BeamSettings, Decoder, Generated, Plan
+from txexport.runtime.generation.search import NEVER, BeamSettings, Decoder, Generated, Plan, quiet
 
 Chosen = dict[int, list[int]]  # by source, the tokens that groups have chosen at this step
 
@@ -30,14 +30,16 @@ class _Group:
     def advance(self, scores: np.ndarray, source: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
         """Put a token to every hypothesis, by scores (size,V); gives those (size) that new ones extend."""
         size, words = scores.shape
-        flat = (scores + self.scores[:, None]).reshape(1, -1)
+        with quiet():
+            flat = (scores + self.scores[:, None]).reshape(1, -1)
         best = top(flat, max(2, 1 + len(plan.ends)) * size)[0]
         rows = [[*self.tokens[place // words], int(place % words)] for place in best]
         hits = np.array([plan.closed(source, row) for row in rows])
         values = flat[0, best]
         for rank in np.flatnonzero(hits[:size]).tolist():
             self._end(rows[rank], float(values[rank]), settings)
-        running = values + hits * NEVER
+        with quiet():
+            running = values + hits * NEVER
         order = top(running[None], size)[0]
         self.tokens, self.scores = [rows[rank] for rank in order], running[order]
         self.done = self._nothing_better(float(values[0]), plan.limits[source], settings)

@@ -18,6 +18,7 @@ from txexport.contracts.names import (
     LOGITS_INDICES,
     POSITION_IDS,
 )
+from txexport.errors import counted
 from txexport.runtime import memory
 from txexport.runtime.session import Session, Value
 
@@ -41,7 +42,9 @@ def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> Non
         math.prod(per_token(session, name)) * session.dtype(name)().nbytes
         for name in own_past(session.inputs)
     )
-    memory.check(f"a cache of {rows:,} rows of {capacity:,} tokens", rows * (capacity * token + more))
+    memory.check(
+        f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}", rows * (capacity * token + more)
+    )
 
 
 def per_token(session: Session, name: str) -> tuple[int, int]:

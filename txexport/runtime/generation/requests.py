@@ -9,7 +9,7 @@ import numpy as np
 from txexport.arguments import is_whole
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
-from txexport.errors import BundleError, InputError, shown, warn
+from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
 from txexport.runtime.generation.prefixes import PrefixStore
@@ -116,7 +116,9 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     check_task(assistant, "generate")
     words, own = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
     if words != own:
-        raise InputError(f"{ASSISTANT} has {words} tokens, expected the {own} of the model that it assists")
+        raise InputError(
+            f"{ASSISTANT} has {counted(words, 'token')}, expected the {own} of the model that it assists"
+        )
     if assistant.has_encoder != bundle.has_encoder or assistant.reads_signal or bundle.reads_signal:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
     if config.num_beams > 1:

@@ -13,6 +13,7 @@ from txexport.runtime.generation.candidates import likeliest, top
 from txexport.runtime.generation.sampling import log_softmax
 
 NEVER = np.float32(-1e9)  # a score that no hypothesis has
+EMPTY = np.nextafter(NEVER, np.float32(-np.inf))  # of a place that none has taken: any other comes before it
 
 
 class Decoder(Protocol):
@@ -114,6 +115,17 @@ class BeamSettings:
     returned: int
 
 
+def quiet() -> np.errstate:
+    """Let scores overflow to infinity without a word, as PyTorch does: such a hypothesis is never chosen."""
+    return np.errstate(over="ignore", divide="ignore", invalid="ignore")
+
+
+def scale(length: int, settings: BeamSettings) -> np.float32:
+    """What the scores of hypotheses of so many tokens are divided by."""
+    with quiet():
+        return np.float32(float(length) ** settings.length_penalty)
+
+
 class _Beams:
     """Hypotheses of A sources at work: those that go on, and the best of those that ended."""
 
@@ -124,7 +136,7 @@ class _Beams:
         self.scores = np.zeros(shape, np.float32)
         self.scores[:, 1:] = NEVER  # all beams begin alike, and one is enough
         self.done_tokens = np.zeros_like(self.tokens)
-        self.done_scores = np.full(shape, NEVER)
+        self.done_scores = np.full(shape, EMPTY)
         self.done_lengths = np.zeros(shape, np.int64)
         self.done = np.zeros(shape, bool)
 
@@ -199,7 +211,8 @@ def _candidates(
     if plan.shape is not None:
         rows = [tokens[:length].tolist() for source in state.tokens for tokens in source]
         scores = plan.shape(np.repeat(state.sources, beams).tolist(), rows, scores)
-    flat = (scores.reshape(sources, beams, -1) + state.scores[:, :, None]).reshape(sources, -1)
+    with quiet():
+        flat = (scores.reshape(sources, beams, -1) + state.scores[:, :, None]).reshape(sources, -1)
     drawn = flat
     if rngs is not None:  # without replacement
         drawn = flat + np.stack(
@@ -230,7 +243,8 @@ def _advance(
         for source, rows, row_hits in zip(state.sources.tolist(), tokens, hits, strict=True):
             row_hits |= [plan.stopped(source, row[: length + 1].tolist()) for row in rows]
     _keep_ended(state, tokens, values, hits, length + 1, settings)
-    running = values + hits * NEVER
+    with quiet():
+        running = values + hits * NEVER
     order = top(running, settings.beams)
     state.tokens = np.take_along_axis(tokens, order[:, :, None], axis=1)
     state.scores = np.take_along_axis(running, order, axis=1)
@@ -249,7 +263,8 @@ def _keep_ended(
     beams = settings.beams
     ending = hits & (np.arange(hits.shape[1]) < beams)
     full = state.done.all(axis=1, keepdims=True) & (settings.early_stopping is True)
-    values = values / np.float32(length**settings.length_penalty) + (full + ~ending.astype(bool)) * NEVER
+    with quiet():  # a banned token's may be the lowest number that there is
+        values = values / scale(length, settings) + (full + ~ending.astype(bool)) * NEVER
     merged = np.concatenate([state.done_scores, values], axis=1)
     order = top(merged, beams)
     lengths = np.concatenate([state.done_lengths, np.full(values.shape, length)], axis=1)
@@ -262,10 +277,11 @@ def _keep_ended(
 
 def _going_on(state: _Beams, length: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
     """Which sources (A) may still better what ended, by transformers' guess of the score to come."""
-    reached = np.full(len(state.sources), length, np.float32)
+    reached = np.full(len(state.sources), scale(length, settings))
     if settings.early_stopping == "never" and settings.length_penalty > 0:
-        reached = np.array([plan.limits[source] for source in state.sources.tolist()], np.float32)
-    possible = state.scores[:, 0] / reached**settings.length_penalty
+        reached = np.array([scale(plan.limits[source], settings) for source in state.sources.tolist()])
+    with quiet():
+        possible = state.scores[:, 0] / reached
     worst = np.where(state.done.all(axis=1), state.done_scores.min(axis=1), NEVER)
     going = possible > worst
     if settings.early_stopping is True:

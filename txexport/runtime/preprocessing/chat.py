@@ -1,19 +1,20 @@
 """Conversations as the prompt that a checkpoint's chat template makes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from txexport.arguments import check_flag
 from txexport.bundle import read_json
 from txexport.errors import InputError, first_line, needed_for, shown
-from txexport.runtime.preprocessing.chat_templates import template_of
-from txexport.runtime.preprocessing.text import token_text
+from txexport.runtime.preprocessing.chat_messages import Continued, mappings, messages_of, plain
+from txexport.runtime.preprocessing.chat_templates import template_of, templates_of
+from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 LINE = 300  # characters of what a template says of an error
-TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # put behind what is to go on, to find its end in the prompt
+UNREAD = "it reads no "  # begins what is said of tools and values that a template leaves unread
 OWN = ("messages", "tools", "add_generation_prompt")  # of a template's values, those that others say
 
 Messages = Sequence[Mapping[str, Any]]
@@ -26,14 +27,15 @@ class Conversation:
 
     Messages are {"role": ..., "content": ...}, `tools` JSON schemas of functions that the model may call.
     `template` is the name of one of the checkpoint's, and `template_kwargs` are values for it. With
-    `continues` the prompt ends within the last message, which the answer goes on.
+    `continues` the prompt ends within the last message, which the answer goes on: within its content, or what
+    else of it has the name that `continues` is, as "reasoning_content".
     """
 
     messages: Messages
     tools: Tools | None = None
     template: str | None = None
     template_kwargs: Mapping[str, Any] | None = None
-    continues: bool = False
+    continues: bool | str = False
 
 
 def prompt(folder: Path, conversation: Conversation) -> str:
@@ -42,6 +44,31 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     Raises InputError for messages that the template refuses, and for tools and values that it does not read,
     MissingLibraryError without Jinja2.
     """
+    field = _continued(conversation.continues)
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    tools = conversation.tools
+    template = template_of(
+        folder, settings, conversation.template, "default" if tools is None else "tool_use"
+    )
+    if tools is not None:
+        tools = mappings("tools", tools, '{"type": "function", "function": {...}}')
+    messages = messages_of(conversation.messages)
+    going_on = None if field is None else Continued(messages, field, template)
+    if not messages:
+        raise InputError("messages are none, expected at least one")
+    more = _checked({} if conversation.template_kwargs is None else conversation.template_kwargs)
+    values = {
+        "messages": messages if going_on is None else going_on.messages,
+        "tools": tools,
+        "documents": None,
+        "add_generation_prompt": going_on is None,
+    }
+    text = _rendered(template, special_tokens(folder) | values | more, [*["tools"] * bool(tools), *more])
+    return text if going_on is None else going_on.cut(text)
+
+
+def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
+    """What a template makes of values. Raises InputError where it fails, or reads none of a `wanted` name."""
     with needed_for("a chat template"):
         from jinja2 import TemplateError
 
@@ -50,50 +77,57 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    check_flag("continue_final_message", conversation.continues)
-    settings = read_json(folder / "tokenizer_config.json", missing={})
-    tools = conversation.tools
-    template = template_of(
-        folder, settings, conversation.template, "default" if tools is None else "tool_use"
-    )
-    if tools is not None:
-        tools = _mappings("tools", tools, '{"type": "function", "function": {...}}')
-    messages = _mappings("messages", conversation.messages, '{"role": ..., "content": ...}')
-    values: dict[str, Any] = {
-        "messages": _tagged(messages) if conversation.continues else messages,
-        "tools": tools,
-        "documents": None,
-        "add_generation_prompt": not conversation.continues,
-    }
-    tokens = {
-        key: token_text(value)
-        for key, value in settings.items()
-        if key.endswith("_token") and value is not None
-    }
-    more = _checked({} if conversation.template_kwargs is None else conversation.template_kwargs)
     try:
-        functions = {"raise_exception": refuse, "strftime_now": _now}
-        text = render(template, functions, {**tokens, **values, **more})
-        if tools and not reads(template, "tools"):
-            refuse("it reads no tools, so that the model would not know of them; leave them out")
-        for name in more:
+        text = render(template, {"raise_exception": refuse, "strftime_now": _now}, values)
+        for name in wanted:
             if not reads(template, name):
-                refuse(f"it reads no {shown(name)}, which chat_template_kwargs has; leave it out")
+                refuse(_unread(name))
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None
     except Exception as error:  # whatever the template's expressions raise
         message = f"{type(error).__name__}: {first_line(error)}"[:LINE]
         raise InputError(f"the checkpoint's chat template fails: {message}") from None
-    return _cut(text) if conversation.continues else text
+    return text
 
 
-def _mappings(name: str, values: Sequence[Mapping[str, Any]], expected: str) -> list[Mapping[str, Any]]:
-    if not isinstance(values, Sequence) or not all(isinstance(one, Mapping) for one in values):
-        raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
-    return list(values)
+def _unread(name: str) -> str:
+    if name == "tools":
+        return f"{UNREAD}tools, so that the model would not know of them; leave them out"
+    return f"{UNREAD}{shown(name)}, which chat_template_kwargs has; leave it out"
 
 
-def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def unusable(folder: Path) -> Iterator[str]:
+    """What is wrong with each of a folder's templates that can render nothing, in a line.
+
+    Nothing is said without Jinja2, which reads them. Raises BundleError for a file that is no text.
+    """
+    if find_spec("jinja2") is None:
+        return
+    from txexport.runtime.preprocessing.sandbox import check
+
+    for name, template in templates_of(
+        folder, read_json(folder / "tokenizer_config.json", missing={})
+    ).items():
+        try:
+            check(template)
+        except Exception as error:  # whatever compiling raises, as nesting that is too deep
+            yield f"the chat template {shown(name)} cannot be used: {first_line(error)[:LINE]}"
+
+
+def _continued(value: bool | str) -> str | None:
+    """The key of a message that goes on, None for none. Raises InputError for what is no such value."""
+    if value is True:
+        return "content"
+    if isinstance(value, str) and value:
+        return value
+    if value is not False:
+        raise InputError(
+            f"continue_final_message is {shown(value)}, expected True, False or the key of a message's text"
+        )
+    return None
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values for a template by name. Raises InputError for what is not, or has an argument of its own."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise InputError(f"chat_template_kwargs are {shown(values)}, expected values by name")
@@ -102,29 +136,9 @@ def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
             raise InputError(
                 f"chat_template_kwargs has {shown(name)}, which other arguments say; leave it out"
             )
-    return values
-
-
-def _tagged(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages, of which the last one's text ends with TAG. Raises InputError where it has none."""
-    content = messages[-1].get("content") if messages else None
-    if isinstance(content, str):
-        return [*messages[:-1], {**messages[-1], "content": content + TAG}]
-    blocks = list(content) if isinstance(content, Sequence) else []
-    for place in reversed(range(len(blocks))):
-        block = blocks[place]
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-            blocks[place] = {**block, "text": block["text"] + TAG}
-            return [*messages[:-1], {**messages[-1], "content": blocks}]
-    raise InputError("the last message has no text that continue_final_message could go on")
-
-
-def _cut(text: str) -> str:
-    """The prompt up to where the last message ends, whose spaces at its end a template may have taken."""
-    place = text.rfind(TAG.strip())
-    if place < 0:
-        raise InputError("the checkpoint's chat template leaves out the last message, which was to go on")
-    return text[:place] if text.startswith(TAG, place) else text[:place].rstrip()
+    if values.get("documents") is not None:
+        mappings("documents", values["documents"], '{"title": ..., "text": ...}')
+    return {name: plain(value) for name, value in values.items()}
 
 
 def _now(form: str) -> str:

@@ -15,7 +15,7 @@ def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use
 
     Raises InputError for a name that there is not, BundleError where there is none that was not asked for.
     """
-    templates = _templates(folder, settings)
+    templates = templates_of(folder, settings)
     if name is not None and not (isinstance(name, str) and name in templates):
         known = ", ".join(map(shown, templates)) or "there are none"
         raise InputError(f"chat_template is {shown(name)}, expected the name of one of the bundle's: {known}")
@@ -28,7 +28,7 @@ def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use
     return template
 
 
-def _templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+def templates_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """All of them by name: of files, or else of the tokenizer's settings, as transformers takes them."""
     paths = {path.stem: path for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja"))}
     if (folder / FILE).is_file():

@@ -20,11 +20,11 @@ from jinja2.ext import loopcontrols
 from jinja2.filters import make_attrgetter
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
-from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from txexport.runtime.preprocessing import sandbox_sizes as sizes
 from txexport.runtime.preprocessing.sandbox_sizes import SIZE, WIDTH, size
+from txexport.runtime.preprocessing.sandbox_values import Dictionary, Generation, TemplateNamespace
 
 SECONDS = 2.0  # of the processor, for a conversation; published templates take milliseconds
 MADE = 2**28  # characters and items of all values together
@@ -35,7 +35,8 @@ LOOPS |= {"reject", "rejectattr", "select", "selectattr"}
 TEXTS = {"capitalize", "center", "e", "escape", "format", "indent", "lower", "replace", "safe", "string"}
 TEXTS |= {"title", "trim", "truncate", "upper", "wordcount"}
 OTHERS = {"abs", "attr", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"}
-OTHERS |= {"length", "reverse", "round"}
+OTHERS |= {"filesizeformat", "length", "reverse", "round"}
+SLOW = {"forceescape", "pprint", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"}  # of short values
 ARGUMENTS = {"center": ("width",), "indent": ("width",), "replace": ("old", "new")}  # those that are measured
 
 
@@ -45,13 +46,17 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
         self.until, self.made = time.thread_time() + SECONDS, 0
-        self.filters = {name: self._bounded(name, self.filters[name]) for name in LOOPS | TEXTS | OTHERS}
-        self.filters |= {"join": self._join, "tojson": self._json}
-        self.globals = {name: self.globals[name] for name in ("dict", "cycler", "joiner")} | {
+        self.filters = {
+            name: self._bounded(name, self.filters[name]) for name in LOOPS | TEXTS | OTHERS | SLOW
+        }
+        self.filters |= {"join": self._join, "tojson": self._json, "random": _never_the_same}
+        self.globals = {name: self.globals[name] for name in ("cycler", "joiner")} | {
+            "dict": Dictionary(),
+            "lipsum": _never_the_same,
             "range": sizes.bounded_range,
-            "namespace": _Namespace,
+            "namespace": TemplateNamespace,
         }
 
     def tick(self) -> None:
@@ -169,6 +174,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 raise SecurityError("sum begins with a number")
             elif name in ("string", "escape", "e"):
                 self.room(size(value))
+            elif name in SLOW:
+                self.room(sizes.slow_size(name, value, given))
             if name in LOOPS:
                 args = (*args[:skipped], self.counted(value), *args[skipped + 1 :])
             wide = any(isinstance(one, int) and one > WIDTH for one in given)
@@ -212,11 +219,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.concat(encoder.iterencode(value))
 
 
-class _Namespace(Namespace):
-    """A namespace that does not write out what it holds, which may be itself."""
-
-    def __repr__(self) -> str:
-        return "<Namespace>"
+def _never_the_same(*arguments: Any, **named: Any) -> None:
+    raise SecurityError("it draws at random, so that no prompt could be compared")
 
 
 def render(source: str, functions: Mapping[str, Callable], values: Mapping[str, Any]) -> str:
@@ -224,6 +228,11 @@ def render(source: str, functions: Mapping[str, Callable], values: Mapping[str, 
     sandbox = Sandbox()
     sandbox.globals |= functions
     return Template.from_code(sandbox, _code(source), sandbox.globals).render(**values)
+
+
+def check(source: str) -> None:
+    """Compile a template, and raise whatever that raises."""
+    _code(source)
 
 
 @lru_cache(maxsize=8)
@@ -289,9 +298,17 @@ class _Watched(NodeTransformer):
     visit_List = visit_Tuple = visit_Dict = _literal  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        """Slices."""
+        """Slices, but for constants', which Jinja2 computes while it compiles: a number's is undefined."""
         self.generic_visit(node)
-        return self._call(node, "sized", node) if isinstance(node.arg, nodes.Slice) else node
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        try:
+            node.as_const()
+        except (
+            Exception
+        ):  # nodes.Impossible, or whatever a constant raises, which it raises again when it runs
+            return self._call(node, "sized", node)
+        return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:  # noqa: N802
         """Numbers."""

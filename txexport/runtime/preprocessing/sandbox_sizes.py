@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jinja2.exceptions import SecurityError
+from jinja2.utils import Namespace
 
 SIZE = 2**23  # characters and items of one value, items within items counted each time that they are there
 SEARCH = 2**28  # comparisons of a search from the end, which may take as many as both lengths multiplied
 ITEM = 32  # what an item of a list counts beside its characters, as it takes memory
+SHORT = 2**17  # of a value for a filter whose time grows faster than that
 DEPTH, BITS, RANGE, WIDTH = 100, 64, 10_000, 1000  # of lists within lists, a number, a range, a format
 
 PADDING = {"center", "ljust", "rjust", "zfill"}  # methods that make text as wide as they are told
@@ -28,6 +30,8 @@ def size(value: Any, depth: int = 0) -> int:
         return len(value)
     if isinstance(value, int) and value.bit_length() > BITS:
         raise SecurityError(f"a number of more than {BITS} bits is not supported")
+    if isinstance(value, Namespace):
+        value = vars_of(value)
     if isinstance(value, Mapping):
         items: Iterable = (part for pair in list(value.items()) for part in pair)
     elif isinstance(value, list | tuple | set | frozenset):
@@ -42,6 +46,19 @@ def size(value: Any, depth: int = 0) -> int:
         if total > SIZE:
             break
     return total
+
+
+def vars_of(namespace: Namespace) -> dict[str, Any]:
+    """What a template's namespace holds."""
+    return object.__getattribute__(namespace, "_Namespace__attrs")
+
+
+def slow_size(name: str, value: Any, given: Iterable) -> int:
+    """The most that a slow filter makes of `value`. Raises SecurityError for a long one."""
+    length = size(value)
+    if length > SHORT:
+        raise SecurityError(f"{name} of {length:,} characters and items, expected at most {SHORT:,}")
+    return length * max((len(one) for one in given if isinstance(one, str)), default=1)
 
 
 def format_size(text: str) -> int:

@@ -3,18 +3,23 @@
 import contextlib
 import operator
 from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, normalizers
 
 from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
+from txexport.runtime.preprocessing.decoding import Cleaning, Joining
+from txexport.runtime.preprocessing.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
+LEFT, RIGHT = "left", "right"
 LONGEST_FIRST = "longest_first"  # which text of a pair is cut, in the words of tokenizers
 # How special tokens are spelt where a checkpoint's files leave it to transformers' class.
 USUAL = {
@@ -22,8 +27,9 @@ USUAL = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
 }
-# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
-SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+# Settings that take spaces out of decoded text; of BPE's, whose spaces are its own, the two together alone.
+CLEANS = "clean_up_tokenization_spaces"
+CORRUPTS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 
 
 @contextlib.contextmanager
@@ -40,6 +46,17 @@ def tokenizing(
         raise kind(f"{failure}: {first_line(error)}") from None
 
 
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What a tokenizer's files say beside tokenizer.json, as transformers reads them. Raises BundleError.
+
+    special_tokens_map.json goes first, and is not read where tokenizer_config.json lists all added tokens.
+    """
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    if "added_tokens_decoder" in settings:
+        return settings
+    return settings | read_json(folder / "special_tokens_map.json", missing={})
+
+
 class Text:
     """A tokenizer that neither pads nor cuts: lengths are the caller's to decide."""
 
@@ -51,12 +68,35 @@ class Text:
             )
         with tokenizing(BundleError, f"{path} cannot be read"):
             self.tokenizer = Tokenizer.from_file(str(path))
+        self.settings = read_settings(folder)
+        self.cut_side = self._side("truncation_side", self.tokenizer.truncation)
+        self.padding_side = self._side("padding_side", self.tokenizer.padding)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        named = read_json(folder / "special_tokens_map.json", missing={})
-        self.settings = named | read_json(folder / "tokenizer_config.json", missing={})
+        self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        self.tidy = words and self.settings.get("clean_up_tokenization_spaces") is True
+        tidy = (words or self.settings.get(CORRUPTS) is True) and self.settings.get(CLEANS) is True
+        kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
+        self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
+
+    def _side(self, name: str, own: dict | None) -> str:
+        """Where it cuts or pads, as the settings say, or else tokenizer.json. Raises BundleError."""
+        side = self.settings.get(name, (own or {}).get("direction", RIGHT))
+        if side not in (LEFT, RIGHT):
+            raise BundleError(f"tokenizer_config.json: {name} is {shown(side)}, expected {LEFT} or {RIGHT}")
+        return str(side)
+
+    @cached_property
+    def lowered(self) -> "Text":
+        """The same of texts in lower case, as sentence-transformers asks for: special tokens stay."""
+        result = copy(self)
+        result.tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
+        result.tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
+        own = self.tokenizer.normalizer
+        result.tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Lowercase(), *([] if own is None else [own])]
+        )
+        return result
 
     def encode(
         self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
@@ -98,7 +138,8 @@ class Text:
             cutter = Tokenizer.from_str(
                 self.tokenizer.to_str()
             )  # settings of a tokenizer hold for all threads
-            cutter.enable_truncation(size, stride=overlap, strategy=strategy)
+            cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
+            cutter.enable_truncation(size, stride=overlap, strategy=strategy, direction=self.cut_side)
             cut = cutter.encode_batch([texts[i] for i in long])
         for i, encoding in zip(long, cut, strict=True):
             encodings[i] = encoding
@@ -108,10 +149,7 @@ class Text:
         """One text a row of ids, without special tokens unless `special`."""
         with tokenizing():
             texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
-        if self.tidy:
-            for spaced in SPACES:
-                texts = [text.replace(spaced, spaced.strip()) for text in texts]
-        return texts
+        return [self.cleaning.clean(text) for text in texts]
 
     def join(self, tokens: list[str]) -> str:
         """Tokens as the text that the tokenizer makes of them."""
@@ -127,31 +165,6 @@ class Text:
             if isinstance(token, str) and (number := self.tokenizer.token_to_id(token)) is not None:
                 return token, number
         return None
-
-
-class Pieces:
-    """Tokens that come one by one as text that never splits a character."""
-
-    def __init__(self, text: Text):
-        self.text = text
-        self.tokens: list[int] = []
-        self.known = self.read = 0  # tokens before `read` are out; those from `known` on decode what follows
-
-    def add(self, token: int) -> str:
-        """The text that `token` completes; empty while a character is in parts."""
-        self.tokens.append(token)
-        return self._more(complete=False)
-
-    def rest(self) -> str:
-        """What is left in the end, a broken character included."""
-        return self._more(complete=True)
-
-    def _more(self, complete: bool) -> str:
-        before, after = self.text.decode([self.tokens[self.known : self.read], self.tokens[self.known :]])
-        if len(after) <= len(before) or (after.endswith("\ufffd") and not complete):
-            return ""
-        self.known, self.read = self.read, len(self.tokens)
-        return after[len(before) :]
 
 
 def token_text(token: Any) -> Any:

@@ -13,7 +13,7 @@ from tokenizers import Encoding
 
 from txexport.arguments import check_flag
 from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names, roles
-from txexport.errors import InputError, UnsupportedError
+from txexport.errors import InputError, UnsupportedError, counted
 from txexport.runtime import batches, memory
 from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.requests import encoded, request_of
@@ -172,7 +172,7 @@ def _check_room(session: Session, queries: int, keys: int) -> None:
         prod(dim if isinstance(dim, int) else 1 if dim == names.BATCH_SIZE else longest for dim in port.shape)
         for port in session.outputs.values()
     )
-    memory.check(f"the attention of {longest:,} tokens", 4 * sum(sizes))
+    memory.check(f"the attention of {counted(longest, 'token')}", 4 * sum(sizes))
 
 
 def _weights(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_EMBEDS, LAST_HIDDEN_STATE, POOLER_OUTPUT, TEXT_EMBEDS
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, counted, shown
 from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
@@ -37,10 +37,9 @@ def embed(
     how = _how_to_pool(bundle, pooling, normalize)
     before = _prompt(bundle.files.pooling, prompt_name, prompt)
     rows = [before + text for text in as_texts(texts)]
-    if how is not None and how.lower:
-        before, rows = before.lower(), [row.lower() for row in rows]
-    encodings = encode(bundle, rows, truncate, None if how is None else how.max_length)
-    left_out = 0 if how is None or how.pooled else _length(bundle, before)
+    lower = how is not None and how.lower
+    encodings = encode(bundle, rows, truncate, lower=lower)
+    left_out = 0 if how is None or how.pooled else _length(bundle, before, lower)
     width = _width(bundle, how)
     kept = _kept(truncate_dim, width)
     vectors = np.empty((len(rows), kept), np.float32)
@@ -80,11 +79,11 @@ def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
     return known[name]
 
 
-def _length(bundle: LoadedBundle, prompt: str) -> int:
+def _length(bundle: LoadedBundle, prompt: str, lower: bool) -> int:
     """How many tokens of a text are its prompt's, as sentence-transformers counts them."""
     if not prompt:
         return 0
-    [alone] = bundle.files.text.encode([prompt])
+    [alone] = (bundle.files.text.lowered if lower else bundle.files.text).encode([prompt])
     return len(alone) - alone.special_tokens_mask[-1]
 
 
@@ -102,7 +101,7 @@ def _kept(truncate_dim: int | None, width: int) -> int:
         return width
     check_count("truncate_dim", truncate_dim)
     if truncate_dim > width:
-        raise InputError(f"truncate_dim is {truncate_dim}, and vectors have {width} numbers")
+        raise InputError(f"truncate_dim is {truncate_dim}, and vectors have {counted(width, 'number')}")
     return truncate_dim
 
 

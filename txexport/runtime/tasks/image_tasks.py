@@ -15,7 +15,7 @@ from txexport.contracts.names import (
     POOLER_OUTPUT,
     TEXT_EMBEDS,
 )
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, counted, shown
 from txexport.progress import Progress, counting
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
@@ -103,7 +103,9 @@ def match(
     check_task(bundle, "match")
     labels, sources = as_texts(texts), as_sources(images)
     if not labels or not isinstance(template, str) or "{}" not in template:
-        raise InputError(f"{len(labels)} texts and template {shown(template)}, expected texts, {{}} for each")
+        raise InputError(
+            f"{counted(len(labels), 'text')} and template {shown(template)}, expected texts, {{}} for each"
+        )
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
     probabilities = sigmoid if bundle.manifest.spec.get("scored_alone") else softmax

@@ -96,10 +96,9 @@ def _rows(
     length = how.query_length if is_query else how.document_length
     length = min(length, text_limit(bundle.manifest) or length)
     texts = [how.prompt + text for text in texts]
-    texts = [text.lower() for text in texts] if how.lower else texts
     filler = _expansion(bundle) if is_query and how.expands else None
     rows = []
-    for encoding in encode(bundle, texts, truncate, length - len(added)):
+    for encoding in encode(bundle, texts, truncate, length - len(added), lower=how.lower):
         ids = [*encoding.ids[:1], *added, *encoding.ids[1:]]
         types = [*encoding.type_ids[:1], *(0 for _ in added), *encoding.type_ids[1:]]
         more = 0 if filler is None else length - len(ids)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from txexport.arguments import is_whole
 from txexport.bundle import DENSE, module_folder, read_json
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.arrays import read_npz
+from txexport.runtime.preprocessing.text_length import sentence_settings
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
 IDENTITY = "torch.nn.modules.linear.Identity"
@@ -51,14 +51,13 @@ class Dense:
 class Pooling:
     """How to make one vector of a sentence: by `method`, then dense layers, then to length 1 if `normalize`.
 
-    `max_length` is the longest input in tokens, where one is set; `lower` asks for lower case first.
+    `lower` asks for lower case first.
     `prompts` are what may be put before texts, by name; `default_prompt` is the name of what is, unless
     another is chosen. Where prompts are not `pooled`, their tokens are left out of the vector.
     """
 
     method: str
     normalize: bool
-    max_length: int | None = None
     lower: bool = False
     dense: tuple[Dense, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -121,9 +120,7 @@ def read_pooling(folder: Path) -> Pooling | None:
         kinds = ", ".join(str(module.get("type")).rpartition(".")[2] for module in modules)[:200]
         raise BundleError(f"modules.json names {kinds or 'nothing'}, expected a Pooling module among them")
     prompts, default = read_prompts(read_json(folder / "config_sentence_transformers.json", missing={}))
-    settings = read_json(folder / "sentence_bert_config.json", missing={})
-    lower, longest = lower_case(settings), settings.get("max_seq_length")
-    return Pooling(method, normalize, longest, lower, tuple(dense), prompts, default, pooled)
+    return Pooling(method, normalize, lower_case(folder), tuple(dense), prompts, default, pooled)
 
 
 def is_late(modules: Sequence[Any]) -> bool:
@@ -132,15 +129,9 @@ def is_late(modules: Sequence[Any]) -> bool:
     return "Dense" in kinds and not {"Pooling", "Normalize"} & kinds and len(modules) > 1
 
 
-def lower_case(settings: Mapping[str, Any]) -> bool:
+def lower_case(folder: Path) -> bool:
     """Whether sentence_bert_config.json asks for lower case. Raises BundleError for damaged values."""
-    longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
-    if not isinstance(lower, bool) or not (longest is None or is_whole(longest, 1)):
-        message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
-        raise BundleError(
-            f"sentence_bert_config.json: {message}, expected a whole number of at least 1, and true or false"
-        )
-    return lower
+    return bool(sentence_settings(folder).get("do_lower_case"))
 
 
 def read_prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:

@@ -15,7 +15,7 @@ from txexport.arguments import check_count, check_flag
 from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
-from txexport.runtime.batches import BATCH_TOKENS, run, text_limit
+from txexport.runtime.batches import BATCH_TOKENS, longest_text, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.tasks.labels import softmax
@@ -87,7 +87,7 @@ def _windows(
     limit = text_limit(bundle.manifest)
     if max_seq_len is not None:
         check_count("max_seq_len", max_seq_len)
-    size = min(limit or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
+    size = min(longest_text(bundle) or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
     if size > (limit or size):
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
     overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from txexport.errors import InputError
+from txexport.errors import InputError, counted
 from txexport.progress import Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
@@ -49,7 +49,9 @@ def score(
     if targets is not None:
         answers = inputs_of(bundle, targets)[0]
         if len(answers) != len(rows):
-            raise InputError(f"{len(rows)} texts have {len(answers)} targets, expected one each")
+            raise InputError(
+                f"{counted(len(rows), 'text')} and {counted(len(answers), 'target')}, expected one each"
+            )
     read = [
         len(target) + 1 if targets is not None else len(row)
         for row, target in zip(rows, answers, strict=True)

@@ -11,7 +11,7 @@ from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
-from txexport.runtime.preprocessing.text import Pieces
+from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.tasks import image_to_text, speech_recognition
 
 

@@ -12,9 +12,9 @@ from txexport.arguments import check_count, check_flag
 from txexport.bundle import read_json
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import BundleError, InputError, counted, shown
 from txexport.progress import Progress
-from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, run, text_limit
+from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks import late_interaction
@@ -144,12 +144,11 @@ def zero_shot(
     if entailed is None or count < 2:
         raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
-    limit = text_limit(bundle.manifest)
+    limit = longest_text(bundle)
     for hypothesis, alone in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
         if limit is not None and len(alone) >= limit:
-            raise InputError(
-                f"a hypothesis of {len(alone)} tokens leaves no room for a text: {hypothesis[:40]!r}"
-            )
+            long = f"a hypothesis of {counted(len(alone), 'token')}"
+            raise InputError(f"{long} leaves no room for a text: {hypothesis[:40]!r}")
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(bundle, pairs, truncate, strategy="only_first")
     owners = [i for i in range(len(rows)) for _ in hypotheses]
@@ -241,7 +240,9 @@ def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[It
     elif isinstance(second, str):
         seconds = seconds * len(firsts)
     if len(firsts) != len(seconds):
-        raise InputError(f"{len(firsts)} texts and {len(seconds)} make no pairs; give as many of each")
+        raise InputError(
+            f"{counted(len(firsts), 'text')} and {len(seconds)} make no pairs; give as many of each"
+        )
     return list(zip(firsts, seconds, strict=True))
 
 

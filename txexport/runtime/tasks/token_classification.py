@@ -15,7 +15,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
 from txexport.progress import Progress
-from txexport.runtime.batches import BATCH_TOKENS, CUT, encode, run, text_limit
+from txexport.runtime.batches import BATCH_TOKENS, CUT, encode, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
@@ -60,7 +60,7 @@ def tag(
         raise InputError(f"aggregation {shown(aggregation)} is not known; expected {', '.join(AGGREGATIONS)}")
     if isinstance(ignore, bytes) or not isinstance(ignore, Collection):
         raise InputError(f"ignore is {shown(ignore)}, expected labels")
-    rows, limit = as_texts(texts), text_limit(bundle.manifest)
+    rows, limit = as_texts(texts), longest_text(bundle)
     if stride is None or limit is None:
         encodings = encode(
             bundle, rows, truncate, advice=f"{CUT}, or read it in windows with stride=16 (--stride 16)"

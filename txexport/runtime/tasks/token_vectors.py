@@ -66,7 +66,7 @@ def read_token_vectors(folder: Path) -> TokenVectors | None:
         expands and _setting(config, "attend_to_expansion_tokens", False),
         _words(config),
         tuple(dense_layer(folder / module_folder(module), TOKENS) for module in modules[1:]),
-        lower_case(read_json(folder / "sentence_bert_config.json", missing={})),
+        lower_case(folder),
         prompts[default] if default is not None else "",
     )
 

@@ -26,6 +26,7 @@ from txexport.spec import (
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs, seeded
 from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.checks import PROCESSORS
 from txexport.verification.result import Reach
 
 # What one pass of the longest case may cost; two cores take half a minute for it.
@@ -39,6 +40,7 @@ KEPT = 4  # copies of every layer's weights: what came out, what should have, an
 QUICK = frozenset(
     {
         *CHECKS,
+        *PROCESSORS,
         "one token",
         "one token, then steps",
         "three ragged rows, right padding",

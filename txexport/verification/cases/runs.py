@@ -26,6 +26,7 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
     VISION,
 )
+from txexport.errors import counted
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.requests import GenerationRequest
@@ -287,7 +288,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
             prompt, source = list(row), None
         logits = reference.decode(prompt + tokens[:-1], source)[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
-            raise AssertionError(f"{len(tokens)} tokens came out, expected {case.new_tokens}")
+            raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))
     return [Outcome("tokens", pairs, _choices, runner.generating)]
 

@@ -42,19 +42,19 @@ class Probe:
         self.trace = Trace(twin, loaded.manifest.cache)
         self.rounded = RoundedModules(self.trace.modules, formats)
         self.refused: list[str] = []
-        self.graphs = self._components(files, loaded.device, exact=True)
+        self.graphs = self._components(files, loaded.device)
         rounds = any(one.rounding is not None for one in formats.values())
         own = {role: loaded.folder / graph.file for role, graph in self.manifest.graphs.items()}
-        self.rounding = self._components(own, loaded.device, exact=False) if rounds else {}
+        self.rounding = self._components(own, loaded.device) if rounds else {}
         self.found: list[ComponentCheck] = []
         self.probed: set[str] = set()
 
-    def _components(self, files: Mapping[str, Path], device: str, exact: bool) -> dict[str, Components]:
+    def _components(self, files: Mapping[str, Path], device: str) -> dict[str, Components]:
         """Those of each graph; which cannot be told apart is said once."""
         result = {}
         for role, file in files.items():
             try:
-                result[role] = Components(file, self.trace.modules, device, exact)
+                result[role] = Components(file, self.trace.modules, device)
             except UnsupportedError as error:
                 self.refused.append(str(error))
         return result

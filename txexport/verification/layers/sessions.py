@@ -9,22 +9,22 @@ import onnxruntime as ort
 from torch import nn
 
 from txexport.errors import UnsupportedError
+from txexport.manifest import UNROUNDED
 from txexport.runtime.engines.onnxruntime import providers, session_options
 from txexport.verification.layers.expand import Expansion, Place, Point, unmatched
 from txexport.verification.layers.trace import Traced
 
 FOLDER = "session.model_external_initializers_file_folder_path"
-FLOATS = "session.qdq_matmulnbits_accuracy_level", "1"  # else it rounds what four bits are multiplied with
 
 
 class Components:
     """The components of one graph, compared run by run with what the twin's modules took and gave.
 
-    Integers are computed with as they are, or where that is `exact`, as the numbers that they stand for.
-    Raises UnsupportedError for a graph without functions, in which no component can be told from another.
+    Nothing is rounded but by nodes of the graph. Raises UnsupportedError for a graph without functions, in
+    which no component can be told from another.
     """
 
-    def __init__(self, file: Path, modules: Mapping[str, nn.Module], device: str, exact: bool):
+    def __init__(self, file: Path, modules: Mapping[str, nn.Module], device: str):
         model = onnx.load(file, load_external_data=False)
         if not model.functions:
             raise UnsupportedError(
@@ -35,7 +35,7 @@ class Components:
         missing = unmatched([n for n in modules if n.split(".")[0] in parts], self.alone.matched)
         if missing:
             raise UnsupportedError(f"{file.name} has no function call for {', '.join(missing[:3])}")
-        self._model, self._file, self._device, self._exact = model, file, device, exact
+        self._model, self._file, self._device = model, file, device
         self._sessions: dict[bool, ort.InferenceSession] = {}
 
     def run(self, feeds: Mapping[str, np.ndarray], traced: Traced, cut: bool) -> dict[str, np.ndarray]:
@@ -68,8 +68,7 @@ class Components:
                 shape = [f"{name}_{axis}" for axis in range(array.ndim)]
                 graph.input.append(onnx.helper.make_tensor_value_info(name, kind, shape))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-        options = session_options(self._exact)
-        options.add_session_config_entry(*FLOATS)
+        options = session_options(UNROUNDED)
         options.add_session_config_entry(FOLDER, str(self._file.parent))
         return ort.InferenceSession(model.SerializeToString(), options, providers=providers(self._device))
 

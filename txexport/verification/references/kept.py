@@ -11,6 +11,7 @@ from txexport.checkpoints.weight_map import Weight
 from txexport.exporter.bundle_plan import DtypePlan
 from txexport.families import Resolved
 from txexport.formats import kept
+from txexport.formats.int8 import about_middles
 from txexport.manifest import Form
 from txexport.verification.calibrated import plan_of
 
@@ -31,6 +32,11 @@ class Kept(Checkpoint):
             if not plan.formats[name].lossless:
                 for tensor in weight.tensors:
                     self._fills[tensor].append((name, weight))
+
+    @property
+    def centred(self) -> bool:
+        """Whether some products take the middle off what they multiply."""
+        return any(one.rounding is about_middles for one in self.formats.values())
 
     @property
     def quantised(self) -> bool:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,8 @@ from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.spec import EncoderSpec
 from txexport.tasks import TASKS
+from txexport.verification.references.centred_products import CentredProducts
+from txexport.verification.references.kept import Kept
 
 Arrays = dict[str, np.ndarray]
 Source = list[int] | np.ndarray | None  # tokens, a spectrogram (bands,frames), or pixels of 3 axes
@@ -71,6 +73,7 @@ class Twin:
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
         self.model = build(checkpoint, resolved, outputs=outputs).eval()
+        self.centred = isinstance(checkpoint, Kept) and checkpoint.centred
 
     @contextmanager
     def in_double(self) -> Iterator[None]:
@@ -81,7 +84,7 @@ class Twin:
     @contextmanager
     def perturbed(self, seed: int) -> Iterator[None]:
         """See `perturbed`."""
-        with perturbed(self.model, seed):
+        with perturbed(self.model, seed, self.centred):
             yield
 
     @torch.inference_mode()
@@ -122,11 +125,12 @@ def in_double(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def perturbed(module: nn.Module, seed: int) -> Iterator[None]:
+def perturbed(module: nn.Module, seed: int, centred: bool) -> Iterator[None]:
     """A module in float64 whose weights, and what its parts give, are off by up to a last bit of float32.
 
     What its outputs are then off by is what float32 can promise of them, whatever the processor and in
-    whatever order it sums: a float32 computation is as good as an exact one of such numbers.
+    whatever order it sums: a float32 computation is as good as an exact one of such numbers. `centred` are
+    products that take the middle off rows: see CentredProducts.
     """
     random = torch.Generator().manual_seed(seed)
 
@@ -139,7 +143,7 @@ def perturbed(module: nn.Module, seed: int) -> Iterator[None]:
         return numbers * (1 + torch.finfo(torch.float32).eps * (2 * noise - 1))
 
     kept = {parameter: parameter.data for parameter in module.parameters()}
-    with in_double(module):
+    with in_double(module), CentredProducts(random) if centred else nullcontext():
         hooks = [part.register_forward_hook(lambda _, __, given: off(given)) for part in module.modules()]
         for parameter in kept:
             parameter.data = off(parameter.data)
@@ -214,6 +218,7 @@ class Transformers:
                 f"the reference 'transformers' is not installed; {install('verify')}"
             ) from None
         spec = resolved.spec
+        self.centred = isinstance(checkpoint, Kept) and checkpoint.centred
         self.pooler = isinstance(spec, EncoderSpec) and (spec.pooler or spec.vector is not None)
         decoder = spec.stacks.get("decoder")
         self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
@@ -244,7 +249,7 @@ class Transformers:
     @contextmanager
     def perturbed(self, seed: int) -> Iterator[None]:
         """See `perturbed`."""
-        with perturbed(self.model, seed):
+        with perturbed(self.model, seed, self.centred):
             yield
 
     @torch.inference_mode()

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from txexport.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder
-from txexport.verification.runtimes.runtime import Files, Runtime, load
+from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 PACKAGE = "onnxruntime-node"
 SCRIPT = Path(__file__).with_name("js") / "node.mjs"
@@ -53,11 +54,14 @@ def _read(process: subprocess.Popen, size: int) -> bytes:
 
 
 @contextmanager
-def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[str, dict[str, Session]]]:
     command = ["node", str(SCRIPT), str(npm.find(PACKAGE))]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
-        build = builder(partial(_send, process, errors), lambda path: {"path": str(path.resolve())})
+        build = builder(
+            partial(_send, process, errors),
+            lambda path: {"path": str(path.resolve()), "options": dict(options)},
+        )
         try:
             yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
         finally:
@@ -65,4 +69,8 @@ def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Ses
             process.communicate()  # which closes its pipes
 
 
-RUNTIME = Runtime("node", _open, versions=_versions, missing=_missing)
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    return manifest.refused_by(npm.version(PACKAGE)) if npm.find(PACKAGE) is not None else None
+
+
+RUNTIME = Runtime("node", _open, versions=_versions, missing=_missing, refuses=_refuses)

@@ -1,29 +1,29 @@
 """ONNX Runtime in this process, as applications use it, and without its rewriting of graphs."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
+import onnxruntime as ort
+
+from txexport.manifest import Manifest
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
 from txexport.verification.checks import RUNTIME
-from txexport.verification.runtimes.runtime import Files, Runtime
-
-Opened = tuple[str, dict[str, Session]]
+from txexport.verification.runtimes.runtime import Files, Options, Runtime
 
 
 @contextmanager
-def _open(optimize: bool, exact: bool, files: Files, device: str | None) -> Iterator[Opened]:
-    yield open_sessions(files, device, None, optimize=optimize, exact=exact)
+def _open(
+    optimize: bool, files: Files, device: str | None, options: Options
+) -> Iterator[tuple[str, dict[str, Session]]]:
+    yield open_sessions(files, device, None, options, optimize=optimize)
 
 
-def _opener(
-    optimize: bool, exact: bool = False
-) -> Callable[[Files, str | None], AbstractContextManager[Opened]]:
-    return partial(_open, optimize, exact)
+def _refuses(folder: Path, manifest: Manifest) -> str | None:
+    return manifest.refused_by(ort.__version__)
 
 
-OPTIMIZED = Runtime(RUNTIME, _opener(True), devices=True, open_exact=_opener(True, exact=True))
-UNOPTIMIZED = Runtime(
-    "onnxruntime-unoptimized", _opener(False), devices=True, open_exact=_opener(False, exact=True)
-)
+OPTIMIZED = Runtime(RUNTIME, partial(_open, True), devices=True, refuses=_refuses)
+UNOPTIMIZED = Runtime("onnxruntime-unoptimized", partial(_open, False), devices=True, refuses=_refuses)

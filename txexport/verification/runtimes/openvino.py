@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ import onnx
 from txexport.errors import install
 from txexport.manifest import Manifest
 from txexport.runtime.session import Session
-from txexport.verification.runtimes.runtime import Files, Runtime, load
+from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 
 def _missing() -> str | None:
@@ -30,10 +31,11 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 
 @contextmanager
-def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[str, dict[str, Session]]]:
     from txexport.runtime.engines import openvino as engine
 
-    yield "cpu", {role: load(path, engine.NAME, engine.from_file) for role, path in files.items()}
+    build = partial(engine.from_file, session_options=options)
+    yield "cpu", {role: load(path, engine.NAME, build) for role, path in files.items()}
 
 
 def _versions() -> dict[str, str]:

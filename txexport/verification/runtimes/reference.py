@@ -21,7 +21,7 @@ from txexport.verification.cases.seeded import (
     GreedyCase,
     SignalCase,
 )
-from txexport.verification.runtimes.runtime import Files, Runtime, load
+from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 MOST = 3e11  # operations of a case: a minute or so, at what one core does here
 
@@ -45,7 +45,7 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 
 @contextmanager
-def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[str, dict[str, Session]]]:
     yield "cpu", {role: load(path, "onnx's reference", _build) for role, path in files.items()}
 
 

@@ -16,7 +16,8 @@ from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 
 Files = Mapping[str, Path]  # graphs by role
-Open = Callable[[Files, str | None], AbstractContextManager[tuple[str, dict[str, Session]]]]
+Options = Mapping[str, str]  # of ONNX Runtime's sessions, as a manifest has them
+Open = Callable[[Files, str | None, Options], AbstractContextManager[tuple[str, dict[str, Session]]]]
 
 
 def _nothing(*_: object) -> None:
@@ -27,12 +28,11 @@ def _nothing(*_: object) -> None:
 class Runtime:
     """A runtime by the name that verify takes.
 
-    `open` gives, for files and a wanted device, the device and a session a file, until its context ends; it
-    raises BundleError for a graph that cannot be loaded. Of the others each says why not, or None: `missing`
-    where the runtime is not installed, `refuses` of a bundle that it cannot take in this form, `skips` of a
-    case that would take it too long. `versions` are those of what was installed for it, `devices`
-    whether it has others than the CPU. `open_exact` opens graphs of integers so that it multiplies with the
-    numbers that these stand for, and rounds nothing else; None where it cannot be told to.
+    `open` gives, for files, a wanted device and the options that decide which numbers come out, the device
+    and a session a file, until its context ends; it raises BundleError for a graph that cannot be loaded. Of
+    the others each says why not, or None: `missing` where the runtime is not installed, `refuses` of a bundle
+    that it cannot take in this form, `skips` of a case that would take it too long. `versions` are those of
+    what was installed for it, `devices` whether it has others than the CPU.
     """
 
     name: str
@@ -42,7 +42,6 @@ class Runtime:
     missing: Callable[[], str | None] = _nothing
     refuses: Callable[[Path, Manifest], str | None] = _nothing
     skips: Callable[[ModelSpec, Any], str | None] = _nothing
-    open_exact: Open | None = None
 
 
 def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:

@@ -17,7 +17,7 @@ from txexport.runtime.session import Session
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder
 from txexport.verification.runtimes.page import serve
-from txexport.verification.runtimes.runtime import Files, Runtime, load
+from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 PACKAGE = "onnxruntime-web"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -38,6 +38,8 @@ def _missing() -> str | None:
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
     size, graphs = sum(data.bytes for data in manifest.data.values()), len(manifest.graphs)
+    if npm.find(PACKAGE) is not None and (why := manifest.refused_by(npm.version(PACKAGE))) is not None:
+        return why
     if size * graphs < MEMORY:
         return None
     return f"{graphs} graphs with weights of {size:,} bytes do not fit into WebAssembly's {MEMORY:,}"
@@ -70,7 +72,7 @@ def chromium(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Session]]]:
+def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[str, dict[str, Session]]]:
     package = npm.find(PACKAGE)
     assert package is not None
     shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs"}
@@ -80,7 +82,8 @@ def _open(files: Files, device: str | None) -> Iterator[tuple[str, dict[str, Ses
     shown |= {f"bundle/{name}": path.with_name(name) for path, names in weights.items() for name in names}
 
     def about(path: Path) -> dict[str, Any]:
-        return {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
+        of_path = {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
+        return {**of_path, "options": dict(options)}
 
     with serve(shown) as page, chromium(page.url):
         build = builder(page.send, about)

@@ -7,7 +7,9 @@ import { answerer } from "./frames.mjs";
 
 const LENGTH = 8;
 const { InferenceSession, Tensor } = createRequire(import.meta.url)(process.argv[2]);
-const answer = answerer(Tensor, ({ path }) => InferenceSession.create(path, { logSeverityLevel: 4 }));
+const answer = answerer(Tensor, ({ path, options }) =>
+  InferenceSession.create(path, { logSeverityLevel: 4, extra: options }),
+);
 
 let parts = [];
 let held = 0;

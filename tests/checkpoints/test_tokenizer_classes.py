@@ -1,0 +1,147 @@
+"""tokenizer.json as transformers 5 reads it: every class, with settings that contradict the file."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import transformers
+from helpers.tokenizer_folders import KINDS, settings_of, tokenizer_of, write
+from tokenizers import Tokenizer, pre_tokenizers
+from transformers.models.auto import tokenization_auto
+
+from txexport import families
+from txexport.checkpoints.tokenizer_classes import CLASSES, FILES, as_read
+from txexport.checkpoints.tokenizer_classes.names import GENERIC, MISNAMED, OF_MODEL, OTHERS, SAME
+
+NEWEST = int(transformers.__version__.split(".")[0]) >= 5
+pytestmark = pytest.mark.skipif(not NEWEST, reason="version 4 reads tokenizer.json as it is")
+
+SEEDS = 5
+TEXTS = [
+    "plain text",
+    "  two  spaces in front and behind ",
+    "The Quick BROWN fox, don't!",
+    "ÀÉÎ naïve café 漢字 ﬁ ½ Ω",
+    "[MASK] <s> a</s>b <unk> [UNK] <|endoftext|> <one><two> <later> <image> <tool> <audio> en_XX",
+    "",
+    "\n\ttabs\n",
+    "``q'' 12 345",
+    "<mask> x <pad>y [INST]a[/INST]</s><s>b",
+]
+MODELS = {
+    "LlamaTokenizer": ("llama", "mistral", None),
+    "GemmaTokenizer": ("gemma", "llama"),
+    "Qwen2Tokenizer": ("qwen2", "qwen3", "llama"),
+    "BertTokenizer": ("bert", "roberta", "qwen2", None),
+}
+
+
+def files_of(folder: Path) -> dict[str, dict]:
+    return {name: json.loads((folder / name).read_text()) for name in FILES if (folder / name).exists()}
+
+
+def read(folder: Path) -> str | None:
+    """What tokenizer.json of a folder is made into."""
+    config = json.loads((folder / "config.json").read_text())
+    return as_read((folder / "tokenizer.json").read_text("utf-8"), files_of(folder), config)
+
+
+def assert_same(folder: Path) -> bool:
+    """Whether it is made anew; ids, segments, offsets and text are those of transformers."""
+    original = transformers.AutoTokenizer.from_pretrained(folder)
+    made = read(folder)
+    tokenizer = Tokenizer.from_str(made or (folder / "tokenizer.json").read_text("utf-8"))
+    for text in TEXTS:
+        for pair in (None, "b c"):
+            found = tokenizer.encode(text, pair)
+            options = {"return_offsets_mapping": True, "return_token_type_ids": True}
+            wanted = original([text], None if pair is None else [pair], **options)
+            assert found.ids == wanted["input_ids"][0], text
+            assert found.type_ids == wanted["token_type_ids"][0], text
+            assert found.offsets == [tuple(one) for one in wanted["offset_mapping"][0]], text
+            if original.backend_tokenizer.decoder is not None:
+                kept = original.backend_tokenizer.decode(found.ids, skip_special_tokens=True)
+                assert tokenizer.decode(found.ids) == kept or type(original).__name__ == "CLIPTokenizer"
+    return made is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_that_contradict_the_file(kind, tmp_path):
+    model, special = KINDS[kind]
+    anew = 0
+    for seed in range(SEEDS):
+        draw = random.Random(f"{kind}{seed}")
+        files = settings_of(kind, special, draw)
+        folder = tmp_path / str(seed)
+        write(folder, tokenizer_of(model, special), files, draw.choice(MODELS.get(kind, ("bert", "llama"))))
+        anew += assert_same(folder)
+    assert anew >= 3
+
+
+# RemBERT's class reads a file that has no post-processor otherwise than what it saves of that.
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "RemBertTokenizer"])
+def test_a_file_that_says_all_is_left_as_it_is(kind, tmp_path):
+    """As transformers saves it: the bytes of a published tokenizer.json are the bundle's."""
+    model, special = KINDS[kind]
+    settings = {"tokenizer_config.json": {"tokenizer_class": kind}}
+    write(tmp_path / "before", tokenizer_of(model, special), settings, None)
+    (tmp_path / "before/config.json").write_text(json.dumps({"model_type": "llama"}))
+    original = transformers.AutoTokenizer.from_pretrained(tmp_path / "before")
+    original.save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved/config.json").write_text(json.dumps({"model_type": "llama"}))
+    assert not assert_same(tmp_path / "saved")
+
+
+def test_a_special_token_within_a_text_has_no_space_behind_it(tmp_path):
+    """Llama 2's file puts one there, as transformers 4 did."""
+    model, special = KINDS["LlamaTokenizer"]
+    settings = {"tokenizer_config.json": {"tokenizer_class": "LlamaTokenizer"}}
+    write(tmp_path, tokenizer_of(model, special), settings, "llama")
+    made = read(tmp_path)
+    assert made is not None
+    assert Tokenizer.from_str(made).encode("a</s>b").tokens[-2:] == ["</s>", "b"]
+    own = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert own.encode("a</s>b").tokens[-2:] == ["</s>", "▁b"]
+    write(tmp_path, tokenizer_of(model, special), settings, "mistral")  # which reads the file as it is
+    assert read(tmp_path) is None
+
+
+def test_a_class_that_reads_nothing_leaves_the_file(tmp_path):
+    """Of a vocabulary of bytes BERT's class makes one that fails at the first unknown letter."""
+    write(tmp_path, tokenizer_of("bytes", ["<|endoftext|>"]), {}, "bert")
+    with pytest.raises(Exception, match=r"Missing \[UNK\]"):
+        read(tmp_path)
+
+
+def test_padding_and_truncation_stay(tmp_path):
+    tokenizer = tokenizer_of(*KINDS["BertTokenizer"])
+    tokenizer.enable_truncation(7, direction="left")
+    tokenizer.enable_padding(pad_id=0, pad_token="[PAD]", length=9)
+    write(tmp_path, tokenizer, {"tokenizer_config.json": {"do_lower_case": False}}, "bert")
+    made = Tokenizer.from_str(read(tmp_path))
+    assert made.truncation == tokenizer.truncation
+    assert made.padding == tokenizer.padding
+    assert isinstance(made.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
+
+
+def test_classes_of_families_are_those_of_the_library():
+    library = tokenization_auto.TOKENIZER_MAPPING_NAMES
+    own = {name: library[name] for name in families.names() if library.get(name) is not None}
+    common = {"MistralCommonBackend": GENERIC}  # without the package of that name
+    assert {name: common.get(kind, kind) for name, kind in own.items()} == OF_MODEL
+    assert {*families.names()} & tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS == MISNAMED
+
+
+def test_names_of_classes_are_those_of_the_library():
+    """A name that it has not stands for the one that reads tokenizer.json as it is."""
+    named = {f"{name}Tokenizer" for name in OTHERS.split()}
+    found = tokenization_auto.tokenizer_class_from_name
+    assert [name for name in [*CLASSES, *SAME, *named] if found(name) is None] == []
+    assert {name: found(name) for name in SAME} == {name: found(kind) for name, kind in SAME.items()} | {
+        "DistilBertTokenizer": found("DistilBertTokenizer")
+    }
+    helpers = {"Auto", "Basic", "Character", "Mecab", "Wordpiece"}
+    every = {name for name in dir(transformers) if name.endswith("Tokenizer")}
+    every -= {f"{name}Tokenizer" for name in helpers} | {"PreTrainedTokenizer", "ConvBertTokenizer"}
+    assert every - {*CLASSES, *SAME} - named == set()

@@ -1,0 +1,61 @@
+"""What a bundle makes of images and sounds, beside transformers'."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tiny_checkpoint
+import transformers
+from helpers.bundle_edits import relist
+
+import txexport
+from txexport.verification.checks import IMAGE_PROCESSOR, SOUND_PROCESSOR
+
+FILE = "preprocessor_config.json"
+# A model type, its processor with settings of a small model, its case, and an edit that another would have.
+ROWS = {
+    "vit": ("ViTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
+    "deit": ("DeiTImageProcessorPil", {}, IMAGE_PROCESSOR, {"image_std": [0.5, 0.5, 0.51]}),
+    "clip": ("CLIPImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_convert_rgb": False}),
+    "siglip": ("SiglipImageProcessorPil", {}, IMAGE_PROCESSOR, {"rescale_factor": 0.0039}),
+    "whisper": ("WhisperFeatureExtractor", {"chunk_length": 2}, SOUND_PROCESSOR, {"hop_length": 161}),
+    "audio-spectrogram-transformer": (
+        "ASTFeatureExtractor",
+        {"max_length": 60},
+        SOUND_PROCESSOR,
+        {"mean": -4.0},
+    ),
+}
+
+
+@pytest.fixture(params=ROWS)
+def exported(request, tmp_path) -> tuple[Path, str, dict]:
+    kind, settings, case, edit = ROWS[request.param]
+    tiny_checkpoint.save(tmp_path / "source", request.param)
+    getattr(transformers, kind)(**settings).save_pretrained(tmp_path / "source")
+    txexport.export(tmp_path / "source", tmp_path / "out", only="native")
+    return tmp_path / "out", case, edit
+
+
+def test_equal_and_not(exported):
+    out, name, edit = exported
+    report = txexport.verify(out, reference="twin", cases=[name])
+    [case] = report.cases
+    assert report.ok
+    assert len(case.checks) > 2
+    assert f" with its {name} (only 1 by name" in report.scope
+    settings = json.loads((out / FILE).read_text())
+    (out / FILE).write_text(json.dumps(settings | edit))
+    [case] = txexport.verify(relist(out), reference="twin", cases=[name]).failed
+    assert (
+        (case.exception or case.worst.output)
+        .replace("AssertionError: ", "")
+        .startswith(("pixel values of an image of mode ", "features of "))
+    )
+
+
+def test_without_settings_it_is_not_tried(exported):
+    out, name, _ = exported
+    (out / FILE).unlink()
+    [case] = txexport.verify(relist(out), reference="twin", cases=[name]).cases
+    assert case.skipped in ("no image processor there", "no feature extractor there")

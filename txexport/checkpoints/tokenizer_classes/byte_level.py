@@ -1,0 +1,223 @@
+"""The classes of transformers 5 that join bytes: GPT-2's and those made after it."""
+
+from collections.abc import Callable
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers.models import BPE
+from tokenizers.processors import PostProcessor
+
+from txexport.checkpoints.tokenizer_classes.built import Built, anew, as_given, plain, roberta, template
+from txexport.checkpoints.tokenizer_classes.settings import Settings, TokenizerFile
+
+END = "<|endoftext|>"
+GPT2 = {"unk_token": END, "bos_token": END, "eos_token": END}
+ROBERTA = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "sep_token": "</s>",
+    "cls_token": "<s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+}
+DEBERTA = {
+    "bos_token": "[CLS]",
+    "eos_token": "[SEP]",
+    "sep_token": "[SEP]",
+    "cls_token": "[CLS]",
+    "unk_token": "[UNK]",
+    "pad_token": "[PAD]",
+    "mask_token": "[MASK]",
+}
+COHERE = {
+    "unk_token": "<UNK>",
+    "bos_token": "<BOS_TOKEN>",
+    "eos_token": "<|END_OF_TURN_TOKEN|>",
+    "pad_token": "<PAD>",
+    "cls_token": "<CLS>",
+    "sep_token": "<SEP>",
+    "mask_token": "<MASK_TOKEN>",
+}
+CLIP = {"unk_token": END, "bos_token": "<|startoftext|>", "eos_token": END, "pad_token": END}
+QWEN_WORDS = Regex(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+CLIP_WORDS = Regex(
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
+
+
+def _bytes(file: TokenizerFile, spaced: bool, **options: bool) -> Tokenizer:
+    """GPT-2's, with a space before a text where `spaced`."""
+    tokenizer = Tokenizer(
+        BPE(file.words, file.merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced, **options)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def gpt2(settings: Settings, file: TokenizerFile) -> Built:
+    """GPT2Tokenizer."""
+    return Built(_bytes(file, settings.get("add_prefix_space", False)), settings.tokens(GPT2))
+
+
+def whisper(settings: Settings, file: TokenizerFile) -> Built:
+    """WhisperTokenizer, but for what it puts before a text: here text is only written."""
+    tokens = settings.tokens(GPT2)
+    for name in GPT2:
+        if isinstance(tokens[name], str):
+            tokens[name] = AddedToken(tokens[name], normalized=False, special=True)
+    return Built(_bytes(file, settings.get("add_prefix_space", False)), tokens)
+
+
+def gpt_neox(settings: Settings, file: TokenizerFile) -> Built:
+    """GPTNeoXTokenizer, which puts nothing before a text, whatever tokenizer.json says."""
+    tokenizer = _bytes(
+        file, settings.get("add_prefix_space", False), trim_offsets=settings.get("trim_offsets", True)
+    )
+    tokenizer.normalizer = normalizers.NFC()
+    return Built(tokenizer, settings.tokens(GPT2 | {"pad_token": "<|padding|>"}), post=plain)
+
+
+def roberta_tokenizer(settings: Settings, file: TokenizerFile) -> Built:
+    """RobertaTokenizer."""
+    spaced, trimmed = settings.get("add_prefix_space", False), settings.get("trim_offsets", True)
+    post = roberta("sep_token", "cls_token", trimmed, spaced)
+    return Built(_bytes(file, spaced), settings.tokens(ROBERTA), post=post)
+
+
+def blenderbot(settings: Settings, file: TokenizerFile) -> Built:
+    """BlenderbotTokenizer."""
+    tokens = settings.tokens(ROBERTA)
+    if isinstance(tokens["mask_token"], str):
+        tokens["mask_token"] = AddedToken(tokens["mask_token"], lstrip=True, normalized=False)
+    return Built(_bytes(file, settings.get("add_prefix_space", True)), tokens)
+
+
+def deberta(settings: Settings, file: TokenizerFile) -> Built:
+    """DebertaTokenizer."""
+    post = template(
+        "{cls_token} $A {sep_token}",
+        "{cls_token} $A {sep_token} {sep_token} $B {sep_token}",
+        "cls_token",
+        "sep_token",
+    )
+    return Built(_bytes(file, settings.get("add_prefix_space", False)), settings.tokens(DEBERTA), post=post)
+
+
+def cohere(settings: Settings, file: TokenizerFile) -> Built:
+    """CohereTokenizer."""
+    spaced = settings.get("add_prefix_space", False)
+    tokenizer = _bytes(file, spaced)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(spaced, trim_offsets=True)]
+    )
+    return Built(tokenizer, settings.tokens(COHERE), again=as_given)
+
+
+def qwen2(settings: Settings, file: TokenizerFile) -> Built:
+    """Qwen2Tokenizer."""
+    spaced = settings.get("add_prefix_space", None) or False
+    tokenizer = _bytes(file, spaced)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(QWEN_WORDS, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
+    )
+    tokens = settings.tokens({"unk_token": END, "eos_token": END, "pad_token": END})
+    return Built(tokenizer, tokens, again=anew)
+
+
+def clip(settings: Settings, file: TokenizerFile) -> Built:
+    """CLIPTokenizer."""
+    tokens = settings.tokens(CLIP)
+    tokenizer = Tokenizer(
+        BPE(
+            file.words,
+            file.merges,
+            continuing_subword_prefix="",
+            end_of_word_suffix="</w>",
+            fuse_unk=False,
+            unk_token=str(tokens["unk_token"]),
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(CLIP_WORDS, "removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return Built(tokenizer, tokens, post=roberta("eos_token", "bos_token", False, False))
+
+
+def codegen(settings: Settings, file: TokenizerFile) -> Built:
+    """CodeGenTokenizer: GPT-2's, which keeps a post-processor of its own where tokenizer.json has none."""
+    built = gpt2(settings, file)
+    built.tokenizer.post_processor = processors.ByteLevel(
+        add_prefix_space=True, use_regex=True, trim_offsets=False
+    )
+    return built
+
+
+def herbert(settings: Settings, file: TokenizerFile) -> Built:
+    """HerbertTokenizer, which joins letters of words as BERT has them."""
+    tokens = settings.tokens(
+        {
+            "cls_token": "<s>",
+            "unk_token": "<unk>",
+            "pad_token": "<pad>",
+            "mask_token": "<mask>",
+            "sep_token": "</s>",
+        }
+    )
+    unknown = str(tokens["unk_token"])
+    tokenizer = Tokenizer(BPE(file.words, file.merges, unk_token=unknown, end_of_word_suffix="</w>"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
+
+    def post(built: Built) -> PostProcessor:
+        return processors.BertProcessing((built.text("sep_token"), 2), (built.text("cls_token"), 0))
+
+    return Built(tokenizer, tokens, post=post)
+
+
+def openai_gpt(settings: Settings, file: TokenizerFile) -> Built:
+    """OpenAIGPTTokenizer, which joins letters."""
+    tokens = settings.tokens({"unk_token": "<unk>"})
+    tokenizer = Tokenizer(
+        BPE(
+            file.words,
+            file.merges,
+            continuing_subword_prefix="",
+            end_of_word_suffix="</w>",
+            fuse_unk=False,
+            unk_token=str(tokens["unk_token"]),
+        )
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
+    return Built(tokenizer, tokens)
+
+
+CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
+    "BlenderbotTokenizer": blenderbot,
+    "CLIPTokenizer": clip,
+    "CodeGenTokenizer": codegen,
+    "CohereTokenizer": cohere,
+    "DebertaTokenizer": deberta,
+    "GPT2Tokenizer": gpt2,
+    "GPTNeoXTokenizer": gpt_neox,
+    "HerbertTokenizer": herbert,
+    "OpenAIGPTTokenizer": openai_gpt,
+    "Qwen2Tokenizer": qwen2,
+    "RobertaTokenizer": roberta_tokenizer,
+    "WhisperTokenizer": whisper,
+}

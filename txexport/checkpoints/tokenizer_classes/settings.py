@@ -1,0 +1,152 @@
+"""What the files beside tokenizer.json say of it, as transformers 5 gathers that."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.processors import PostProcessor
+
+SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+EXTRA, OLD_EXTRA = "extra_special_tokens", "additional_special_tokens"
+DECODER = "added_tokens_decoder"
+
+
+@dataclass(frozen=True)
+class TokenizerFile:
+    """A tokenizer.json: its `model` as JSON, and what is kept of the rest when a class builds anew."""
+
+    values: Mapping[str, Any]
+    tokenizer: Tokenizer
+
+    @classmethod
+    def read(cls, text: str) -> "TokenizerFile":
+        """Of the file's text. Raises the library's exceptions."""
+        return cls(json.loads(text), Tokenizer.from_str(text))
+
+    @property
+    def words(self) -> dict[str, int]:
+        """The vocabulary by word, of which a list gives the places."""
+        vocab = self.values["model"]["vocab"]
+        if isinstance(vocab, list):
+            return {word[0] if isinstance(word, list) else word: place for place, word in enumerate(vocab)}
+        return dict(vocab)
+
+    @property
+    def scored(self) -> list[tuple[str, float]]:
+        """The vocabulary of a unigram model."""
+        return [(word, score) for word, score in self.values["model"]["vocab"]]
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The pairs that a BPE model joins, in their order."""
+        pairs = self.values["model"].get("merges") or []
+        split = [pair.split(" ") if isinstance(pair, str) else pair for pair in pairs]
+        return [(first, second) for first, second in split]
+
+    @property
+    def charsmap(self) -> bytes | None:
+        """SentencePiece's table of characters, where the normalizer has one."""
+        normalizer = self.values.get("normalizer") or {}
+        for one in normalizer.get("normalizers", [normalizer]):
+            if one.get("type") == "Precompiled":
+                return base64.b64decode(one["precompiled_charsmap"])
+        return None
+
+    @property
+    def post_processor(self) -> PostProcessor | None:
+        """What adds special tokens."""
+        return self.tokenizer.post_processor
+
+
+@dataclass
+class Settings:
+    """The arguments that a tokenizer's class gets: `values` of all files, and the tokens that they add."""
+
+    values: dict[str, Any]
+    added: dict[int, AddedToken] = field(default_factory=dict)
+    named: dict[str, Any] = field(default_factory=dict)  # special tokens by names of the model's own
+
+    def get(self, name: str, default: Any) -> Any:
+        """A setting, or where no file has it, the class's default."""
+        return self.values.get(name, default)
+
+    def tokens(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """The special tokens by name, `defaults` being those of the class; None where there is none."""
+        return {name: self.values.get(name, defaults.get(name)) for name in SPECIAL}
+
+    def extra(self, own: list | None) -> list:
+        """The special tokens without a name; `own` are the class's, beside those of the older setting."""
+        if EXTRA in self.values:
+            return list(self.values[EXTRA] or [])
+        return list((self.values.get(OLD_EXTRA) or []) if own is None else own)
+
+
+def gathered(files: Mapping[str, dict], file: TokenizerFile) -> Settings:
+    """The settings in tokenizer_config.json, special_tokens_map.json and added_tokens.json, by file name.
+
+    Where the first lists all added tokens, the others are not read, nor are those of tokenizer.json.
+    """
+    values = dict(files.get("tokenizer_config.json", {}))
+    values.pop("add_bos_token", None)
+    values.pop("add_eos_token", None)
+    if OLD_EXTRA in values and not values.get(EXTRA):
+        values[EXTRA] = values.pop(OLD_EXTRA)
+    named = {
+        name: values.pop(name)
+        for name in [*values]
+        if name.endswith("_token") and name not in SPECIAL and isinstance(values[name], str)
+    }
+    if isinstance(values.get(EXTRA), dict):
+        named |= values.pop(EXTRA)
+    settings = Settings(values, named=named)
+    if DECODER in values:
+        settings.added = {int(place): AddedToken(**token) for place, token in values.pop(DECODER).items()}
+    else:
+        _older(settings, files, file)
+    settings.values = _tokens(settings.values)
+    settings.named = _tokens(settings.named)
+    own = [name for name in settings.values if name.endswith("_token") and name not in SPECIAL]
+    settings.named |= {
+        name: settings.values[name] for name in own if isinstance(settings.values[name], str | AddedToken)
+    }
+    known = {token.content: token for token in settings.added.values()}
+    for name in SPECIAL:
+        token = settings.values.get(name)
+        if token is not None:
+            settings.values[name] = known.get(str(token), token)
+    return settings
+
+
+def _older(settings: Settings, files: Mapping[str, dict], file: TokenizerFile) -> None:
+    """Read the files that tokenizer_config.json has taken the place of, and tokenizer.json's own tokens."""
+    values = settings.values
+    for name, value in files.get("special_tokens_map.json", {}).items():
+        if isinstance(value, dict) and name != EXTRA:
+            value = AddedToken(**{key: one for key, one in value.items() if key != "special"}, special=True)
+        elif name == EXTRA and isinstance(value, list):
+            before = list(values.get(EXTRA) or [])
+            found = [AddedToken(**one, special=True) if isinstance(one, dict) else one for one in value]
+            value = [*before, *(one for one in found if one not in before)]
+        values[name] = value
+    if isinstance(values.get(EXTRA), dict):
+        settings.named |= values.pop(EXTRA)
+    special = {str(values[name]) for name in SPECIAL if values.get(name)}
+    special |= {str(token) for token in values.get(EXTRA) or []}
+    for word, place in files.get("added_tokens.json", {}).items():
+        own = word in special
+        settings.added[place] = AddedToken(word, normalized=not own, special=own)
+    for token in file.values.get("added_tokens", []):
+        rest = {name: value for name, value in token.items() if name != "id"}
+        settings.added[token["id"]] = AddedToken(**rest)
+
+
+def _tokens(value: Any) -> Any:
+    """JSON whose objects of the type AddedToken are such tokens."""
+    if isinstance(value, dict):
+        if value.get("__type") == "AddedToken":
+            return AddedToken(**{name: one for name, one in value.items() if name != "__type"})
+        return {name: _tokens(one) for name, one in value.items()}
+    return [_tokens(one) for one in value] if isinstance(value, list) else value

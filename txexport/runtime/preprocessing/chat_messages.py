@@ -1,0 +1,125 @@
+"""A conversation as templates see it: plain values, no empty keys, one name for what was thought.
+
+As `apply_chat_template` of transformers makes it, of 5.23 and later.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from txexport.errors import InputError, shown
+
+TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # put behind what is to go on, to find its end in the prompt
+REASONING = (
+    "reasoning_content",
+    "thinking",
+    "reasoning",
+)  # what a message's reasoning is called, newest first
+DEPTH = 100  # of lists within lists
+Message = dict[str, Any]
+
+
+def messages_of(values: Any) -> list[Message]:
+    """Messages as a template sees them. Raises InputError for what are none.
+
+    Objects of OpenAI's client are messages too. A key whose value is None is left out, as the content of a
+    call of a tool; reasoning under any of its names is there as `reasoning_content` and `thinking`.
+    """
+    messages = mappings("messages", values, '{"role": ..., "content": ...}')
+    kept = [{key: value for key, value in one.items() if value is not None} for one in messages]
+    return [_reasoning(one) for one in kept]
+
+
+def mappings(name: str, values: Any, expected: str) -> list[Message]:
+    """A list of objects as plain values. Raises InputError naming it where it is another thing."""
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        made = [plain(one) for one in values]
+        if all(isinstance(one, dict) for one in made):
+            return made
+    raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value made of JSON's types alone, since a template may call the methods of any other.
+
+    Arrays, images and the like become their type's name. Raises InputError for lists that are too deep.
+    """
+    if depth > DEPTH:
+        raise InputError(f"the conversation has lists within lists deeper than {DEPTH}")
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    for kind in (str, int, float):
+        if isinstance(value, kind):  # of a class of its own, as an enumeration's
+            return getattr(kind, f"__{kind.__name__}__")(value)
+    if isinstance(value, Mapping):
+        return {plain(key, depth + 1): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item, depth + 1) for item in value]
+    if isinstance(value, tuple):
+        return tuple(plain(item, depth + 1) for item in value)
+    if isinstance(value, np.generic):
+        return plain(value.item(), depth + 1)
+    if isinstance(value, type):
+        return f"<{type(value).__name__}>"
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return plain(fields, depth + 1)
+    if callable(getattr(value, "model_dump", None)):
+        return plain(value.model_dump(), depth + 1)
+    return f"<{type(value).__name__}>"
+
+
+def _reasoning(message: Message) -> Message:
+    """A message whose reasoning has the names that templates look for."""
+    reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)
+    if reasoning is None:
+        return message
+    return {"thinking": reasoning, **message, "reasoning_content": reasoning}
+
+
+class Continued:
+    """The last message's text that an answer goes on, under the key `field` of the message."""
+
+    def __init__(self, messages: list[Message], field: str, template: str):
+        """Raises InputError where there is no such text, or where the template reads no such key."""
+        if not messages or messages[-1].get(field) is None:
+            what = "text" if field == "content" else shown(field)
+            raise InputError(f"the last message has no {what} that continue_final_message could go on")
+        last = messages[-1]
+        fields = (
+            [name for name in REASONING if last.get(name) == last[field]] if field in REASONING else [field]
+        )
+        if not any(name in template for name in fields):
+            raise InputError(
+                f"the checkpoint's chat template reads no {shown(field)}, which was to go on; "
+                "leave out continue_final_message"
+            )
+        self.text, tagged = _tagged(last[field])
+        self.messages = [*messages[:-1], {**last, **dict.fromkeys(fields, tagged)}]
+
+    def cut(self, prompt: str) -> str:
+        """The prompt up to where that text ends, whose spaces at its end a template may have taken.
+
+        Raises InputError where the template has left the text out.
+        """
+        place = prompt.rfind(TAG.strip())
+        if place < 0 or self.text.strip() not in prompt:
+            raise InputError("the checkpoint's chat template leaves out the last message, which was to go on")
+        return prompt[:place] if prompt.startswith(TAG, place) else prompt[:place].rstrip()
+
+
+def _tagged(content: Any) -> tuple[str, Any]:
+    """The text of a content, or the last of its parts of text, and the content with TAG behind that."""
+    if isinstance(content, str):
+        return content, content + TAG
+    parts = list(content) if isinstance(content, list | tuple) else []
+    for place in reversed(range(len(parts))):
+        part = parts[place]
+        if isinstance(part, dict) and "text" in part:
+            if not isinstance(part["text"], str):
+                break
+            parts[place] = {**part, "text": part["text"] + TAG}
+            return part["text"], parts
+    raise InputError("the last message has no text that continue_final_message could go on")

@@ -1,0 +1,86 @@
+"""What decoded text needs after the tokenizer, and what of it no further token can change."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from tokenizers import Tokenizer
+
+BROKEN = "\ufffd"  # ends text whose last character lacks bytes
+# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
+SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+BEGINNINGS = {spaced: tuple(spaced[:n] for n in range(1, len(spaced))) for spaced in SPACES}
+TIME = re.compile(r"<\|\d+\.\d+\|>")  # which transformers takes out of what Whisper writes
+BEGINNING_OF_TIME = re.compile(r"<(\|(\d+(\.(\d+\|?)?)?)?)?\Z")
+ENDS = {"^ +| +$", "^ +", " +$"}  # patterns of spaces at the ends of a text, which grow as it does
+
+
+class Cleaning:
+    """What transformers takes out of decoded text: some spaces where `tidy`, tokens of time where `times`."""
+
+    def __init__(self, tidy: bool, times: bool):
+        self.tidy, self.times = tidy, times
+
+    def clean(self, text: str) -> str:
+        """The text without them."""
+        for spaced in SPACES if self.tidy else ():
+            text = text.replace(spaced, spaced.strip())
+        return TIME.sub("", text) if self.times else text
+
+    def settles(self, text: str) -> bool:
+        """Whether the text, cleaned alone, is what it is before any other, too: nothing begins at its end."""
+        for spaced in SPACES if self.tidy else ():
+            if text.endswith(BEGINNINGS[spaced]):
+                return False
+            text = text.replace(spaced, spaced.strip())
+        return not (self.times and BEGINNING_OF_TIME.search(text))
+
+
+class Joining:
+    """How a tokenizer's tokens become text, by its decoder."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        added = tokenizer.get_added_tokens_decoder()
+        self.special = {number for number, token in added.items() if token.special}
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether the text of more tokens begins with that of fewer, but for its last character.
+
+        So of all decoders that published tokenizers have. Where one may take back what it has written, as a
+        replacement of several characters across tokens, nothing is told before the end.
+        """
+        decoder = self.tokenizer.decoder
+        return decoder is None or _grows(json.loads(decoder.__getstate__()))
+
+    def is_byte(self, token: int) -> bool:
+        """Whether a token is a byte, which is read together with those beside it: all are text, or none."""
+        word = self.tokenizer.id_to_token(token) or ""
+        return len(word) == 6 and word.startswith("<0x") and word.endswith(">")
+
+    def text(self, tokens: list[int]) -> str:
+        """What they say, special ones left out."""
+        return self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def _grows(decoder: Mapping[str, Any]) -> bool:
+    """Whether the text of more tokens begins with that of fewer, by the steps of a decoder."""
+    joined = False  # whether the tokens are one text by then
+    for step in decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]:
+        kind = step["type"]
+        if kind == "Sequence" or (joined and not _keeps(step)):
+            return False
+        joined = joined or kind in ("ByteLevel", "Fuse")
+    return True
+
+
+def _keeps(step: Mapping[str, Any]) -> bool:
+    """Whether what a step makes of one text begins with what it makes of a shorter one."""
+    kind = step["type"]
+    if kind == "Replace":
+        pattern = step["pattern"]
+        return len(pattern.get("String", "ab")) == 1 or pattern.get("Regex") in ENDS
+    return kind in ("ByteLevel", "Fuse", "Metaspace", "Strip")

@@ -1,0 +1,49 @@
+"""Text in pieces as its tokens come: together they are what decoding all tokens at once gives."""
+
+from txexport.runtime.preprocessing.decoding import BROKEN
+from txexport.runtime.preprocessing.text import Text, tokenizing
+
+
+class Pieces:
+    """Tokens that come one by one as text that never splits a character, nor changes later."""
+
+    def __init__(self, text: Text):
+        self.joining, self.cleaning = text.joining, text.cleaning
+        self.tokens: list[int] = []
+        self.known = self.read = 0  # tokens before `read` are text; those from `known` on decode what follows
+        self.held, self.tried = "", 0  # text that is not told yet; up to where it cannot be told
+
+    def add(self, token: int) -> str:
+        """The text that `token` completes; empty while more tokens may change it."""
+        if token in self.joining.special:
+            return ""
+        self.tokens.append(token)
+        if not self.joining.grows or self.joining.is_byte(token):
+            return ""
+        return self._settled(self._more(complete=False))
+
+    def rest(self) -> str:
+        """What is left in the end, a broken character included."""
+        told = self.cleaning.clean(self.held + self._more(complete=True))
+        self.held, self.tried = "", 0
+        return told
+
+    def _more(self, complete: bool) -> str:
+        """What the tokens from `read` on say, before it is cleaned."""
+        with tokenizing():
+            before = self.joining.text(self.tokens[self.known : self.read])
+            after = self.joining.text(self.tokens[self.known :])
+        if len(after) <= len(before) or (after.endswith(BROKEN) and not complete):
+            return ""
+        self.known, self.read = self.read, len(self.tokens)
+        return after[len(before) :]
+
+    def _settled(self, more: str) -> str:
+        """The longest beginning of what is held that no text after it can change, cleaned."""
+        self.held += more
+        for end in range(len(self.held), self.tried, -1):
+            if self.cleaning.settles(self.held[:end]):
+                told, self.held, self.tried = self.cleaning.clean(self.held[:end]), self.held[end:], 0
+                return told
+        self.tried = len(self.held)
+        return ""

@@ -1,0 +1,69 @@
+"""What chat templates have beside Jinja2's own, as transformers gives it to them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.utils import Namespace
+
+from txexport.runtime.preprocessing.sandbox_sizes import SIZE, size, vars_of
+
+
+class Generation(Extension):
+    """The block {% generation %}, which marks what the assistant wrote for those who train; it is written.
+
+    A block of its own, as a macro's: what is set within it is not seen behind it.
+    """
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Jinja2's hook for the tag."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("written"), [], [], body).set_lineno(line)
+
+    def written(self, caller: Callable[[], str]) -> str:
+        """What the block writes."""
+        return caller()
+
+
+class Dictionary:
+    """The function dict, without the methods of the type, which would change what they are given."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> dict:
+        """A dictionary of pairs, another dictionary, or names."""
+        return dict(*arguments, **named)
+
+    def fromkeys(self, keys: Iterable, value: Any = None) -> dict:
+        """A dictionary that has one value for all keys."""
+        return dict.fromkeys(keys, value)
+
+
+class TemplateNamespace(Namespace):
+    """A namespace without names that begin with an underscore, measured before it is written out."""
+
+    def __init__(*arguments: Any, **named: Any) -> None:  # so that one may hold `self`
+        self, *given = arguments
+        for name in (attributes := dict(*given, **named)):
+            _check_name(name)
+        Namespace.__init__(self, attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Jinja2's hook for assignments. Raises SecurityError for a name with an underscore."""
+        _check_name(name)
+        super().__setitem__(name, value)
+
+    def __repr__(self) -> str:
+        """What it holds, which may be long, or itself: then it raises SecurityError."""
+        if size(self) > SIZE:
+            raise SecurityError(f"a namespace of more than {SIZE:,} characters is not written out")
+        return f"<Namespace {vars_of(self)!r}>"
+
+
+def _check_name(name: Any) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace takes no {name[:40]!r}, which begins with an underscore")

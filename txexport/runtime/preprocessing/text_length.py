@@ -1,0 +1,49 @@
+"""The longest text that a checkpoint's own files allow, beside the positions that its model has."""
+
+from pathlib import Path
+from typing import Any
+
+from txexport.arguments import is_whole
+from txexport.bundle import read_json
+from txexport.errors import BundleError, shown
+
+TRANSFORMERS, SENTENCES = "tokenizer_config.json", "sentence_bert_config.json"
+UNLIMITED = 10**20  # from here on transformers cuts nothing: what it writes where there is no limit is 1e30
+
+
+def read_max_length(folder: Path) -> int | None:
+    """How many tokens a text may have, special ones included; None where the files set no limit.
+
+    The `max_seq_length` of sentence-transformers' own file goes before the tokenizer's `model_max_length`,
+    where its version 6 writes it, and its cross-encoders. Raises BundleError for what is no such number.
+    """
+    longest = sentence_settings(folder).get("max_seq_length")
+    if longest is not None:
+        return int(longest)
+    settings = read_json(folder / TRANSFORMERS, missing={})
+    name = "model_max_length" if "model_max_length" in settings else "max_len"  # as older versions wrote it
+    return _tokens(name, settings.get(name))
+
+
+def _tokens(name: str, value: Any) -> int | None:
+    """A tokenizer's limit, which may be a float, as 1e30."""
+    if value is None:
+        return None
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if number > UNLIMITED:
+        return None
+    if number < 1 or int(number) != number:
+        raise BundleError(
+            f"{TRANSFORMERS}: {name} is {shown(value)}, expected a whole number of at least 1; correct it"
+        )
+    return int(number)
+
+
+def sentence_settings(folder: Path) -> dict[str, Any]:
+    """What sentence-transformers' file says of texts. Raises BundleError for damaged values."""
+    settings = read_json(folder / SENTENCES, missing={})
+    longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
+    if not isinstance(lower, bool) or not (longest is None or is_whole(longest, 1)):
+        message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
+        raise BundleError(f"{SENTENCES}: {message}, expected a whole number of at least 1, and true or false")
+    return settings

@@ -1,0 +1,74 @@
+"""What stands before and behind the graphs, beside transformers: tokenizer, chat template, images, sounds.
+
+Every module here has one function of this shape, and a line in CHECKS:
+
+    def check(folder, manifest, checkpoint, *, quick) -> list[TensorCheck]
+
+`folder` is the bundle, read by the code that users run (`runtime.bundle_files.BundleFiles`), `checkpoint`
+what transformers reads, by `original.original`. `quick` asks for a smaller seeded set. It returns one
+TensorCheck for each kind of answer, by `original.equal`, whose `elements` are how many answers were compared.
+It raises AssertionError, by `original.differs`, for the first input whose answers differ, which it names; and
+SkipError where there is nothing to compare, or nothing to compare it with. verifier.py runs them as it runs
+the checks of contents: a case of the report by the name in CHECKS.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
+from txexport.families import Resolved
+from txexport.manifest import Manifest
+from txexport.tasks import TASKS
+from txexport.verification.checks import (
+    CHAT_TEMPLATE,
+    IMAGE_PROCESSOR,
+    SOUND_PROCESSOR,
+    TOKENIZER,
+    TensorCheck,
+)
+from txexport.verification.processors import chat, signals, tokenizer
+
+
+class Check(Protocol):
+    """A processor of a bundle beside transformers' own; see the module."""
+
+    def __call__(
+        self, folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
+    ) -> list[TensorCheck]:
+        """One check for each kind of answer. Raises AssertionError, SkipError."""
+        ...
+
+
+def _chats(manifest: Manifest) -> bool:
+    """Whether a bundle answers conversations: it writes tokens, and reads them alone."""
+    return TASKS[manifest.task].methods[0] == "generate"
+
+
+# By the name of the case in a report: whether it is of a bundle, and what tries it.
+CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
+    TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
+    CHAT_TEMPLATE: (_chats, chat.check),
+    IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
+    SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
+}
+
+
+def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[TensorCheck]]]:
+    """The checks that apply to a bundle, by the names of their cases, called as those of contents."""
+
+    def called(check: Check) -> Callable[..., list[TensorCheck]]:
+        def run(
+            folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
+        ) -> list[TensorCheck]:
+            return check(folder, manifest, checkpoint, quick=quick)
+
+        return run
+
+    return {name: called(check) for name, (applies, check) in CHECKS.items() if applies(manifest)}
+
+
+def _reads(manifest: Manifest, *inputs: str) -> bool:
+    """Whether any graph takes one of these inputs."""
+    return any(port.name in inputs for graph in manifest.every_graph for port in graph.inputs)

@@ -1,0 +1,121 @@
+"""What the bundle makes of images and sounds, as users run it, beside transformers' processors."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.image_size import Resized
+from txexport.contracts.names import INPUT_VALUES
+from txexport.errors import BundleError, UnsupportedError
+from txexport.manifest import Manifest
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
+from txexport.verification.checks import SkipError, TensorCheck
+from txexport.verification.processors.original import original
+
+SIZES = ((37, 53), (53, 37), (224, 224), (225, 301), (500, 19), (1, 7))  # height and width; `quick` takes two
+# Of an image by its Pillow mode; of those without alpha, the file of a client has no other colours.
+MODES = ("RGB", "L", "RGBA", "LA", "P", "CMYK", "1")
+VALUES = 1e-5  # of values that PyTorch resizes; those of Pillow's processors are equal
+FEATURES = 1e-4  # of logarithms that transformers takes in float32
+
+
+def check_images(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
+) -> list[TensorCheck]:
+    """Pixel values of images of every mode and of several sizes. Raises SkipError."""
+    _check_there(folder, "image processor")
+    if find_spec("PIL") is None:
+        raise SkipError("Pillow is not installed")
+    if isinstance(checkpoint, Resized):
+        raise SkipError("images are of the size that export was asked for, not the checkpoint's")
+    try:
+        ours = BundleFiles(folder).images
+    except (BundleError, UnsupportedError) as why:
+        raise SkipError(str(why)) from None
+    tolerance = VALUES if ours.resizes_values else 0.0
+    with original("AutoImageProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
+        checks = []
+        for name, image in _images(quick):
+            found = ours.pixels(image)
+            given = image if theirs.do_convert_rgb else image.convert("RGB")
+            expected = theirs(given, return_tensors="np")
+            checks.append(_check(f"pixel values of {name}", found, expected["pixel_values"], tolerance))
+        return checks
+
+
+def check_sounds(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
+) -> list[TensorCheck]:
+    """Features of sounds of several kinds and lengths. Raises SkipError."""
+    _check_there(folder, "feature extractor")
+    files, banks = BundleFiles(folder), _reads_banks(manifest)
+    try:
+        ours = files.filter_bank if banks else files.audio
+    except (BundleError, UnsupportedError) as why:
+        raise SkipError(str(why)) from None
+    if banks and find_spec("torchaudio") is not None:
+        raise SkipError("with torchaudio transformers makes filter banks in another way")
+    with original("AutoFeatureExtractor", checkpoint, manifest.model_type) as theirs:
+        checks = []
+        for name, sound in _sounds(ours.rate, quick):
+            made = theirs(sound, sampling_rate=ours.rate, return_tensors="np")
+            expected = made["input_values" if banks else "input_features"]
+            checks.append(
+                _check(f"features of {name}", ours.features(sound, truncate=True), expected, FEATURES)
+            )
+        return checks
+
+
+def _check_there(folder: Path, what: str) -> None:
+    if not any((folder / name).is_file() for name in (ALONE, TOGETHER)):
+        raise SkipError(f"no {what} there")
+
+
+def _reads_banks(manifest: Manifest) -> bool:
+    return any(port.name == INPUT_VALUES for graph in manifest.every_graph for port in graph.inputs)
+
+
+def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> TensorCheck:
+    """The largest difference of arrays of one shape. Raises AssertionError for others."""
+    wanted = np.asarray(expected)
+    if found.shape != wanted.shape:
+        raise AssertionError(f"{what} are {found.shape}, in transformers {wanted.shape}")
+    return TensorCheck(what, found.size, float(np.abs(found - wanted).max()), tolerance)
+
+
+def _images(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Noise on a slope, so that a filter, an offset and a swap of axes all show, by what it is."""
+    from PIL import Image
+
+    for number, (height, width) in enumerate(SIZES[: 2 if quick else None]):
+        draw = np.random.default_rng(number)
+        slope = np.linspace(0, 150, height)[:, None, None] + np.linspace(0, 40, 4)
+        values = (slope + draw.integers(0, 60, (height, width, 4))).astype(np.uint8)
+        for mode in MODES if number == 0 else MODES[:1]:
+            image = (
+                Image.fromarray(values, "RGBA")
+                if mode in ("RGBA", "LA")
+                else Image.fromarray(values[..., :3])
+            )
+            yield f"an image of mode {mode}, {height} by {width}", image.convert(mode)
+
+
+@cache
+def _sounds(rate: int, quick: bool) -> list[tuple[str, np.ndarray]]:
+    """Sounds (N,) float32 by what they are."""
+    draw, time = np.random.default_rng(0), np.arange(rate) / rate
+    made = {"noise": 0.3 * draw.standard_normal(rate // 2), "a tone": np.sin(2 * np.pi * 440 * time)}
+    if not quick:
+        made |= {
+            "faint noise": 1e-4 * draw.standard_normal(rate),
+            "silence": np.zeros(rate // 3),
+            "an offset": 0.4 + 1e-4 * np.cos(900 * time),
+            "a long noise": 0.1 * draw.standard_normal(31 * rate),
+        }
+    return [(name, samples.astype(np.float32)) for name, samples in made.items()]

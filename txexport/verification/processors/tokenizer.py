@@ -1,0 +1,167 @@
+"""The bundle's tokenizer, as users run it, beside transformers'."""
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.tokenizer_classes import LETTERS
+from txexport.checkpoints.tokenizer_conversion import TOKENIZER
+from txexport.errors import first_line, is_failure
+from txexport.manifest import Manifest
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing.text import Item, Text
+from txexport.runtime.preprocessing.text_length import UNLIMITED, sentence_settings
+from txexport.runtime.preprocessing.token_types import gives_types
+from txexport.tasks import TASKS
+from txexport.verification.checks import SkipError, TensorCheck
+from txexport.verification.processors.original import differs, equal, original
+from txexport.verification.processors.texts import SEED, pairs, texts
+
+LENGTHS = (9, 17)  # that texts are cut to, or with `quick` the first
+ROWS = 60  # of ids at random that are decoded, or with `quick` a third of them
+# Methods that only write text, and all that write any; what joins tokens to words.
+WRITERS = {"transcribe", "image_to_text"}
+DECODERS = WRITERS | {"generate", "fill_mask"}
+JOINER = "tag"
+# What an Encoding has, and transformers' name for it.
+PARTS = {
+    "ids": "input_ids",
+    "type_ids": "token_type_ids",
+    "attention_mask": "attention_mask",
+    "special_tokens_mask": "special_tokens_mask",
+    "offsets": "offset_mapping",
+}
+
+
+def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
+    """Texts, pairs, cut ones, and ids back to text. Raises AssertionError, SkipError."""
+    if TOKENIZER not in manifest.companions:
+        raise SkipError("no tokenizer there")
+    files = BundleFiles(folder)
+    ours = files.text
+    with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
+        _check_reads(theirs)
+        given = _texts(ours, theirs, quick)
+        methods, checks = {*TASKS[manifest.task].methods}, []
+        if not WRITERS & methods:
+            checks += [*_encoded(ours, theirs, given, quick), _limit(files, folder, theirs)]
+            _types(files, theirs, given)
+        if DECODERS & methods:
+            checks.append(_decoded(ours, theirs, given, quick))
+        if JOINER in methods:
+            checks.append(_joined(ours, theirs, given))
+        return checks
+
+
+def _check_reads(theirs: Any) -> None:
+    """Raise SkipError where transformers' own reads nothing that its vocabulary lacks, as of a toy's."""
+    try:
+        theirs(LETTERS)
+    except BaseException as error:  # of tokenizers, which has no class of its own
+        if not is_failure(error):
+            raise
+        raise SkipError(f"transformers' own reads no text: {first_line(error)}") from None
+
+
+def _texts(ours: Text, theirs: Any, quick: bool) -> list[str]:
+    """Seeded texts with the special tokens and words of both."""
+    words = sorted(ours.tokenizer.get_vocab().items(), key=lambda one: (one[1], one[0]))
+    special = {token.content for token in ours.tokenizer.get_added_tokens_decoder().values()}
+    special |= {str(token) for token in theirs.all_special_tokens}
+    known = [special_token for special_token in sorted(special) if special_token]
+    drawn = random.Random(SEED).sample(words, min(len(words), 200))
+    plain = [word.replace("▁", " ").replace("Ġ", " ").removeprefix("##") for word, _ in drawn]
+    return texts(known, [word for word in plain if word], quick=quick)
+
+
+def _encoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> Iterator[TensorCheck]:
+    """Of texts and pairs, whole and cut, all that a model, an answer or a window is made of."""
+    joined = pairs(given, quick=quick)
+    items: list[Item] = [*given, *joined]
+    for what, part, length in (
+        ("texts", given, None),
+        ("pairs of texts", joined, None),
+        *((f"texts cut to {length} tokens", items, length) for length in LENGTHS[: 1 if quick else None]),
+    ):
+        found = ours.encode(part, length)
+        for one in (str, tuple):
+            places = [place for place, item in enumerate(part) if isinstance(item, one)]
+            expected = _theirs(theirs, [part[place] for place in places], length)
+            for row, place in enumerate(places):
+                _compare(part[place], found[place], {name: expected[name][row] for name in expected})
+        yield equal(what, len(part))
+
+
+def _theirs(theirs: Any, items: Sequence[Item], length: int | None) -> dict[str, list]:
+    """What transformers makes of texts alone or of pairs alone, by an Encoding's names."""
+    if not items:
+        return {}
+    alone = isinstance(items[0], str)
+    first = [item if isinstance(item, str) else item[0] for item in items]
+    options: dict[str, Any] = {
+        "return_special_tokens_mask": True,
+        "return_token_type_ids": True,
+        "verbose": False,
+    }
+    options |= {"return_offsets_mapping": True} if theirs.is_fast else {}
+    cut = {} if length is None else {"truncation": "longest_first", "max_length": length}
+    made = theirs(first, None if alone else [item[1] for item in items], **options, **cut)
+    return {name: made[key] for name, key in PARTS.items() if key in made}
+
+
+def _compare(item: Item, ours: Any, theirs: dict[str, Any]) -> None:
+    """Raise AssertionError for the first part of an encoding that differs."""
+    for name, expected in theirs.items():
+        found = list(getattr(ours, name))
+        wanted = [tuple(one) if isinstance(one, list) else one for one in expected]
+        if found != wanted:
+            at = next(
+                (i for i, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1]), None
+            )
+            at = min(len(found), len(wanted)) if at is None else at
+            differs(f"{name}, from place {at} on,", item, found[at : at + 6], wanted[at : at + 6])
+
+
+def _limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
+    """The longest text, where sentence-transformers has not one of its own."""
+    if sentence_settings(folder).get("max_seq_length") is None:
+        limit = theirs.model_max_length
+        expected = None if limit is None or limit > UNLIMITED else int(limit)
+        if files.max_length != expected:
+            differs("the longest text", "its files", files.max_length, expected)
+    return equal("longest text", 1)
+
+
+def _types(files: BundleFiles, theirs: Any, given: Sequence[str]) -> None:
+    """Whether a model is told which text of a pair a token is of. Raises AssertionError."""
+    told = "token_type_ids" in theirs(given[5], given[6])
+    if files.config and gives_types(files.text.settings, files.config) != told:
+        differs("whether there are token types", "a pair", not told, told)
+
+
+def _decoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> TensorCheck:
+    """Ids of texts, and ids at random, as text with special tokens and without them."""
+    draw = random.Random(SEED)
+    known = min(ours.tokenizer.get_vocab_size(), len(theirs))
+    rows = [encoding.ids for encoding in ours.encode(given)]
+    rows += [draw.choices(range(known), k=draw.randint(0, 20)) for _ in range(ROWS // 3 if quick else ROWS)]
+    for special in (False, True):
+        found = ours.decode(rows, special=special)
+        expected = theirs.batch_decode(rows, skip_special_tokens=not special)
+        for row, text, wanted in zip(rows, found, expected, strict=True):
+            if text != wanted:
+                what = "text with special tokens" if special else "text"
+                differs(what, row, text, wanted)
+    return equal("rows of ids as text", 2 * len(rows))
+
+
+def _joined(ours: Text, theirs: Any, given: Sequence[str]) -> TensorCheck:
+    """Tokens as the words that they make, as a tagger's entities are written."""
+    rows = [encoding.tokens for encoding in ours.encode(given)]
+    for row in rows:
+        found, expected = ours.join(row), theirs.convert_tokens_to_string(row)
+        if found != expected:
+            differs("words", row, found, expected)
+    return equal("rows of tokens as words", len(rows))
