@@ -171,3 +171,24 @@ def test_no_extra_brings_two_of_onnxruntime():
     assert own == {"cpu", "gpu"}
     chosen = [line for lines in extras.values() for line in lines if line.startswith("txexport[")]
     assert not any({"cpu", "gpu"} & set(re.findall(r"\w+", line)) for line in chosen)
+
+
+def brought_by(extra: str) -> set[str]:
+    """An extra, and those that it brings."""
+    own = PROJECT["optional-dependencies"][extra]
+    within = [one.removeprefix("txexport[").partition("]")[0].split(",") for one in own if "txexport[" in one]
+    return {extra}.union(*(brought_by(name) for names in within for name in names))
+
+
+def test_the_documentation_is_made_with_its_own_extra(tmp_path):
+    """`tools/docs` installs that, and what `tools/demo` left there is no more."""
+    there = brought_by("docs") | {"cpu"}
+    code = (
+        f"sys.path[:0] = {[str(ROOT / one) for one in ('tools', 'tests')]}; from pathlib import Path; "
+        "from documentation.pages import assemble; assemble(Path(sys.argv[1]))"
+    )
+    missing = {library for library, extra in EXTRAS.items() if extra not in there}
+    assert "openvino" in missing
+    result = answer(missing, code, tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (tmp_path / "reference/python.md").is_file()

@@ -29,7 +29,9 @@ LIBRARIES = {
 
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
-    "txexport/__init__.py": "benchmark dtype_comparison exporter inspection runtime server verification",
+    "txexport/__init__.py": (
+        "benchmark dtype_comparison exporter inspection runtime server telemetry verification"
+    ),
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
     "txexport/printable.py": "",
@@ -37,6 +39,7 @@ IMPORTED = {
     "txexport/paths.py": "",
     "txexport/progress.py": "",
     "txexport/swap.py": "",
+    "txexport/telemetry.py": "",
     "txexport/terminal.py": "rich",
     "txexport/arguments.py": "numpy paths",
     "txexport/limits.py": "spec",
@@ -65,7 +68,7 @@ IMPORTED = {
     ),
     "txexport/runtime": (
         "llguidance numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths "
-        "progress tasks"
+        "progress tasks telemetry"
     ),
     "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (
@@ -81,7 +84,7 @@ IMPORTED = {
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
         "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
-        "inspection printable runtime server tasks terminal verification"
+        "inspection paths printable runtime server tasks terminal verification"
     ),
 }
 
@@ -252,7 +255,7 @@ SPECIALISED = {
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
     "dual_encoder.py": {"text_vectors", "image_vectors"},
-    "model.py": {"models", "encoder_model", "decoder_model", "first_decoder_model", "dual_encoder_models"},
+    "model.py": {"models", "encoder_model", "decoder_model", "hub_decoder_model", "dual_encoder_models"},
 }
 
 

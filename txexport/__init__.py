@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from txexport import telemetry
 from txexport.errors import TxexportError
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ _HOMES = {
     "serve": "txexport.server",
     "verify": "txexport.verification",
 }
+
+
+telemetry.turn_off()  # here, since after this anybody may import ONNX Runtime
 
 
 def __getattr__(name: str):

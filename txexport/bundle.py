@@ -98,6 +98,11 @@ def present(folder: Path) -> list[str]:
     return sorted(name for name in result if not (UNREAD.fullmatch(name) or DRAFT.fullmatch(name)))
 
 
+def has_linked_weights(folder: Path, manifest: Manifest) -> bool:
+    """Whether a file of weights is a link, as in a model hub's cache: not every runtime opens such."""
+    return any((folder / name).is_symlink() for name in manifest.data)
+
+
 def check(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError unless files are those of the export; of the weights, unless their size is.
 

@@ -4,6 +4,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
 LONGEST_VALUE = 60
@@ -62,10 +63,21 @@ def escaped(character: str) -> str:
 def shown(value: object) -> str:
     """A value from outside as a message quotes it, in a line of bounded length."""
     try:
-        text = " ".join(repr(value).split())
+        text = " ".join(repr(_start(value)).split())
     except Exception:  # a number of more digits than Python writes, or whatever an object's own repr raises
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def _start(value: object, depth: int = 4) -> object:
+    """As much of a value from JSON as a message may quote, since writing all of a large one takes long."""
+    if type(value) is str:
+        return value[: 64 * LONGEST_VALUE]
+    if type(value) is list and depth:
+        return [_start(one, depth - 1) for one in value[:LONGEST_VALUE]]
+    if type(value) is dict and depth:
+        return {_start(key): _start(value[key], depth - 1) for key in islice(value, LONGEST_VALUE)}
+    return value
 
 
 def first_line(error: BaseException) -> str:

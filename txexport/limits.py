@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from txexport.spec import DualEncoderSpec, ModelSpec
 
+LONG = "longrope"
 BEYOND = {
-    "longrope": "beyond, it has long factors; export with --rope-factors long for those",
+    LONG: "beyond, it has long factors; export with --rope-factors long for those",
     "dynamic": "beyond, tokens turn anew at every length, which a cache cannot follow; for longer ones give "
     "config.json another rope_scaling, as yarn",
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from txexport.contracts import Port, roles
 from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
-from txexport.limits import limited
+from txexport.limits import LONG, limited
 
 MANIFEST = "txexport.json"
 # The opset of the static cache, and the ONNX Runtime that computes several tokens over a filled one rightly:
@@ -238,12 +238,12 @@ class Manifest:
 
     @property
     def for_others(self) -> "Manifest":
-        """The same as if it held the graphs for other clients alone."""
+        """The same as if it held the graphs for other clients alone, which follow LongRoPE to its end."""
         cache = None if self.cache is None else "dynamic"
         formats = {dtype: dataclasses.replace(graphs, native={}) for dtype, graphs in self.formats.items()}
-        return dataclasses.replace(
-            self, formats=formats, form=dataclasses.replace(self.form, cache=cache, only="hub")
-        )
+        form = dataclasses.replace(self.form, cache=cache, only="hub")
+        limits = {name: self.promised.get(LONG, limit) for name, limit in self.limits.items()}
+        return dataclasses.replace(self, formats=formats, form=form, limits=limits)
 
     def of_dtype(self, dtype: str | None) -> "Manifest":
         """The same as if it held the graphs and weights of that dtype alone; None is its first.

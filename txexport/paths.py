@@ -3,11 +3,15 @@
 Nothing outside its folder is read.
 """
 
+import contextlib
 import hashlib
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 CHAT_TEMPLATES = "additional_chat_templates"  # the folder of those that have a name
+BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a file of the hub's cache
 LONGEST_NAME = 200  # characters of a name, which file systems limit to 255 bytes
 
 
@@ -24,16 +28,46 @@ def stays_inside(name: object) -> bool:
 def links_out(path: Path, folder: Path) -> bool:
     """Whether `path`, which is below `folder`, leads out of it through a link.
 
-    In the cache of the Hugging Face Hub every file is a link, from models--NAME/snapshots/REVISION to
-    models--NAME/blobs: those of the folder's own repository do not count.
+    In the cache of the Hugging Face Hub every file of REPOSITORY/snapshots/REVISION is a link to one of
+    REPOSITORY/blobs: such links of the folder's own repository do not count (see `_is_blob`).
     """
     real, target = Path(os.path.realpath(folder)), Path(os.path.realpath(path))
     if target.is_relative_to(real):
         return False
-    for parent in real.parents:
-        if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
-            return not target.is_relative_to(parent.parent / "blobs")
+    for revision in (real, *real.parents):
+        if revision.parent.name == "snapshots":
+            return not _is_blob(path, target, revision.parent.parent)
     return True
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Name the file in an OSError that names none, as that of a disk which is full while it is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file of text in UTF-8. Raises OSError, which names it."""
+    with writing(path):
+        Path(path).write_text(text, encoding="utf-8")
+
+
+def _is_blob(path: Path, target: Path, repository: Path) -> bool:
+    """Whether `path` is a link to a file of a `repository` of the hub's cache, `target`, and to it directly.
+
+    A blob is a file in the folder blobs itself, whose name is the digest that the hub tells, SHA-1 or
+    SHA-256. A link by way of another one is none: whoever owns that one could point it elsewhere later.
+    """
+    if not (path.is_symlink() and target.is_file() and BLOB.fullmatch(target.name)):
+        return False
+    beside = os.path.realpath(path.parent)
+    direct = Path(os.path.normpath(os.path.join(beside, os.readlink(path))))
+    return direct == target and target.parent == repository / "blobs"
 
 
 def sha256(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Graphs for other tools: without functions, every value computed once, and two decoders in one."""
+"""Graphs for other tools: without functions, every value computed once."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,6 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
-from txexport.contracts import Port, Signature, cache_names, names
 from txgraphs import DOMAIN
 from txgraphs._constants import make_tensors
 
@@ -64,91 +63,3 @@ def _repeat(node: ir.Node, number: int, mine: dict[ir.Value, ir.Value], before: 
     )
     assert before.graph is not None
     before.graph.insert_before(before, again)
-
-
-def merged(first: ir.Model, later: ir.Model, signature: Signature) -> ir.Model:
-    """Two flat decoders in one: `later` where there is a past, and else `first`, which makes cross keys.
-
-    Both branches give all outputs: cross keys and values of the past as they came. Weights lie outside of
-    them, but for integers, which runtimes multiply with fast where they lie within. Neither model must be
-    used again.
-    """
-    inputs = [_declared(port) for port in signature.inputs]
-    held: dict[str, ir.Value] = {}
-    for graph in (first.graph, later.graph):
-        for name, value in graph.initializers.items():
-            if not _within(value):
-                held.setdefault(name, _again(value))
-    outer = {**{str(value.name): value for value in inputs}, **held}
-    branches = [
-        _branch(name, model.graph, outer, signature) for name, model in (("past", later), ("start", first))
-    ]
-    choice = ir.node(
-        "If",
-        [outer[names.USE_CACHE_BRANCH]],
-        dict(zip(("then_branch", "else_branch"), branches, strict=True)),
-        outputs=[_declared(port) for port in signature.outputs],
-        name="decoder",
-    )
-    graph = ir.Graph(
-        inputs,
-        choice.outputs,
-        nodes=[choice],
-        initializers=[*held.values()],
-        opset_imports=first.graph.opset_imports,
-        name="decoder_model_merged",
-    )
-    return ir.Model(
-        graph,
-        ir_version=first.ir_version,
-        producer_name=first.producer_name,
-        producer_version=first.producer_version,
-    )
-
-
-def _declared(port: Port) -> ir.Value:
-    kind = ir.TensorType(ir.DataType[port.dtype.upper()])
-    return ir.Value(name=port.name, type=kind, shape=ir.Shape(port.shape))
-
-
-def _again(value: ir.Value) -> ir.Value:
-    """An initialiser of the same numbers in another graph."""
-    return ir.Value(name=value.name, type=value.type, shape=value.shape, const_value=value.const_value)
-
-
-def _within(value: ir.Value) -> bool:
-    """Whether an initialiser belongs into the branch that reads it: integers, and scales of those."""
-    wide = value.dtype in (ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.FLOAT16)
-    return not wide or any(node.op_type == "DequantizeLinear" for node, _ in value.uses())
-
-
-def _branch(name: str, graph: ir.Graph, outer: dict[str, ir.Value], signature: Signature) -> ir.Graph:
-    """A graph's nodes over values of the outer one; names within are its own."""
-    results = {str(value.name): value for value in graph.outputs}
-    for port in signature.outputs:
-        if port.name not in results:  # of the past, which stays as it is
-            kept = ir.node("Identity", [outer[cache_names.to_past(port.name)]], name=port.name)
-            graph.append(kept)
-            results[port.name] = kept.outputs[0]
-    own = []
-    for value in (*graph.inputs, *graph.initializers.values()):
-        other = outer.get(str(value.name))
-        if other is None:
-            other = _again(value)
-            own.append(other)
-        ir.convenience.replace_all_uses_with(value, other)
-    nodes = list(graph)
-    graph.outputs.clear()
-    graph.remove(nodes)
-    _rename(name, nodes)
-    for value in own:
-        value.name = f"{name}/{value.name}"
-    results_in_order = [results[port.name] for port in signature.outputs]
-    return ir.Graph([], results_in_order, nodes=nodes, initializers=own, name=name)
-
-
-def _rename(name: str, nodes: Iterable[ir.Node]) -> None:
-    for node in nodes:
-        node.name = f"{name}/{node.name}"
-        for value in node.outputs:
-            value.name = f"{name}/{value.name}"

@@ -120,6 +120,20 @@ class Graph(Nodes):
         node.name, node.op_type = label, called
         return result
 
+    def choose(
+        self,
+        condition: ir.Value,
+        then: Sequence[tuple[ir.Value, ir.Value]],
+        other: Sequence[tuple[ir.Value, ir.Value]],
+    ) -> list[tuple[ir.Value, ir.Value]]:
+        """The pairs `then` where `condition`, of one element, is true, and else `other`: one If of all."""
+        label = self._numbered("chosen")
+        branches = [_given_on(f"{label}.{name}", pairs) for name, pairs in (("then", then), ("else", other))]
+        outputs = [ir.Value(name=f"{label}.{number}") for number in range(2 * len(then))]
+        attributes = dict(zip(("then_branch", "else_branch"), branches, strict=True))
+        self.graph.append(ir.node("If", [condition], attributes, outputs=outputs, name=label))
+        return list(zip(outputs[::2], outputs[1::2], strict=True))
+
     def _numbered(self, name: str) -> str:
         self._labels[name] += 1
         return name if self._labels[name] == 1 else f"{name}_{self._labels[name]}"
@@ -168,6 +182,16 @@ class Graph(Nodes):
             producer_version=producer_version,
             functions=functions,
         )
+
+
+def _given_on(name: str, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Graph:
+    """A branch that gives values of the graph around it."""
+    values = [value for pair in pairs for value in pair]
+    nodes = [
+        ir.node("Identity", [value], outputs=[ir.Value(name=f"{name}.{number}")], name=f"{name}.{number}")
+        for number, value in enumerate(values)
+    ]
+    return ir.Graph([], [node.outputs[0] for node in nodes], nodes=nodes, name=name)
 
 
 def _text(function: ir.Function) -> bytes:

@@ -13,7 +13,7 @@ from txgraphs.position import asked
 
 @script(domain, default_opset=op)
 def split(x, heads):
-    """x (B,S,N*H), heads = [0, 0, N, -1] -> (B,N,S,H)."""
+    """x (B,S,N*H), heads = [0, 0, N, -1] or [0, 0, N, H] -> (B,N,S,H)."""
     y = op.Transpose(op.Reshape(x, heads), perm=[0, 2, 1, 3])
     return y
 
@@ -221,9 +221,9 @@ def cached_attention(
 def cross_key_value(spec: AttentionSpec, g: Body, encoded: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Keys and values of an encoder's output, computed once for all steps (Vaswani et al. 2017, 3.2.3).
 
-    encoded (B,E,W) -> k and v (B,K,E,H).
+    encoded (B,E,W) -> k and v (B,K,E,H); E may be 0.
     """
-    kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
+    kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, spec.head_dim])
     k = g.call(split, linear(spec.bias, g / "k", encoded), kv_heads)  # (B, K, E, H)
     v = g.call(split, linear(spec.bias, g / "v", encoded), kv_heads)
     return k, v

@@ -70,7 +70,8 @@ def models(
             graphs = {roles.ENCODER: encoder_model(spec, roles.ENCODER, signatures, new)}
             later = roles.DECODER
             if roles.DECODER_WITH_PAST in signatures:
-                graphs[roles.DECODER] = first_decoder_model(spec, signatures, new)
+                for role in (roles.DECODER, roles.DECODER_MERGED):
+                    graphs[role] = hub_decoder_model(spec, role, signatures, new)
                 later = roles.DECODER_WITH_PAST
             return {**graphs, later: decoder_model(spec, cache, later, signatures, new)}
         case DualEncoderSpec():
@@ -302,14 +303,19 @@ def decoder_model(
     return graph
 
 
-def first_decoder_model(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
-    """input_ids (B,S), encoder_hidden_states (B,E,W) -> logits (B,S,V), present and cross keys and values."""
-    graph = new(roles.DECODER)
-    inputs = graph.declare(signatures[roles.DECODER])
+def hub_decoder_model(spec: EncoderDecoderSpec, role: str, signatures: Signatures, new: Build) -> Graph:
+    """input_ids (B,S), encoder_hidden_states (B,E,W) -> logits (B,S,V), present and cross keys and values.
+
+    The decoder of the first step, or the merged one, which reads a past where use_cache_branch is true.
+    """
+    graph = new(role)
+    inputs = graph.declare(signatures[role])
     encoded = inputs[names.ENCODER_HIDDEN_STATES]
-    cross = _cross(spec, graph, encoded)
+    if role == roles.DECODER_MERGED:
+        past, cross = _past_or_made(spec, graph, inputs)
+    else:
+        past, cross = _no_past(spec, graph, encoded), _cross(spec, graph, encoded)
     given = _given(spec, graph, spec.decoder, names.DECODER)
-    past = _no_past(spec, graph, encoded)
     x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, given)
     graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None)})
     for layer, (own, source) in enumerate(zip(present, cross, strict=True)):
@@ -317,6 +323,24 @@ def first_decoder_model(spec: EncoderDecoderSpec, signatures: Signatures, new: B
         graph.add_outputs(_named(cache_names.present(layer, cache_names.ENCODER), source))
     _layer_outputs(graph, given)
     return graph
+
+
+def _past_or_made(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> tuple[KeyValues, KeyValues]:
+    """Keys and values (B,K,P,H) of past tokens and (B,K,E,H) of the encoder's, for each layer of the decoder.
+
+    They are the inputs where use_cache_branch is true, and else those of no token and those that are made of
+    encoder_hidden_states (B,E,W), of which nothing is left to multiply where they are not made. Weights
+    stand in the main graph and once: runtimes open no linked file of weights from within a branch.
+    """
+    op, cached = graph.op, inputs[names.USE_CACHE_BRANCH]
+    encoded = inputs[names.ENCODER_HIDDEN_STATES]
+    length = op.Where(cached, [0], op.Shape(encoded, start=1, end=2))  # (1)
+    made = _cross(spec, graph, op.Slice(encoded, [0], length, [1]))
+    layers = range(len(made))
+    parts = (cache_names.DECODER, cache_names.ENCODER)
+    given = [_pair(inputs, cache_names.past(layer, part)) for part in parts for layer in layers]
+    pairs = graph.choose(cached, given, [*_no_past(spec, graph, encoded), *made])
+    return pairs[: len(made)], pairs[len(made) :]
 
 
 def _logits(

@@ -74,10 +74,15 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
     """
     numbers, scale, scaled = _float32(spec.frequencies), _float32(spec.scale), spec.scale != 1
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
+    switched, last = bool(spec.long_frequencies), spec.short_length - 1
+    stretched = _float32(spec.long_frequencies)
 
     @script(domain, default_opset=op)
     def rotation(positions):
         frequencies = op.Constant(value=numbers)  # (R)
+        if switched:
+            beyond = op.Greater(op.ReduceMax(positions, keepdims=0), op.Constant(value_int=last))
+            frequencies = op.Where(beyond, op.Constant(value=stretched), frequencies)
         places = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
         angles = places * frequencies  # (B, S, R)
         cos = op.Cos(angles)

@@ -144,7 +144,7 @@ def decoder(
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
-    rotations = _rotations(spec, graph, places)
+    rotations = _rotations(spec, graph, places, short=cache == Cache.STATIC)
     x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
@@ -286,13 +286,19 @@ def _embed(
     return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens)
 
 
-def _rotations(spec: TextStackSpec, graph: Graph, places: ir.Value) -> dict[RotarySpec | None, Values]:
-    """Cosines and sines for every way of rotating that a layer has."""
+def _rotations(
+    spec: TextStackSpec, graph: Graph, places: ir.Value, short: bool = False
+) -> dict[RotarySpec | None, Values]:
+    """Cosines and sines for every way of rotating that a layer has, of `short` sequences alone.
+
+    A static cache has places of padding, which tell nothing of how long a sequence is.
+    """
     rotations: dict[RotarySpec | None, Values] = {}
     for kind in dict.fromkeys(attention.rotary for attention in _masked(spec)):
-        cos, sin = (
-            (None, None) if kind is None else graph.call(rotation(kind, graph.dtype), places, name="rotation")
-        )
+        cos = sin = None
+        if kind is not None:
+            turned = rotation(kind.of_short if short else kind, graph.dtype)
+            cos, sin = graph.call(turned, places, name="rotation")
         rotations[kind] = {"cos": cos, "sin": sin}
     return rotations
 

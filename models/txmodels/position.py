@@ -44,6 +44,10 @@ def token_positions(padding: int, input_ids: Tensor) -> Tensor:
 def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2)."""
     frequencies = torch.tensor(spec.frequencies, device=positions.device)  # (R)
+    if spec.long_frequencies:
+        beyond = positions.max() > spec.short_length - 1
+        stretched = torch.tensor(spec.long_frequencies, device=positions.device)
+        frequencies = torch.where(beyond, stretched, frequencies)
     angles = positions[:, :, None].float() * frequencies  # (B, S, R)
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale

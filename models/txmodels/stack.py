@@ -102,11 +102,16 @@ class _Stack(nn.Module):
             block.attention for block in self.spec.blocks if isinstance(block.attention, MaskedAttentionSpec)
         ]
 
-    def rotations(self, places: Tensor) -> dict[RotarySpec | None, Values]:
-        """Cosines and sines for every way of rotating that a layer has."""
+    def rotations(self, places: Tensor, short: bool = False) -> dict[RotarySpec | None, Values]:
+        """Cosines and sines for every way of rotating that a layer has, of `short` sequences alone.
+
+        A static cache has places of padding, which tell nothing of how long a sequence is.
+        """
         rotations: dict[RotarySpec | None, Values] = {}
         for kind in {attention.rotary for attention in self.masked()}:
-            cos, sin = (None, None) if kind is None else rotation(kind, places)
+            cos = sin = None
+            if kind is not None:
+                cos, sin = rotation(kind.of_short if short else kind, places)
             rotations[kind] = {"cos": cos, "sin": sin}
         return rotations
 
@@ -256,7 +261,7 @@ class Decoder(_Stack):
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
-        rotations = self.rotations(places)
+        rotations = self.rotations(places, short=self.static)
         x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present, single, filled = [], single_token(input_ids), None
         if cache_lengths is not None and not self.weighted:

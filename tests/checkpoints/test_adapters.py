@@ -358,3 +358,41 @@ def test_overflow_is_told_by_name(checkpoint_of, tmp_path):
     adapter = tiny_adapter.write(tmp_path / "adapter", tensors)
     with pytest.raises(CheckpointError, match=r"q_proj\.weight', which fills .* holds NaN or infinity"):
         export(base, tmp_path / "out", adapter=adapter)
+
+
+def test_modules_to_save_are_named_by_their_ends_as_peft_does(checkpoint_of, tmp_path):
+    """ "norm" is Llama's last norm, and every input_layernorm and post_attention_layernorm."""
+    base = checkpoint_of("llama")
+    before = Checkpoint(base)
+    norms = {name: before.read(name) for name in before.tensors if name.endswith("norm.weight")}
+    assert len(norms) == 5
+    whole = {name: torch.from_numpy(value) + 0.5 for name, value in norms.items()}
+    config = {"target_modules": ["q_proj"], "modules_to_save": ["norm"]}
+    adapter = tiny_adapter.write(tmp_path / "adapter", lora(base, "q_proj") | whole, **config)
+    after = Merged(Checkpoint(base), adapter)
+    for name in norms:
+        assert np.array_equal(after.read(name), whole[name].numpy())
+    export(base, tmp_path / "out", adapter=adapter, only="native")
+    assert verify(tmp_path / "out", cases="quick").ok
+    del whole["model.layers.1.input_layernorm.weight"]
+    short = tiny_adapter.write(tmp_path / "short", lora(base, "q_proj") | whole, **config)
+    assert "lacks 'model.layers.1.input_layernorm.weight', which modules_to_save names" in refusal(
+        base, short
+    )
+
+
+@pytest.mark.parametrize("way", ["whole", "lora"])
+def test_a_vocabulary_that_was_resized_is_told_with_the_way_out(checkpoint_of, tmp_path, way):
+    base = checkpoint_of("llama")
+    words, width = Checkpoint(base).tensors["lm_head.weight"].shape
+    tensors = lora(base, "q_proj")
+    if way == "whole":
+        tensors |= {
+            name: random(words + 8, width) for name in ("model.embed_tokens.weight", "lm_head.weight")
+        }
+    else:
+        tensors |= {"lm_head.lora_A.weight": random(3, width), "lm_head.lora_B.weight": random(words + 8, 3)}
+    adapter = tiny_adapter.write(tmp_path / "adapter", tensors, target_modules=["q_proj", "lm_head"])
+    told = refusal(base, adapter, UnsupportedError)
+    assert f"has {words + 8} words, and that of {base} {words}" in told
+    assert f"resize the base (resize_token_embeddings({words + 8})), merge the adapter with peft's" in told

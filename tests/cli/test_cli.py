@@ -23,10 +23,12 @@ def invoke(*arguments) -> tuple[int, str, str]:
 def test_export_then_generate(checkpoint_of, tmp_path):
     code, output, noise = invoke("export", checkpoint_of("gpt2"), tmp_path / "out")
     assert (code, noise) == (0, "")
-    graphs = "onnx/model_static.onnx; for other clients onnx/model.onnx"
+    clients = ["onnxruntime-genai", "OpenVINO", "optimum", "transformers.js"]
+    graphs = f"onnx/model_static.onnx; for other clients onnx/model.onnx ({', '.join(clients)})"
     assert output == f"{tmp_path / 'out'}: gpt2, text-generation, static cache: {graphs}\n"
     written = json.loads(invoke("export", checkpoint_of("gpt2"), tmp_path / "out", "--force", "--json")[1])
     assert (written["bundle"], written["task"]) == (str(tmp_path / "out"), "text-generation")
+    assert written["clients"] == clients
     assert written["formats"]["float32"]["native"]["model"]["file"] == "onnx/model_static.onnx"
     code, output, _ = invoke("generate", tmp_path / "out", "the cat", "--max-new-tokens", 4, "--json")
     assert code == 0

@@ -21,7 +21,7 @@ def test_export_verify_and_answer(checkpoint_of, tmp_path):
     code, output, noise = invoke("export", checkpoint_of("bert"), out, "--dtype", "int8,int4")
     assert (code, noise) == (0, "")
     native = "onnx/model_native_int8.onnx, onnx/model_native_q4.onnx"
-    others = "onnx/model_int8.onnx, onnx/model_q4.onnx"
+    others = "onnx/model_int8.onnx, onnx/model_q4.onnx (OpenVINO, optimum, transformers.js)"
     assert output == f"{out}: bert, feature-extraction: {native}; for other clients {others}\n"
     report = tmp_path / "report.json"
     cases = ["--case", "one token", "--reference", "transformers", "--json", report]

@@ -11,7 +11,10 @@ import numpy as np
 import onnx
 import pytest
 import tiny_checkpoint
+import transformers
 from helpers.bundle_edits import graph_path, stored
+from helpers.rows import NEW_FALCON
+from onnx.external_data_helper import ExternalDataInfo
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from tiny_pickled import pickled
@@ -412,16 +415,37 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int8-fast", "int4", ["float32", "int4-128"]], ids=str)
-def test_integers_of_a_decoder_with_branches_are_within_its_graph_for_browsers(
-    dtype, checkpoint_of, tmp_path
+def test_no_weights_of_a_merged_decoder_stand_within_a_branch(dtype, checkpoint_of, tmp_path):
+    """ONNX Runtime Web finds none there beside its graph, and ONNX Runtime none that is a link."""
+    export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
+    for path in (tmp_path / "out").rglob("*merged*.onnx"):
+        graph = onnx.load(path, load_external_data=False).graph
+        [choice] = [node for node in graph.node if node.op_type == "If"]
+        branches = [attribute.g for attribute in choice.attribute]
+        assert [{node.op_type for node in one.node} for one in branches] == [{"Identity"}] * 2
+        assert not any(len(one.initializer) for one in branches)
+        outside = [ExternalDataInfo(one).location for one in graph.initializer if one.external_data]
+        assert len(outside) > 50
+        assert set(outside) == {f"{path.name}_data"}
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "kept"),
+    [
+        ("gpt_bigcode", {"multi_query": True}, None),
+        ("gpt_bigcode", {"multi_query": False}, False),
+        ("falcon", {"multi_query": True}, None),
+        ("falcon", {"multi_query": False}, False),
+        ("falcon", {"multi_query": True, **NEW_FALCON}, None),
+    ],
+)
+def test_config_json_has_no_multi_query_that_transformers_js_takes_for_one_tensor(
+    family, config, kept, tmp_path
 ):
-    """ONNX Runtime Web does not find them beside it."""
-    with pytest.raises(UnsupportedError, match=r"within its graph alone; export with single_file=True"):
-        export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
-    manifest = export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web", single_file=True)
-    assert manifest.data == {}
-    export(checkpoint_of("bart"), tmp_path / "float16", dtype="float16", client="web")
-    added = dtype if isinstance(dtype, str) else dtype[-1]
-    with pytest.raises(UnsupportedError, match="within its graph alone"):
-        quantize(tmp_path / "float16", added)
-    export(checkpoint_of("gpt2"), tmp_path / "decoder", dtype=dtype, client="web")
+    """To transformers the model is the same without."""
+    tiny_checkpoint.save(tmp_path / "in", family, tiny_checkpoint.FAMILIES[family][0], **config)
+    export(tmp_path / "in", tmp_path / "out", only="hub")
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert written.get("multi_query") is kept
+    ours, theirs = (transformers.AutoConfig.from_pretrained(tmp_path / part) for part in ("out", "in"))
+    assert ours.multi_query == theirs.multi_query == config["multi_query"]

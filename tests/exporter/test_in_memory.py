@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import tiny_checkpoint
 import tiny_tokenizers
+import torch
+import transformers
 
 import txexport
 from txexport.errors import BundleError, CheckpointError, InputError
@@ -65,3 +68,83 @@ def test_options_of_the_other_kind_of_source(checkpoint_of, tmp_path):
         txexport.export(model, tmp_path / "out", absolute_source=True)
     with pytest.raises(InputError, match="source is 3, expected a text or a path or PreTrainedModel"):
         txexport.export(3, tmp_path / "out")
+
+
+class PeftModel:
+    """As peft's, which saves its adapter alone."""
+
+    peft_config: ClassVar[dict] = {}
+
+    def merge_and_unload(self):
+        """Give the merged model."""
+
+    def save_pretrained(self, folder):
+        """Write the adapter."""
+        (folder / "adapter_config.json").write_text("{}")
+
+
+class Adapted(PeftModel):
+    """As a model of transformers with an adapter added by add_adapter, which has no merge_and_unload."""
+
+    merge_and_unload = property()
+
+
+def on_meta():
+    with torch.device("meta"):
+        return tiny_checkpoint.build("bert")
+
+
+REFUSED = {
+    "a model of peft": (PeftModel, "source is a PeftModel of peft, which saves its adapter alone"),
+    "a model with an adapter": (
+        Adapted,
+        "the Adapted has an adapter of peft's, which it saves alone; give what",
+    ),
+    "a class": (
+        lambda: transformers.BertForMaskedLM,
+        r"the class BertForMaskedLM, expected a model of it, as BertForMaskedLM.from_pretrained\(FOLDER\)",
+    ),
+    "a class of classes": (lambda: transformers.AutoModel, "AutoModel'>, expected a text or a path or Pre"),
+    "without numbers": (
+        on_meta,
+        r"\d+ parameters of the Bert\w+ have no numbers, as '.*': they are on the dev",
+    ),
+    "a tokenizer": (
+        tiny_tokenizers.wordpiece,
+        r"whose save_pretrained writes tokenizer\w*.json.*; expected a m",
+    ),
+    "a config": (transformers.BertConfig, "the BertConfig in memory"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_model_with_numbers_is_told_by_its_reason(kind, tmp_path):
+    source, message = REFUSED[kind]
+    with pytest.raises(txexport.TxexportError, match=message) as raised:
+        txexport.export(source(), tmp_path / "out")
+    assert str(tmp_path) not in str(raised.value)
+    assert ".out." not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_name_the_model_and_no_folder_that_is_gone(tmp_path, monkeypatch):
+    """Whatever is wrong with what it saved, and wherever the bundle is to be."""
+    monkeypatch.chdir(tmp_path)
+    model = tiny_checkpoint.build("bert", "BertForMaskedLM")
+    for wrong in ({"hidden_act": "novel"}, {"hidden_size": 7}, {"model_type": "bert2"}):
+        model.config.to_dict = lambda wrong=wrong: transformers.BertConfig().to_dict() | wrong
+        monkeypatch.setattr(
+            type(model.config), "to_json_string", lambda self, **_: json.dumps(self.to_dict())
+        )
+        for out in (tmp_path / "out", "out", Path("new/out")):
+            with pytest.raises(txexport.TxexportError) as raised:
+                txexport.export(model, out)
+            assert ".out." not in str(raised.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32,int8", ["float32", "int8"]])
+def test_dtypes_are_named_as_on_the_command_line(checkpoint_of, tmp_path, dtype):
+    manifest = txexport.export(checkpoint_of("bert"), tmp_path / "out", dtype=dtype, only="native")
+    assert list(manifest.formats) == ["float32", "int8"]
+    with pytest.raises(InputError, match="int9"):
+        txexport.export(checkpoint_of("bert"), tmp_path / "other", dtype="float32,int9")

@@ -7,7 +7,7 @@ import onnx
 import pytest
 import torch
 import transformers
-from helpers.rows import ROWS, Row
+from helpers.rows import FILL, ROWS, Row
 from txgraphs._lowering import NEWER
 
 from txexport import bundle, families
@@ -196,3 +196,8 @@ def test_hidden_states_do_not_depend_on_the_batch(bundle_of):
     padded = model.run(input_ids=ids, attention_mask=mask, token_type_ids=0 * ids)
     error = np.abs(alone["last_hidden_state"] - padded["last_hidden_state"][:, :5]).max()
     assert error < 1e-5
+
+
+def test_heads_of_data2vec_are_behind_its_own_prefix(checkpoint_of, tmp_path):
+    row = Row("data2vec-text", "Data2VecTextForMaskedLM", FILL)
+    assert export(checkpoint_of(row), tmp_path / "out", only="hub").task == FILL

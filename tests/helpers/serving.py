@@ -8,16 +8,18 @@ import time
 import uvicorn
 
 from txexport.server.app import application
+from txexport.server.connections import config_of
 from txexport.server.served import Limits, open_all
 
 LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=20_000, timeout=60)
 
 
 @contextlib.contextmanager
-def running(folders, limits=LIMITS, keys=(), send_buffer=None):
+def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512):
     """A server of bundles at a port of its own: its address, and what it serves.
 
-    `send_buffer` is how many bytes of an answer the system holds for a client that does not read.
+    `most` is how many connections it has; `send_buffer` is how many bytes of an answer the system holds for
+    a client that does not read.
     """
     served = open_all([f"{name}={folder}" for name, folder in folders.items()], limits, device="cpu",
                       threads=1, dtype=None)  # fmt: skip
@@ -25,8 +27,7 @@ def running(folders, limits=LIMITS, keys=(), send_buffer=None):
         if send_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         sock.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(application(served, limits, keys), log_level="error")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(config_of(application(served, limits, keys), most, log_level="error"))
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()
         try:

@@ -75,7 +75,7 @@ def test_a_stream_that_nobody_reads_is_let_go(monkeypatch):
                 limits = Limits(1, 1, 1, 1, timeout=0.05)
 
         scope = {"type": "http", "app": App, "asgi": {"spec_version": "2.3"}}
-        events = streams.Events(objects(), lambda: left.append(True), streams.Deadline(Request(scope)))
+        events = streams.Events(objects(), lambda: left.append(True), streams.Deadline(Request(scope)), {})
         async with asyncio.timeout(10):
             await events(scope, stuck, stuck)
 

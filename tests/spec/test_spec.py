@@ -311,6 +311,11 @@ CONTRADICTIONS = {
     ),
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
+    "long_frequencies are 1 numbers, expected 2": lambda: RotarySpec(
+        (1.0, 0.5), long_frequencies=(0.5,), short_length=4
+    ),
+    "short_length is 0, expected 1 or more": lambda: RotarySpec((1.0,), long_frequencies=(0.5,)),
+    "short_length is 4, expected 0, without": lambda: RotarySpec((1.0,), short_length=4),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
     "head norm is 12 wide, a head 4": lambda: dataclasses.replace(SELF, head_norm=NORM),
     "cross attention rotates nothing": lambda: dataclasses.replace(

@@ -82,6 +82,7 @@ ROTARY = {
     "whole": RotarySpec((1.0, 0.3, 0.01)),
     "partial": RotarySpec((1.0, 0.3), scale=1.2),
     "interleaved": RotarySpec((1.0, 0.3, 0.01), interleaved=True),
+    "long": RotarySpec((1.0, 0.3, 0.01), scale=1.2, long_frequencies=(0.5, 0.1, 0.02), short_length=7),
 }
 
 HEAD_NORM = NormSpec(H, 1e-3, NormKind.RMS)
@@ -270,6 +271,16 @@ def test_rounded_alibi_is_that_of_the_original(heads):
 def test_rotation(kind):
     module = partial(txmodels.position.rotation, ROTARY[kind])
     check(module, txgraphs.position.rotation(ROTARY[kind], ir.DataType.FLOAT), integers(1000, B, S))
+
+
+@pytest.mark.parametrize(("last", "frequencies"), [(6, (1.0, 0.3, 0.01)), (7, (0.5, 0.1, 0.02))])
+def test_rotation_takes_long_frequencies_from_the_first_position_beyond(last, frequencies):
+    """For the whole batch, as LongRoPE's original does."""
+    places = torch.tensor([[0, 1, 2], [last - 2, last - 1, last]])
+    module = partial(txmodels.position.rotation, ROTARY["long"])
+    check(module, txgraphs.position.rotation(ROTARY["long"], ir.DataType.FLOAT), places)
+    cos, _ = module(places)
+    assert torch.equal(cos[0, 1], torch.tensor(frequencies).cos() * 1.2)
 
 
 @pytest.mark.parametrize("factored", [None, 10])

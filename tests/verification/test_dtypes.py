@@ -195,7 +195,7 @@ def test_a_head_that_is_not_tied_is_named(dtype, copy_of):
     assert "logits" in failures(folder, FEW["gpt2"], allow_edited=True)[FEW["gpt2"][0]]
 
 
-BRANCH = "past/decoder.layers.{}.attention.q.weight{}"
+QUERIES = "decoder.layers.{}.attention.q.weight{}"
 
 
 @pytest.mark.parametrize(
@@ -205,16 +205,15 @@ BRANCH = "past/decoder.layers.{}.attention.q.weight{}"
         *(pytest.param(*row, marks=pytest.mark.slow) for row in (("int4", ".scale"), ("int8", ""))),
     ],
 )
-def test_a_branch_s_own_initialiser_over_another_layer_s_bytes(dtype, part, checkpoint_of, tmp_path):
-    """A merged decoder holds each matrix once a branch, by a name of its own, which proves nothing."""
+def test_a_merged_decoder_s_initialiser_over_another_layer_s_bytes(dtype, part, checkpoint_of, tmp_path):
+    """Where it lies is not what it is called."""
     folder = tmp_path / "out"
     export(checkpoint_of("bart"), folder, dtype=dtype, only="hub")
     file = bundle.read(folder).formats[dtype].hub[roles.DECODER_MERGED].file
 
     def exchange(model):
-        branch = next(a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
-        held = {one.name: one for one in branch.initializer}
-        one, other = (held[BRANCH.format(layer, part)] for layer in (0, 1))
+        held = {one.name: one for one in model.graph.initializer}
+        one, other = (held[QUERIES.format(layer, part)] for layer in (0, 1))
         for mine, theirs in zip(one.external_data, other.external_data, strict=True):
             mine.value, theirs.value = theirs.value, mine.value
 
@@ -223,7 +222,7 @@ def test_a_branch_s_own_initialiser_over_another_layer_s_bytes(dtype, part, chec
     graphs, weights = report.failed
     assert f"{file} is not the exported graph" in graphs.exception
     wrong = [check.output for check in weights.checks if not check.ok]
-    assert wrong == [BRANCH.format(layer, part) for layer in (0, 1)]
+    assert wrong == [QUERIES.format(layer, part) for layer in (0, 1)]
     failed = verify(folder, reference="transformers", cases=FEW["bart"], allow_edited=True).failed
     assert {(case.graphs, case.exception) for case in failed} == {(f"hub {dtype}", None)}
 

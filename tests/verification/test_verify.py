@@ -12,7 +12,7 @@ import pytest
 import tiny_checkpoint
 from click.testing import CliRunner
 from helpers.bundle_edits import graph_path, tamper, weight_names
-from helpers.graph_edits import attribute, constant, function, set_constant
+from helpers.graph_edits import constant, function, set_constant
 from onnx import helper, numpy_helper
 
 from txexport import bundle
@@ -408,20 +408,21 @@ def test_last_byte_of_each_file_of_weights_counts(model_type, options, kind, ask
     assert verify(folder, reference="twin", cases=["every weight"]).ok
 
 
-@pytest.mark.parametrize("branch", ["then_branch", "else_branch"])
-def test_merged_decoder_that_ignores_the_encoder_s_mask_is_caught(branch, copy_of):
-    """In the step that has a past, or in the one before; the other graphs are right, and so are ours."""
+@pytest.mark.parametrize("cached", [True, False])
+def test_merged_decoder_that_ignores_the_encoder_s_mask_is_caught(cached, copy_of):
+    """In steps that have a past, or in the one before; the other graphs are right, and so are ours."""
     folder = copy_of("t5")
     path = folder / bundle.read(folder).hub[roles.DECODER_MERGED].file
     model = onnx.load(path, load_external_data=False)
-    body = attribute(model.graph.node[0], branch)
-    mask, readers = "encoder_attention_mask", 0
+    body, mask, readers = model.graph, "encoder_attention_mask", 0
     for found in body.node:
         readers += mask in found.input
         found.input[:] = ["all_real" if name == mask else name for name in found.input]
     assert readers
     body.node.insert(0, helper.make_node("Equal", [mask, mask], ["same"]))
-    body.node.insert(1, helper.make_node("Cast", ["same"], ["all_real"], to=onnx.TensorProto.INT64))
+    body.node.insert(1, helper.make_node("Cast", ["same"], ["ones"], to=onnx.TensorProto.INT64))
+    chosen = ["ones", mask] if cached else [mask, "ones"]
+    body.node.insert(2, helper.make_node("Where", ["use_cache_branch", *chosen], ["all_real"]))
     onnx.save(model, path)
     report = verify(folder, cases="quick", allow_edited=True)
     assert report.failed

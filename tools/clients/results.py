@@ -16,6 +16,14 @@ from documentation.tables import put
 ROOT = Path(__file__).parent.parent.parent
 REPORTS = ROOT / ".clients"
 RESULTS = Path(__file__).with_name("results.json")
+FAMILIES = Path(__file__).with_name("families.json")
+READ = ROOT / "txexport/exporter/clients.json"
+TITLES = {  # of the clients of families.json, the package that each is called by
+    "genai": "onnxruntime-genai",
+    "openvino": "openvino",
+    "optimum": "optimum-onnx",
+    "js": "@huggingface/transformers",
+}
 KEYS = ("family", "task", "what")
 LONGEST = 120  # of a reason, in a cell
 
@@ -85,12 +93,39 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def clients_by_task(found: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Of each family and task the clients that run it."""
+    return {
+        family: {
+            task: sorted(name for name, why in whys.items() if why is None) for task, whys in tasks.items()
+        }
+        for family, tasks in sorted(found["families"].items())
+    }
+
+
+def families_table(found: dict[str, Any]) -> str:
+    """Markdown: a line a family and a column a client, with the tasks that it runs."""
+    titles = [f"{package} {found['versions'][name][package]}" for name, package in TITLES.items()]
+    lines = [f"| family | tried | {' | '.join(titles)} |", f"|---|---|{'---|' * len(titles)}"]
+    for family, tasks in clients_by_task(found).items():
+        cells = []
+        for name in TITLES:
+            runs = [task for task, names in tasks.items() if name in names]
+            cells.append("all" if len(runs) == len(tasks) else ", ".join(sorted(runs)) or "none")
+        lines.append(f"| `{family}` | {', '.join(sorted(tasks))} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main(clients: list[str]) -> None:
     """Write results.json and the table."""
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     results = collect(clients, results)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     put("clients", table(results))
+    found = json.loads(FAMILIES.read_text(encoding="utf-8"))
+    put("client_families", families_table(found))
+    kept = {"versions": found["versions"], "families": clients_by_task(found)}
+    READ.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

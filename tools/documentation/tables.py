@@ -9,6 +9,7 @@ PAGES = {
     "rows": REFERENCE / "families.md",
     "checkpoints": REFERENCE / "checkpoints.md",
     "clients": REFERENCE / "clients.md",
+    "client_families": REFERENCE / "clients.md",
     "runtimes": REFERENCE / "runtimes.md",
     "measured": REFERENCE / "speed.md",
 }

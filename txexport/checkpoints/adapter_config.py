@@ -109,8 +109,14 @@ class AdapterConfig:
         return self.values.get("fan_in_fan_out", False)
 
     def saves_by_name(self, module: str) -> bool:
-        """Whether modules_to_save names a module, or one that it is a part of."""
-        return any(f".{name}." in f".{module}." for name in self.values.get("modules_to_save") or [])
+        """Whether modules_to_save names a module, or one that it is a part of.
+
+        By the end of its name, as peft has it: "norm" names every input_layernorm too.
+        """
+        parts = module.split(".")
+        owners = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        names = self.values.get("modules_to_save") or []
+        return any(owner.endswith(name) for owner in owners for name in names)
 
     def saves(self, module: str) -> bool:
         """Whether a module is trained whole: by its name, or as the task's head."""

@@ -218,11 +218,23 @@ class Merged(Checkpoint):
         if name not in self.tensors:
             raise CheckpointError(f"{self._weights} changes '{name}', which {self.folder} lacks")
         if self.tensors[name].shape != update.shape:
+            self._check_vocabulary(name, update.shape, self.tensors[name].shape)
             raise CheckpointError(
                 f"{self._weights} is of another base: it changes '{name}' by {update.shape}, which is "
                 f"{self.tensors[name].shape}"
             )
         self._updates[name] = update
+
+    def _check_vocabulary(self, name: str, own: tuple[int, ...], base: tuple[int, ...]) -> None:
+        """Raise UnsupportedError for words of an adapter that was trained with another number of them."""
+        module = name.rpartition(".")[0].rpartition(".")[2]
+        if module in (*WORDS, *OUTPUTS) and own[1:] == base[1:]:
+            raise UnsupportedError(
+                f"{self._weights}: '{name}' has {own[0]:,} words, and that of {self.folder} {base[0]:,}, so "
+                "the vocabulary was resized before training; resize the base "
+                f"(resize_token_embeddings({own[0]})), merge the adapter with peft's merge_and_unload, save "
+                "both model and tokenizer, and export that"
+            )
 
     def _is_conv1d(self, module: str) -> bool:
         """Whether a module's matrix is (in,out): by its class, as peft has it."""
@@ -245,6 +257,7 @@ class Merged(Checkpoint):
             raise CheckpointError(f"{self._weights} changes '{name}', which {self.folder} lacks")
         is_head = any(module == head or module.endswith(f".{head}") for head in HEADS)
         if base is not None and base.shape != tensor.shape and not is_head:
+            self._check_vocabulary(name, tensor.shape, base.shape)
             raise CheckpointError(
                 f"{self._weights} is of another base: its '{name}' is {tensor.shape}, and not {base.shape}"
             )

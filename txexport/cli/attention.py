@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txexport.cli import options
+from txexport.paths import write_text
 
 if TYPE_CHECKING:
     from txexport.runtime.tasks.attention import AttentionMap
@@ -58,7 +59,7 @@ def attention(
     if html is not None:
         from txexport.attention_page import render
 
-        html.write_text(render(document), encoding="utf-8")
+        write_text(html, render(document))
     if as_json:
         click.echo(json.dumps(document))
     elif html is None:

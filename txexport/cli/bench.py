@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from txexport.cli.options import bundle, texts_file
+from txexport.paths import write_text
 from txexport.printable import line
 
 
@@ -51,7 +52,7 @@ def bench(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
     if plot is not None:
         from txexport.benchmark.plot import svg
 
-        plot.write_text(svg(result), encoding="utf-8")
+        write_text(plot, svg(result))
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

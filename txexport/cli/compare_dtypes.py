@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from txexport.cli.options import bundle, device, texts_file
+from txexport.paths import write_text
 from txexport.printable import line
 
 
@@ -41,7 +42,7 @@ def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) 
     if plot is not None:
         from txexport.dtype_comparison.plot import svg
 
-        plot.write_text(svg(result), encoding="utf-8")
+        write_text(plot, svg(result))
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

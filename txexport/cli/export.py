@@ -159,16 +159,18 @@ def _written(run: Callable[..., Any], /, *given: Any, **chosen: Any) -> Any:
 
 def _told(out: Path, manifest: Any, as_json: bool) -> str:
     """What was written, in a line."""
+    from txexport.exporter.known_clients import running, told
+
     if as_json:
         values = asdict(manifest)
         kept = {
             name: values[name]
             for name in ("model_type", "task", "form", "formats", "limits", "promised", "data", "companions")
         }
-        return json.dumps({"bundle": str(out)} | kept)
+        return json.dumps({"bundle": str(out)} | kept | {"clients": running(manifest)})
     cache = f", {manifest.cache} cache" if manifest.cache else ""
     kinds = manifest.formats.values()
     files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())
     others = ", ".join(graph.file for graphs in kinds for graph in graphs.hub.values())
-    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}")))
+    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}{told(manifest)}")))
     return f"{out}: {manifest.model_type}, {manifest.task}{cache}: {graphs}"

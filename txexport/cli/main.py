@@ -23,6 +23,7 @@ from txexport.cli.reported import reported
 from txexport.cli.serve import serve
 from txexport.cli.tasks import COMMANDS
 from txexport.errors import TxexportError, crashes, reason
+from txexport.paths import write_text
 from txexport.printable import line
 
 
@@ -256,7 +257,7 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
     if html is not None:
         from txexport.inspection.page import render as page
 
-        html.write_text(page(result), encoding="utf-8")
+        write_text(html, page(result))
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

@@ -50,6 +50,20 @@ KEY = "TXEXPORT_API_KEY"
 @click.option(
     "--max-body", type=click.IntRange(min=1), default=2**25, show_default=True, help="Bytes of a request."
 )
+@click.option(
+    "--max-text",
+    type=click.IntRange(min=1),
+    default=2**22,
+    show_default=True,
+    help="Bytes of a request without images and sounds: tokenizing takes 200 to 450 times as many.",
+)
+@click.option(
+    "--max-connections",
+    type=click.IntRange(min=1),
+    default=512,
+    show_default=True,
+    help="Connections at once; for a new one more, the one that has waited longest for its client goes.",
+)
 @click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds of an answer.")
 @device
 @dtype

@@ -13,6 +13,7 @@ import numpy as np
 
 from txexport.cli.answers import Answered, Answers
 from txexport.errors import InputError
+from txexport.paths import writing
 
 MOST = 1024  # texts of which every one is compared with all others
 HEADER = 128  # bytes of a file in NumPy's format 1.0 before its numbers, however many rows there will be
@@ -83,7 +84,7 @@ def _replaced(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, which becomes `path` when all is written, and is taken away when it is not."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as stream:
+        with writing(path), draft.open("wb") as stream:
             yield stream
         draft.replace(path)
     finally:

@@ -10,7 +10,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.exporter import Item, samples, write_bundle
-from txexport.exporter.form import check_browsers, check_dtypes, check_stored
+from txexport.exporter.form import check_dtypes, check_stored
 from txexport.formats import Integers
 from txexport.manifest import Manifest
 from txexport.paths import sha256
@@ -48,7 +48,6 @@ def quantize(
     check_stored(dtypes, checkpoint)
     items = None if texts is None else samples(texts, resolved, [dtype])
     form = replace(manifest.form, dtypes=dtypes)
-    check_browsers(form, resolved.spec)
     plan = BundlePlan(checkpoint, resolved, form, _integers(Path(out), manifest, checkpoint, resolved))
     place = place_of(checkpoint, Path(out), Path(manifest.source.path).is_absolute())
     return write_bundle(checkpoint, resolved, plan, Path(out), place, True, counting(progress), items)

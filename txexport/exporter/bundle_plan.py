@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import onnx
 import onnx_ir as ir
-from txgraphs._flat import flatten, merged, tidied
+from txgraphs._flat import flatten, tidied
 from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
@@ -227,12 +227,6 @@ class DtypePlan:
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:
             result |= flat(lambda role: stored[role], SHARED, self.form.opset)
-        if roles.DECODER_MERGED in stored:
-            parts = flat(lambda role: stored[roles.DECODER_MERGED])
-            signature = ecosystem.graphs(self.spec)[roles.DECODER_MERGED]
-            result[roles.DECODER_MERGED] = merged(
-                parts[roles.DECODER], parts[roles.DECODER_WITH_PAST], signature
-            )
         for planned in self.hub:
             yield planned, tidied(result[planned.role])
 
@@ -259,13 +253,10 @@ def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
 @cache
 def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     """What each graph asks for, and for what."""
-    uses: dict[str, Uses] = {
+    return {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
         for role, graph in models(spec, contract, lambda role: {}).items()
     }
-    if roles.DECODER_WITH_PAST in uses:
-        uses[roles.DECODER_MERGED] = {**uses[roles.DECODER_WITH_PAST], **uses[roles.DECODER]}
-    return uses
 
 
 def _kept(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:

@@ -24,7 +24,7 @@ from txexport.contracts import Port, check_outputs, roles
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.companions import companions
-from txexport.exporter.form import check_asked, check_browsers, written_form
+from txexport.exporter.form import check_asked, written_form
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.staging import placed
@@ -85,19 +85,19 @@ def export(
     weights itself, up to 2 GB, and `client` lays graphs out for one that needs another form: "web" (those
     that browsers open, each with its weights), "openvino" (at the root), "triton" (a model repository),
     "genai" (one more graph, over onnxruntime-genai's shared buffer, of `opset`); both mean "hub". `dtype` is
-    what numbers are stored as, or several, each with graphs and weights of its own: a name in
-    `formats.DTYPES`, of which the first is what one gets who asks for none; None is "stored" for a quantised
-    checkpoint, its own integers, and else "float32". Parameters whose names match a pattern of `keep`, as
-    "*.layers.0.*", stay float32 in every dtype. `outputs` are "attentions", "hidden_states" or both: those of
-    every layer, which graphs then give too, by names and shapes of `output_attentions` and
-    `output_hidden_states` in transformers; attention is then spelled out, and slower. `rope_factors` are
-    "short" (default) or "long" for LongRoPE: the first end at original_max_position_embeddings, the second
-    are the original's for longer sequences alone, up to max_position_embeddings. `image_size` is the side of
-    images in pixels, or height and width, where that is not config.json's: positions are interpolated once
-    and for all, as transformers does with interpolate_pos_encoding=True, and images prepared so large.
-    `texts` calibrate int4 and int4-128 (GPTQ): a file of samples of what the model will read, one a line, or
-    two with a tab between them (of an encoder-decoder, a source and its target), or the texts themselves;
-    ONNX Runtime reads them.
+    what numbers are stored as, or several, each with graphs and weights of its own: names in
+    `formats.DTYPES`, in a list or with commas between them, of which the first is what one gets who asks for
+    none; None is "stored" for a quantised checkpoint, its own integers, and else "float32". Parameters whose
+    names match a pattern of `keep`, as "*.layers.0.*", stay float32 in every dtype. `outputs` are
+    "attentions", "hidden_states" or both: those of every layer, which graphs then give too, by names and
+    shapes of `output_attentions` and `output_hidden_states` in transformers; attention is then spelled
+    out, and slower. `rope_factors` are "short" (default) or "long" for LongRoPE: the first end at
+    original_max_position_embeddings, the second are the original's for longer sequences alone, up to
+    max_position_embeddings. `image_size` is the side of images in pixels, or height and width, where that
+    is not config.json's: positions are interpolated once and for all, as transformers does with
+    interpolate_pos_encoding=True, and images prepared so large. `texts` calibrate int4 and int4-128
+    (GPTQ): a file of samples of what the model will read, one a line, or two with a tab between them (of
+    an encoder-decoder, a source and its target), or the texts themselves; ONNX Runtime reads them.
     txexport.json says where the checkpoint is by the way from `out`, or with `absolute_source` by its
     absolute path. `force` replaces an existing bundle; `progress` is told bytes done and bytes in all, and
     True shows them. The bundle appears whole or not at all. Raises CheckpointError, UnsupportedError,
@@ -119,10 +119,10 @@ def export(
                 only,
                 single_file,
                 client,
-                _listed(default if dtype is None else dtype),
+                _split(default if dtype is None else dtype),
                 _listed(keep),
             ),
-            outputs=_listed(outputs),
+            outputs=_split(outputs),
             centred=True,
             widened=True,
             rope_factors=rope_factors,
@@ -133,7 +133,6 @@ def export(
         check_outputs(resolved.spec, form.outputs)
         if client == roles.GENAI:
             check_genai(resolved.spec, resolved.task)
-        check_browsers(form, resolved.spec)
         items = None if texts is None else samples(texts, resolved, form.dtypes)
         plan = BundlePlan(checkpoint, resolved, form)
         return write_bundle(checkpoint, resolved, plan, Path(out), place, force, counting(progress), items)
@@ -142,6 +141,11 @@ def export(
 def _listed(names: str | Sequence[str]) -> list[str]:
     """One name, or several, as a list."""
     return [names] if isinstance(names, str) else list(names)
+
+
+def _split(names: str | Sequence[str]) -> list[str]:
+    """Names as a list, which may also be one text with commas between them, as on the command line."""
+    return names.split(",") if isinstance(names, str) else list(names)
 
 
 def samples(

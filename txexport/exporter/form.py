@@ -11,7 +11,7 @@ from txexport.errors import InputError, UnsupportedError, shown
 from txexport.exporter.bundle_plan import HUB_OPSET
 from txexport.formats import DTYPES
 from txexport.manifest import Form
-from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
+from txexport.spec import Cache
 from txexport.tasks import Task
 
 ONLY = ("native", "hub")
@@ -70,17 +70,6 @@ def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
     stored = next((name for name in dtypes if DTYPES[name].stored), None)
     if stored is not None and not checkpoint.quantised:
         raise InputError(f"dtype {stored} is for quantised checkpoints, and {checkpoint.folder} is not")
-
-
-def check_browsers(form: Form, spec: ModelSpec) -> None:
-    """Raise UnsupportedError where ONNX Runtime Web would not find the integers of a decoder's branches."""
-    integers = [name for name in form.dtypes if DTYPES[name].keeps_integers]
-    beside = form.client == "web" and not form.single_file
-    if beside and integers and isinstance(spec, EncoderDecoderSpec):
-        raise UnsupportedError(
-            f"browsers find a decoder's weights in {', '.join(integers)} within its graph alone; export with "
-            "single_file=True (--single-file)"
-        )
 
 
 def contract_of(task: Task, cache: str | None) -> Contract:

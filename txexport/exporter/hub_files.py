@@ -28,6 +28,7 @@ SEARCH: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("length_penalty", "repetition_penalty", "temperature", "top_p"), (int, float)),
     "diversity_penalty": (int, float),
 }
+MULTI_QUERY = ("gpt_bigcode", "falcon")  # whose multi_query is true where config.json has none
 CONTEXT = 32768
 # What transformers.js calls dtypes, whose files it knows by their suffixes.
 JS_DTYPES = {
@@ -60,6 +61,8 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
             file = _file(plan, roles.SHARED if shared else roles.MODEL)
             graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
             made[GENAI] = _genai(spec, generation, graphs, shared)
+            if not shared and _turns_anew(spec):
+                made[GENAI]["model"]["context_length"] = contents[CONFIG]["max_position_embeddings"]
         case EncoderDecoderSpec(encoder=encoder) as spec if spec.generates and plan.native:
             if isinstance(encoder.embedding, LogMelSpec) and encoder.embedding.shape[1] == FRAMES:
                 made[GENAI] = _genai(spec, generation, _whisper(spec, plan))
@@ -94,6 +97,12 @@ def _keeps_one_size(spec: DecoderSpec) -> bool:
     return all(keys == values for keys, values in shapes)
 
 
+def _turns_anew(spec: DecoderSpec) -> bool:
+    """Whether the graph of a growing cache goes on beyond our own, by the long factors of LongRoPE."""
+    rotaries = (block.masked.rotary for block in spec.decoder.blocks)
+    return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
+
+
 def _read(content: Path | bytes) -> dict[str, Any]:
     if isinstance(content, bytes):  # made here
         return json.loads(content)
@@ -111,9 +120,12 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     """The checkpoint's config.json, which tells transformers.js of the graphs.
 
     Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph. What it says of
-    quantisation is about tensors that a bundle has not.
+    quantisation is about tensors that a bundle has not. Where there is a multi_query, it looks for keys and
+    values in one tensor, which other clients do not know; left out, it is true to these all the same.
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
+    if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
+        del config["multi_query"]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     known = [JS_DTYPES[dtype] for dtype in plan.form.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}

@@ -5,15 +5,20 @@ checkpoint is. Its files lie beside the bundle for as long as they are read.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
 
+from txexport.checkpoints.adapter_config import CONFIG as ADAPTER
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, TxexportError, shown
 from txexport.exporter.staging import check_replaceable
+from txexport.paths import writing
 from txexport.source import Place, place_of
+
+UNMERGED = "give what its merge_and_unload() returns, or its base with adapter=FOLDER of what it saved"
 
 
 @runtime_checkable
@@ -38,21 +43,69 @@ def saved(
 ) -> Iterator[Path]:
     """The checkpoint that `source` is: its path, or for a model a folder that is gone when the body ends.
 
-    Raises InputError for a tokenizer beside a path, BundleError where `out` may not be written.
+    Raises InputError for a tokenizer beside a path and for what is no model with numbers of its own,
+    BundleError where `out` may not be written.
     """
     if not isinstance(source, PreTrainedModel):
         if tokenizer is not None:
             raise InputError(f"tokenizer is for a model in memory, and {shown(str(source))} is a path")
         yield Path(source)
         return
+    name = _checked(source)
     out = out.resolve()
     place = next(parent for parent in out.parents if parent.is_dir())
     check_replaceable(out, place, force)  # before gigabytes are written
-    with TemporaryDirectory(dir=place, prefix=f".{out.name}.") as folder:
-        source.save_pretrained(Path(folder))
-        if tokenizer is not None:
-            tokenizer.save_pretrained(Path(folder))
+    with TemporaryDirectory(dir=place, prefix=f".{out.name}.") as folder, _named(folder, name):
+        with writing(out):
+            source.save_pretrained(Path(folder))
+            if tokenizer is not None:
+                tokenizer.save_pretrained(Path(folder))
+        _check_written(Path(folder), name)
         yield Path(folder)
+
+
+def _checked(source: PreTrainedModel) -> str:
+    """What errors call a source. Raises InputError for one that its save_pretrained does not write whole."""
+    if isinstance(source, type):
+        name = source.__name__
+        raise InputError(
+            f"source is the class {name}, expected a model of it, as {name}.from_pretrained(FOLDER)"
+        )
+    name = type(source).__name__
+    if hasattr(source, "merge_and_unload") and hasattr(source, "peft_config"):
+        raise InputError(f"source is a {name} of peft, which saves its adapter alone; {UNMERGED}")
+    parameters = source.named_parameters() if hasattr(source, "named_parameters") else ()
+    without = [own for own, value in parameters if getattr(value.device, "type", None) == "meta"]
+    if without and not getattr(source, "hf_device_map", None):  # whose layers lie elsewhere, and are fetched
+        raise InputError(
+            f"{len(without)} parameters of the {name} have no numbers, as {shown(without[0])}: they are on "
+            f"the device meta; load the model by {name}.from_pretrained, without torch.device('meta')"
+        )
+    return name
+
+
+def _check_written(folder: Path, name: str) -> None:
+    """Raise InputError where a source has written something else than a checkpoint."""
+    if (folder / "config.json").is_file():
+        return
+    if (folder / ADAPTER).is_file():
+        raise InputError(f"the {name} has an adapter of peft's, which it saves alone; {UNMERGED}")
+    found = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
+    raise InputError(
+        f"source is a {name}, whose save_pretrained writes {found}; expected a model's config.json"
+    )
+
+
+@contextlib.contextmanager
+def _named(folder: str, name: str) -> Iterator[None]:
+    """Have errors name the model in memory, and not the folder that is gone when they are read."""
+    try:
+        yield
+    except TxexportError as error:
+        places = {folder, os.path.relpath(folder)}
+        for place in sorted(places, key=len, reverse=True):
+            error.args = (str(error).replace(f"{place}/", "").replace(place, f"the {name} in memory"),)
+        raise
 
 
 def recorded(

@@ -52,9 +52,12 @@ def check_replaceable(out: Path, source: Path, force: bool) -> None:
         raise BundleError(f"{out} has a {bundle.MANIFEST} that cannot be read; remove the folder yourself")
     strange = _strange(out, known)
     if strange:
-        raise BundleError(
-            f"{out} holds files that no export wrote ({', '.join(strange[:3])}); move them away"
-        )
+        shown = ", ".join(strange[:3])
+        if (out / bundle.MANIFEST).is_symlink():
+            raise BundleError(
+                f"{out} holds links ({shown}), as a model hub's cache does; copy it elsewhere, and work there"
+            )
+        raise BundleError(f"{out} holds files that no export wrote ({shown}); move them away")
 
 
 def _strange(folder: Path, known: set[str]) -> list[str]:

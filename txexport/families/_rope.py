@@ -1,6 +1,7 @@
 """Rotary frequencies as config.json describes them, in its form of transformers 4 and of transformers 5."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,9 +45,10 @@ def rotary(
     `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
     and `default` is the fraction of a head that rotates where none is given; a family without such a name
     rotates whole heads. "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit
-    of the bundle, so within it its frequencies are the plain ones. "longrope" has short factors here: a
-    checkpoint that is asked for the long ones has them in their place (`checkpoints/rope_factors.py`). It is
-    for families that are `long`, whose limit is `longest`. Raises UnsupportedError for another kind.
+    of the bundle, so within it its frequencies are the plain ones. "longrope" has short factors, and long
+    ones of longer sequences: a checkpoint that is asked for the latter alone has them in the place of both
+    (`checkpoints/rope_factors.py`). It is for families that are `long`, whose limit is `longest`. Raises
+    UnsupportedError for another kind.
     """
     config.check_width("a head", head_dim)
     values, kind = scaling(config)
@@ -63,14 +65,22 @@ def rotary(
     share = values.number("partial_rotary_factor", config.number(fraction or "", default))
     if not 0 < share <= 1:
         raise CheckpointError(f"{config.path}: {share} of a head rotates, expected more than 0 and at most 1")
+    beyond = np.array([])
     try:
         with np.errstate(all="ignore"):
-            frequencies, scale = _scaled(_periods(base, int(head_dim * share)), base, kind, values, config)
+            periods = _periods(base, int(head_dim * share))
+            frequencies, scale = _scaled(periods, base, kind, values, config)
+            if _is_switched(values, kind):
+                beyond = _stretched("long_factor", periods, values)
     except (ArithmeticError, ValueError):  # of quotients and logarithms
         frequencies, scale = np.array([math.nan]), 1.0
-    if not (np.isfinite(frequencies).all() and math.isfinite(scale)):
+    if not (np.isfinite([*frequencies, *beyond]).all() and math.isfinite(scale)):
         raise CheckpointError(f"{config.path}: rope of type '{kind}' gives no frequencies by its numbers")
-    return RotarySpec(tuple(frequencies.tolist()), scale=scale)
+    result = RotarySpec(tuple(frequencies.tolist()), scale=scale)
+    if not len(beyond):
+        return result
+    length = _original_length(values, config)
+    return replace(result, long_frequencies=tuple(beyond.tolist()), short_length=length)
 
 
 def _scaled(
@@ -97,7 +107,7 @@ def longest(config: Config, default: int | None = None) -> int:
     """
     values, kind = scaling(config)
     most = config.integer("max_position_embeddings", default)
-    if kind == LONG and values.values.get("long_factor") != values.values["short_factor"]:
+    if _is_switched(values, kind):
         return min(most, _original_length(values, config))
     if kind == "yarn":
         length = _original_length(values, config)
@@ -129,14 +139,25 @@ def _original_length(values: Config, config: Config) -> int:
 
 def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.ndarray, float]:
     """Frequencies within the original length, and attention factor, of LongRoPE (Ding et al. 2024, 3.2)."""
-    factors, length = values.numbers("short_factor"), _original_length(values, config)
+    length = _original_length(values, config)
+    factor = values.number("factor", config.integer("max_position_embeddings") / length)
+    grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0
+    return _stretched("short_factor", periods, values), values.number("attention_factor", grown)
+
+
+def _is_switched(values: Config, kind: str) -> bool:
+    """Whether longer sequences turn by other factors than shorter ones."""
+    return kind == LONG and values.values.get("long_factor") != values.values["short_factor"]
+
+
+def _stretched(name: str, periods: np.ndarray, values: Config) -> np.ndarray:
+    """Frequencies by a list of factors."""
+    factors = values.numbers(name)
     if len(factors) != len(periods):
         raise CheckpointError(
             f"{values.path}: a list of factors has {len(factors)} numbers, expected {len(periods)}"
         )
-    factor = values.number("factor", config.integer("max_position_embeddings") / length)
-    grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0
-    return 1 / (np.array(factors, np.float32) * periods), values.number("attention_factor", grown)
+    return 1 / (np.array(factors, np.float32) * periods)
 
 
 def _llama3(plain: np.ndarray, values: Config, config: Config) -> np.ndarray:

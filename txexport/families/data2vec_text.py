@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from txexport.checkpoints.weight_map import Table
 from txexport.families import roberta
+from txexport.spec import EncoderSpec
 
 TASKS = {
     "feature-extraction": ("Data2VecTextModel",),
@@ -15,4 +17,8 @@ TASKS = {
 
 NAMING = replace(roberta.NAMING, prefix="data2vec_text.")
 spec = roberta.spec
-table = roberta.table
+
+
+def table(spec: EncoderSpec) -> Table:
+    """RoBERTa's weight names, behind another prefix."""
+    return replace(roberta.table(spec), naming=NAMING)

@@ -62,7 +62,7 @@ def _turned(config: Config, stack: TextStackSpec) -> TextStackSpec:
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         rotary = block.dense.rotary
         assert rotary is not None
-        attention = replace(block.dense, rotary=replace(rotary, scale=scale))
+        attention = replace(block.dense, rotary=replace(rotary.of_short, scale=scale))
         return replace(block, attention=attention, norm=norm)
 
     return replace(_causal.each_layer(stack, varied), final_norm=norm)

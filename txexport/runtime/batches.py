@@ -52,6 +52,8 @@ def encode(
     """
     check_flag("truncate", truncate)
     limit = longest_text(bundle, longest)
+    if not truncate:
+        bundle.files.text_size.check(items, limit, f"shorten it, or {advice}")
     text = bundle.files.text.lowered if lower else bundle.files.text
     encodings = text.encode(items, limit if truncate else None, strategy)
     for item, encoding in zip(items, encodings, strict=True):

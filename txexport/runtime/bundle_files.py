@@ -10,6 +10,7 @@ from txexport.runtime.preprocessing.filter_bank import FilterBank
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.preprocessing.text_length import read_max_length
+from txexport.runtime.preprocessing.text_size import TextSize
 from txexport.runtime.tasks.pooling import Pooling, read_pooling
 from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
 
@@ -29,6 +30,11 @@ class BundleFiles:
     def max_length(self) -> int | None:
         """The most tokens of a text that the files allow; None where they set no limit."""
         return read_max_length(self.folder)
+
+    @cached_property
+    def text_size(self) -> TextSize:
+        """How few tokens a text can be, by its bytes."""
+        return TextSize(self.text.tokenizer)
 
     @cached_property
     def images(self) -> Images:

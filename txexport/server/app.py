@@ -1,10 +1,12 @@
 """The application: which path is answered by what, who may ask, and a line a request."""
 
+import asyncio
 import hashlib
 import hmac
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from txexport.errors import TxexportError
 from txexport.printable import line
+from txexport.server.bodies import AT_ONCE, Room
 from txexport.server.chat import chat_completions
 from txexport.server.completions import completions
 from txexport.server.embeddings import embeddings, rerank
@@ -54,8 +57,11 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.state.served, app.state.limits, app.state.metrics = served, limits, Metrics(served)
+    folders = {path: one.name for one in served.values() for path in one.paths}
+    app.state.paths = folders
+    app.state.room, app.state.large = Room(AT_ONCE * limits.max_body), asyncio.Semaphore()
     app.add_middleware(Keys, keys=keys)
-    app.add_middleware(Log, metrics=app.state.metrics)
+    app.add_middleware(Log, metrics=app.state.metrics, room=app.state.room, paths=folders)
     return app
 
 
@@ -89,7 +95,7 @@ async def health(request: Request) -> Response:
 
 async def refuse(request: Request, error: Exception) -> Response:
     """An error as its answer."""
-    return refusal_of(error).response()
+    return refusal_of(error, request.app.state.paths).response()
 
 
 async def no_such(request: Request, error: Exception) -> Response:
@@ -135,8 +141,8 @@ def _digest(key: str | bytes) -> bytes:
 class Log:
     """Counts each request when it is over, and writes a line."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics):
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, room: Room, paths: Mapping[Path, str]):
+        self.app, self.metrics, self.room, self.paths = app, metrics, room, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and tell."""
@@ -156,10 +162,11 @@ class Log:
         except Exception as error:  # the framework would answer it behind the back of what counts here
             if status != UNANSWERED:  # the answer has begun: cutting it short is all that can be told
                 raise
-            await refusal_of(error).response()(scope, receive, told)
+            await refusal_of(error, self.paths).response()(scope, receive, told)
         finally:
             seconds, usage = time.perf_counter() - began, scope.get("state", {}).get("usage", {})
             endpoint = getattr(scope.get("endpoint"), "__name__", "none")
+            self.room.give_back(scope)
             self.metrics.count(endpoint, status, seconds, usage)
             _tell(scope, status, seconds, usage)
 

@@ -3,15 +3,21 @@
 import asyncio
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, TypeAlias, TypeVar
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from txexport.errors import shown
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, full
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
+LARGE = 2**16  # bytes of a body from which on one is parsed and tokenized at a time, in a thread
+VALUES = 2**20  # of a body
+AT_ONCE = 8  # bodies of the largest size that may be in memory
+T = TypeVar("T")
 Schema: TypeAlias = dict[str, Any]  # JSON Schema with `required` in it: what `fits` reads of that
 
 KINDS: dict[str, Any] = {
@@ -24,8 +30,43 @@ KINDS: dict[str, Any] = {
 }
 
 
+class Room:
+    """How many bytes of bodies are in memory, of all that may be."""
+
+    def __init__(self, most: int):
+        self.left = most
+
+    def take(self, request: Request, count: int) -> None:
+        """Count bytes of a request's body. Raises RefusedError where there are too many."""
+        if count > self.left:
+            raise full()
+        self.left -= count
+        request.state.held = held(request.scope) + count
+
+    def give_back(self, scope: Mapping[str, Any]) -> None:
+        """Forget the body of a request that is over."""
+        self.left += held(scope)
+
+
+def held(scope: Mapping[str, Any]) -> int:
+    """How many bytes of a request's body have come."""
+    return scope.get("state", {}).get("held", 0)
+
+
+async def work(request: Request, function: Callable[..., T], *arguments: Any) -> T:
+    """What `function` gives, in a thread; of large bodies one at a time, since each takes much memory."""
+    large = held(request.scope) > LARGE
+    one: AbstractAsyncContextManager = request.app.state.large if large else nullcontext()
+    async with one:
+        return await run_in_threadpool(function, *arguments)
+
+
 async def read_bytes(request: Request, most: int) -> bytes:
-    """A body. Raises RefusedError: 408 where it comes too slowly, 413 where it has more than `most` bytes."""
+    """A body.
+
+    Raises RefusedError: 408 where it comes too slowly, 413 where it has more than `most` bytes, 429 where
+    too many others are in memory.
+    """
     too_large = RefusedError(f"the body has more than {most:,} bytes", 413)
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > most:
@@ -34,9 +75,10 @@ async def read_bytes(request: Request, most: int) -> bytes:
     try:
         async with asyncio.timeout(UPLOAD):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
+                if len(body) + len(chunk) > most:
                     raise too_large
+                request.app.state.room.take(request, len(chunk))
+                body += chunk
     except TimeoutError:
         raise RefusedError(f"the body took more than {UPLOAD:g} seconds", 408) from None
     return bytes(body)
@@ -44,11 +86,14 @@ async def read_bytes(request: Request, most: int) -> bytes:
 
 async def read_json(request: Request, fields: Mapping[str, Schema], most: int) -> dict[str, Any]:
     """The values of a JSON object by name, those that are null left out. Raises RefusedError as `fitted`."""
-    return fitted(parsed(await read_bytes(request, most)), fields)
+    body = await read_bytes(request, most)
+    return await work(request, lambda: fitted(parsed(body), fields))
 
 
 def parsed(body: bytes) -> Any:
     """The JSON of a body. Raises RefusedError."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > VALUES:  # each of which takes some hundred bytes
+        raise RefusedError(f"the body has more than {VALUES:,} commas and brackets", 413)
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from txexport.runtime.generation.options import read_option
 from txexport.runtime.generation.prompts import chat_input_ids
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.server.bodies import Schema, read_json
+from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
 from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond, written
 from txexport.server.refusals import RefusedError
@@ -41,11 +40,11 @@ FIELDS: dict[str, Schema] = {
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, FIELDS, limits.max_body)
+    asked = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, asked["model"])
     if served.generation is None or served.model.bundle.has_encoder:
         raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
-    what = await run_in_threadpool(_asked, served, asked, limits)
+    what = await work(request, _asked, served, asked, limits)
     choices, pieces = partial(_choices, served), partial(_pieces, served)
     shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
     return await respond(request, served, asked, what, shape)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
-from txexport.server.bodies import Schema, read_json
+from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import GENERATION, MODEL, TEXT
 from txexport.server.generating import NEW_TOKENS, Answer, Asked, Shape, Steps, asked_of, respond, written
 from txexport.server.refusals import RefusedError
@@ -43,13 +43,13 @@ FIELDS: dict[str, Schema] = {
 async def completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, FIELDS, limits.max_body)
+    asked = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, asked["model"])
     if served.generation is None or served.model.bundle.reads_signal:
         raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
     if asked.get("echo") and "logprobs" in asked:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
-    what, prompts = await run_in_threadpool(_asked, served, asked, limits)
+    what, prompts = await work(request, _asked, served, asked, limits)
     choices, pieces = partial(_choices, served, prompts), partial(_pieces, served, prompts)
     shape = Shape("cmpl", "text_completion", "text_completion", choices, pieces)
     return await respond(request, served, asked, what, shape)

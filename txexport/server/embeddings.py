@@ -1,7 +1,7 @@
 """POST /v1/embeddings, and /v1/rerank: what encoders make of texts."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from txexport.server.fields import DEADLINE, FLAG, MODEL, NO_EFFECT, TEXT
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import Deadline, answered
+from txexport.server.texts import check_together, groups
 
 INPUTS = 2048  # of a request, as OpenAI has it
 CPU_BATCH_TOKENS = 256  # of texts of all lengths that come together: padding costs more than another run
@@ -58,7 +59,7 @@ RERANK: dict[str, Schema] = {
 async def embeddings(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, EMBEDDINGS, limits.max_body)
+    asked = await read_json(request, EMBEDDINGS, limits.most_text)
     served = find(request.app.state.served, asked["model"])
     needs(served, "embed")
     texts = _texts(asked["input"])
@@ -93,21 +94,24 @@ def _texts(given: Any) -> list[str]:
 
 def _embedded(
     served: Served, texts: list[str], options: Mapping[str, Any]
-) -> Sequence[tuple[np.ndarray, int]]:
+) -> Iterator[tuple[np.ndarray, int]]:
     """The vector of each text, and how many tokens it is."""
     bundle = served.model.bundle
     on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
     budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
-    counts = [len(encoding) for encoding in bundle.files.text.encode(texts)]
-    return list(zip(served.model.embed(texts, batch_tokens=budget, **options), counts, strict=True))
+    for some in groups(texts):
+        vectors = served.model.embed(some, batch_tokens=budget, **options)
+        counts = [len(encoding) for encoding in bundle.files.text.encode(some)]
+        yield from zip(vectors, counts, strict=True)
 
 
 async def rerank(request: Request) -> Response:
     """Answer a request in the shape that Cohere's and Jina's clients read."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, RERANK, limits.max_body)
+    asked = await read_json(request, RERANK, limits.most_text)
     served = find(request.app.state.served, asked["model"])
     needs(served, "rerank")
+    check_together(asked["query"], asked["documents"], most=limits.most_text)
 
     def ranked(queries: list[str]) -> list:
         return served.model.rerank(

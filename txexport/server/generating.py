@@ -197,7 +197,7 @@ async def respond(
         first = await while_there(request, anext(steps))
         pieces = shape.pieces(answer, _joined(first, steps))
         objects = _events(head | {"object": shape.event}, pieces, answer if wants_usage else None)
-        return Events(objects, stack.pop_all().close, deadline)
+        return Events(objects, stack.pop_all().close, deadline, request.app.state.paths)
 
 
 async def _joined(first: list[tuple[int, str]], steps: Steps) -> Steps:

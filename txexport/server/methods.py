@@ -4,9 +4,8 @@ import base64
 import functools
 import inspect
 import json
-import tempfile
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -20,9 +19,10 @@ from txexport.runtime.generation.generation import new_tokens
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL, SEVERAL
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
+from txexport.server.texts import check_together, groups
 from txexport.tasks import ROWS
 
 ELSEWHERE = {"generate": "/v1/completions", "transcribe": "/v1/audio/transcriptions"}
@@ -44,6 +44,7 @@ OPTIONS: dict[str, Schema] = {
     "max_new_tokens": {"type": "integer", "minimum": 1},
     "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
 }
+CROSSED = ("rerank", "zero_shot")  # methods that read each text of one argument with each of another
 FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
@@ -58,7 +59,9 @@ async def task(request: Request) -> Response:
             f"; see POST {ELSEWHERE[method]}" if method in ELSEWHERE else f"; expected {', '.join(METHODS)}"
         )
         raise RefusedError(f"no task {shown(method)}{other}", 404)
-    asked = await read_json(request, fields_of(method), limits.max_body)
+    fields = fields_of(method)
+    has_files = not fields.keys().isdisjoint(FILES)
+    asked = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
     served = find(request.app.state.served, asked.pop("model"))
     wanted, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
     if wanted > most:
@@ -66,6 +69,8 @@ async def task(request: Request) -> Response:
             f"max_new_tokens is {wanted}, and this server gives at most {most}", param="max_new_tokens"
         )
     needs(served, method)
+    texts = [value for name, value in asked.items() if name not in FILES]
+    check_together(*texts, most=limits.most_text, crossed=method in CROSSED)
     first, *others = required(method)
     if others:
         call = served.calls.call(lambda given: [run(served, limits, method, given[0])], [asked])
@@ -74,8 +79,9 @@ async def task(request: Request) -> Response:
     inputs = asked.pop(first)
     several = isinstance(inputs, list)
 
-    def together(given: list) -> Sequence:
-        return list(run(served, limits, method, {first: given, **asked}))
+    def together(given: list) -> Iterator:
+        for part in [given] if first in FILES else groups(given):
+            yield from run(served, limits, method, {first: part, **asked})
 
     key = (method, json.dumps(asked, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
@@ -93,11 +99,12 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
             and new_tokens(1, config, longest, False) > limits.max_new_tokens
         ):
             arguments["max_new_tokens"] = limits.max_new_tokens
-    with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
+    with temporary_folder() as folder:
         for name in arguments.keys() & FILES:
             given = arguments[name]
             listed = given if isinstance(given, list) else [given]
-            paths = [_file(Path(folder) / str(number), one) for number, one in enumerate(listed)]
+            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is given else [name]
+            paths = [_file(folder / own, one) for own, one in zip(names, listed, strict=True)]
             arguments = arguments | {name: paths if isinstance(given, list) else paths[0]}
         return getattr(served.model, method)(**arguments)
 

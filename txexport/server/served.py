@@ -14,13 +14,19 @@ from txexport.tasks import TASKS
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request and all of them may take."""
+    """What one request and all of them may take; `max_text` is the bytes of one without images and sounds."""
 
     cache_tokens: int
     max_new_tokens: int
     max_waiting: int
     max_body: int
     timeout: float
+    max_text: int = 2**22
+
+    @property
+    def most_text(self) -> int:
+        """The bytes of a request without files, and the characters that are read together."""
+        return min(self.max_text, self.max_body)
 
 
 class Served:
@@ -42,6 +48,12 @@ class Served:
     def methods(self) -> tuple[str, ...]:
         """The methods of Model that serve it."""
         return self.model.bundle.methods
+
+    @property
+    def paths(self) -> set[Path]:
+        """How its folder may be called in errors."""
+        folder = self.model.bundle.folder
+        return {folder, folder.absolute(), folder.resolve()}
 
     def stop(self) -> None:
         """End its threads when what they have begun is done."""

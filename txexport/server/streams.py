@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -39,9 +40,15 @@ class Deadline:
 class Events(StreamingResponse):
     """JSON objects as events, and the one that ends them. Whatever ends it, `left` is called."""
 
-    def __init__(self, objects: AsyncIterator[dict[str, Any]], left: Callable[[], None], deadline: Deadline):
+    def __init__(
+        self,
+        objects: AsyncIterator[dict[str, Any]],
+        left: Callable[[], None],
+        deadline: Deadline,
+        paths: Mapping[Path, str],
+    ):
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        super().__init__(_lines(objects), media_type="text/event-stream", headers=headers)
+        super().__init__(_lines(objects, paths), media_type="text/event-stream", headers=headers)
         self.left, self.deadline = left, deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,12 +62,12 @@ class Events(StreamingResponse):
             self.left()
 
 
-async def _lines(objects: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+async def _lines(objects: AsyncIterator[dict[str, Any]], paths: Mapping[Path, str]) -> AsyncIterator[str]:
     try:
         async for one in objects:
             yield f"data: {json.dumps(one)}\n\n"
     except Exception as error:  # the answer has begun, so its status cannot tell
-        yield f"data: {json.dumps(refusal_of(error).body)}\n\n"
+        yield f"data: {json.dumps(refusal_of(error, paths).body)}\n\n"
     yield "data: [DONE]\n\n"
 
 

@@ -1,10 +1,60 @@
-"""Tokens of a row as text that ends before a stop string."""
+"""Texts that are read, no more than memory allows, and tokens of a row as text that ends before a stop."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.preprocessing.text import Text
+from txexport.server.refusals import RefusedError
+
+GROUP = 2**18  # characters that are tokenized at once
+T = TypeVar("T")
+
+
+def strings(value: Any) -> list[str]:
+    """The texts in a value of JSON that is a text or lists of texts; of other values none."""
+    if isinstance(value, str):
+        return [value]
+    return [text for one in value for text in strings(one)] if isinstance(value, list) else []
+
+
+def groups(inputs: Sequence[T]) -> Iterator[list[T]]:
+    """Inputs in their order, so many together as have no more than GROUP characters, and at least one."""
+    group: list[T] = []
+    length = 0
+    for one in inputs:
+        own = sum(map(len, strings(one)))
+        if group and length + own > GROUP:
+            yield group
+            group, length = [], 0
+        group.append(one)
+        length += own
+    if group:
+        yield group
+
+
+def check_together(*values: Any, most: int, crossed: bool = True) -> None:
+    """Raise RefusedError for texts of more than `most` characters in all, as they are read together.
+
+    A text goes with each of several. Where `crossed`, so does each text of a list with each of another;
+    otherwise the first with the first.
+    """
+    lists = [texts for texts in map(strings, values) if texts]
+    counts = [len(texts) for texts in lists]
+    pairs = math.prod(counts) if crossed else max(counts, default=0)
+    total = 0
+    for texts in lists:
+        lengths = list(map(len, texts))
+        even = crossed or len(texts) in (1, pairs)
+        total += sum(lengths) * pairs // len(texts) if even else max(lengths) * pairs
+    if total > most:
+        raise RefusedError(
+            f"the texts have {total:,} characters as they are read together, and this server reads {most:,} "
+            "at once; send fewer",
+            413,
+        )
 
 
 class RowText:

@@ -1,23 +1,20 @@
 """POST /v1/audio/transcriptions: a WAV file written down."""
 
-import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from txexport.runtime.tasks import speech_recognition
-from txexport.server.bodies import Schema, fitted, read_bytes
+from txexport.server.bodies import Schema, fitted, read_bytes, work
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL
 from txexport.server.generating import Asked, begin, ended
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 
@@ -37,7 +34,7 @@ async def transcriptions(request: Request) -> Response:
     asked = fitted(form, FIELDS)
     served = find(request.app.state.served, asked["model"])
     needs(served, "transcribe")
-    what = await run_in_threadpool(_asked, served, sound, asked, limits)
+    what = await work(request, _asked, served, sound, asked, limits)
     answer = await begin(served, what, False)
     try:
         [text] = await answered(request, answer.whole())
@@ -68,8 +65,8 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
 def _asked(served: Served, sound: bytes, asked: dict[str, Any], limits: Limits) -> Asked:
     """What to run. Raises InputError for what is no sound, and for one that is too long."""
     options = {name: asked[name] for name in ("language", "task") if name in asked}
-    with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
-        path = Path(folder) / "sound.wav"
+    with temporary_folder() as folder:
+        path = folder / "file"
         path.write_bytes(sound)
         features = served.model.audio.features(str(path))
     request = speech_recognition.request(served.model.bundle, list(features), do_sample=False, **options)

@@ -3,7 +3,7 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,10 +122,11 @@ def _wake(events: Sequence[asyncio.Event]) -> None:
 class _Call:
     """What is asked: with the same `key`, calls of several may be one, whose answers are in their order."""
 
-    function: Callable[[list], Sequence]
+    function: Callable[[list], Iterable]
     inputs: list
     key: Hashable | None
     future: Future = field(default_factory=Future)
+    left: bool = False  # nobody waits for it any more
 
 
 class CallThread:
@@ -144,14 +145,21 @@ class CallThread:
         return self.calls.qsize() + len(self.left)
 
     async def call(
-        self, function: Callable[[list], Sequence], inputs: Sequence, key: Hashable | None = None
+        self, function: Callable[[list], Iterable], inputs: Sequence, key: Hashable | None = None
     ) -> Sequence:
-        """What `function` gives for `inputs`, an answer each. Raises RefusedError where too many wait."""
+        """What `function` gives for `inputs`, an answer each. Raises RefusedError where too many wait.
+
+        A function that gives one after another is not asked for the rest when nobody waits for them.
+        """
         if self.waiting >= self.most_waiting:
             raise full()
         call = _Call(function, list(inputs), key)
         self.calls.put(call)
-        return await asyncio.wrap_future(call.future)
+        try:
+            return await asyncio.wrap_future(call.future)
+        except asyncio.CancelledError:
+            call.left = True
+            raise
 
     def stop(self) -> None:
         """End the thread when what waits is done."""
@@ -191,7 +199,13 @@ def _answer(calls: Sequence[_Call]) -> None:
         return
     try:
         answers = iter(calls[0].function([one for call in calls for one in call.inputs]))
-        results: list[Any] = [[next(answers) for _ in call.inputs] for call in calls]
+        results: list[Any] = []
+        for call in calls:
+            results.append([])
+            for _ in call.inputs:
+                if all(one.left for one in calls):
+                    return
+                results[-1].append(next(answers))
     except Exception as error:
         if len(calls) > 1:
             for call in calls:

@@ -14,10 +14,9 @@ from typing import Any
 
 import onnx
 from onnx import helper
-from onnx.external_data_helper import ExternalDataInfo
 
 from txexport.errors import BundleError
-from txexport.inspection.graph_stats import initializers
+from txexport.verification.linked import weight_files
 
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 
@@ -55,19 +54,13 @@ def unrounded(folder: Path, files: Mapping[str, Path]) -> Iterator[dict[str, Pat
             result[role] = Path(made) / file.relative_to(folder)
             result[role].parent.mkdir(parents=True, exist_ok=True)
             onnx.save(model, result[role])
-            for name in _places(model):
+            for name in weight_files(model):
                 if not (result[role].parent / name).exists():
                     shutil.copyfile(file.parent / name, result[role].parent / name)
         try:
             yield result
         except BundleError as error:
             raise BundleError(str(error).replace(made, str(folder))) from error
-
-
-def _places(model: onnx.ModelProto) -> set[str]:
-    """The files of weights that a graph points to, beside its own."""
-    held = (one for one in initializers(model.graph) if one.data_location == onnx.TensorProto.EXTERNAL)
-    return {ExternalDataInfo(one).location for one in held}
 
 
 def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:

@@ -259,7 +259,7 @@ def _views(manifest: bundle.Manifest) -> dict[str, bundle.Manifest]:
         if alone.native:
             views[of_dtype(NATIVE, dtype)] = alone
         if alone.hub:
-            views[of_dtype(HUB, dtype)] = alone.for_others if alone.native else alone
+            views[of_dtype(HUB, dtype)] = alone.for_others
     return views
 
 
@@ -282,7 +282,8 @@ def _planned(
 
     planned, written = {}, {}
     for graphs, view in views.items():
-        planned[graphs] = plan(spec, static=view.cache == "static", outputs=view.form.outputs)
+        hub = graphs.startswith(HUB)
+        planned[graphs] = plan(spec, static=view.cache == "static", outputs=view.form.outputs, hub=hub)
         written[graphs] = plan_texts(BundleFiles(folder), view, spec, texts)
         beside = any(name.startswith(NATIVE) for name in views)
         if graphs.startswith(HUB) and (beside or roles.ENCODER in view.graphs):

@@ -27,6 +27,7 @@ from txexport.verification.checks import (
     SkipError,
     TensorCheck,
 )
+from txexport.verification.linked import for_checker
 from txexport.verification.losses import lost
 from txexport.verification.runtimes.runtime import Options, Runtime
 from txexport.verification.unrounded import rounds, unrounded
@@ -202,7 +203,8 @@ def _invalid(files: Iterable[Path]) -> str | None:
     """Why a graph is no valid ONNX, which some runtimes do not survive; None where all are."""
     for file in files:
         try:
-            onnx.checker.check_model(str(file))
+            with for_checker(file) as checked:
+                onnx.checker.check_model(str(checked))
         except Exception as error:  # also one of protobuf's
             return f"{file} is no valid ONNX: {first_line(error)}"
         if (call := _incomplete_call(onnx.load(file, load_external_data=False))) is not None:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import openvino
-
+from txexport import bundle, telemetry
 from txexport.contracts import cache_names, roles, static
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
@@ -29,10 +28,18 @@ from txexport.manifest import Manifest, rounds_activations
 from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
-from txexport.runtime.engines.openvino_logits import pick_logits
 from txexport.runtime.session import Session
 
+with telemetry.openvino_untold():
+    import openvino
+
+    from txexport.runtime.engines.openvino_logits import pick_logits
+
 NAME = "OpenVINO"
+LINKED = (
+    f"{NAME} opens no weights behind links, as a model hub's cache has them; download the files themselves "
+    "(snapshot_download with local_dir), or export with --single-file"
+)
 # By itself it computes in bfloat16 or float16 where a processor has them.
 ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share a scale of int8; 0 rounds none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
@@ -46,6 +53,8 @@ def open_graphs(
     folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
 ) -> Opened:
     """See engines.Open."""
+    if bundle.has_linked_weights(folder, manifest):
+        raise BundleError(f"{folder}: {LINKED}")
     core = openvino.Core()
     where = _known(core, device or "cpu")
     if precision == BFLOAT16 and "BF16" not in core.get_property(where.upper(), "OPTIMIZATION_CAPABILITIES"):
@@ -145,7 +154,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
             "and without --for web"
         )
     own = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
-    return dataclasses.replace(manifest.for_others, formats={manifest.dtype: own})
+    formats = {manifest.dtype: own}
+    return dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
 
 
 def _model(role: str, read: Read) -> openvino.Model:

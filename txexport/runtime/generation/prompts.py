@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
@@ -25,7 +26,13 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     if bundle.is_image:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
+    bundle.files.text_size.check(texts, _longest(bundle))
     encodings, single = text.encode(texts), isinstance(prompts, str)
+    for prompt, encoding in zip(texts, encodings, strict=True):
+        if not encoding.ids:
+            raise InputError(
+                f"a prompt is {prompt[:40]!r}, of which the tokenizer makes no token; write some text"
+            )
     if language is not None:
         return in_language(text, encodings, language), single
     return [encoding.ids for encoding in encodings], single
@@ -35,8 +42,15 @@ def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[lis
     """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
     check_task(bundle, "generate")
     text = chat.prompt(bundle.files.folder, conversation)
-    with tokenizing():
-        return [bundle.files.text.tokenizer.encode(text, add_special_tokens=False).ids]
+    bundle.files.text_size.check([text], _longest(bundle))
+    with tokenizing():  # encode_batch, since encode holds up every other thread
+        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=False)
+    return [encoding.ids]
+
+
+def _longest(bundle: LoadedBundle) -> int | None:
+    """The most tokens of a prompt."""
+    return bundle.manifest.limits["encoder" if bundle.has_encoder else "decoder"]
 
 
 def target_option(bundle: LoadedBundle, language: str | None) -> dict[str, int]:

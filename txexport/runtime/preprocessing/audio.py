@@ -139,7 +139,8 @@ def read_sound(
     what the caller may do about it.
     """
     if isinstance(source, str | os.PathLike):
-        samples, own_rate = read_wav(source)
+        seconds = None if longest is None else longest / target
+        samples, own_rate = read_wav(source, seconds, cure)
     else:
         samples, own_rate = _array(source), target if rate is None else rate
     if not is_whole(own_rate, 1, FASTEST):
@@ -152,9 +153,12 @@ def read_sound(
             f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
         )
     if longest is not None and samples.size * target > longest * own_rate:
-        long, most = samples.size / own_rate, longest // target
-        raise InputError(f"a sound is {long:.2f} s long, expected at most {most} s; {cure}")
+        raise _too_long(samples.size / own_rate, longest / target, cure)
     return resample(samples, int(own_rate), target)
+
+
+def _too_long(seconds: float, most: float, cure: str) -> InputError:
+    return InputError(f"a sound is {seconds:.2f} s long, expected at most {int(most)} s; {cure}")
 
 
 def _array(sound: object) -> np.ndarray:
@@ -180,10 +184,13 @@ def mel_filters(bands: int, n_fft: int, rate: int) -> np.ndarray:
     return np.maximum(triangles, 0) * 2 / (high - low)
 
 
-def read_wav(path: str | os.PathLike[str]) -> tuple[np.ndarray, int]:
+def read_wav(
+    path: str | os.PathLike[str], longest: float | None = None, cure: str = "cut it"
+) -> tuple[np.ndarray, int]:
     """Samples (N,) float32 between -1 and 1, the mean of all channels, and their rate in Hz.
 
-    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file.
+    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file, and, before samples are made of
+    it, for one of more than `longest` seconds.
     """
     try:
         with wave.open(os.fspath(path), "rb") as file:
@@ -199,6 +206,8 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[np.ndarray, int]:
         raise InputError(f"sound {path} is cut short: {len(data)} of {count * channels * width} bytes")
     if width > 4 or not rate:
         raise InputError(f"sound {path} has {8 * width} bits at {rate} Hz, expected 8, 16, 24 or 32 bits")
+    if longest is not None and count > longest * rate:
+        raise _too_long(count / rate, longest, cure)
     octets = np.frombuffer(data, np.uint8).reshape(count, channels, width)
     if width == 1:
         octets = octets ^ np.uint8(0x80)  # 8 bits alone are stored without a sign

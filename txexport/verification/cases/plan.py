@@ -68,10 +68,11 @@ class Planned:
     skipped: str | None = None
 
 
-def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = ()) -> list[Planned]:
+def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = (), hub: bool = False) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report.
 
-    Where `outputs` of every layer are kept, sequences are as long as memory for them allows.
+    Where `outputs` of every layer are kept, sequences are as long as memory for them allows. Graphs of the
+    `hub` turn longer sequences by the long factors of LongRoPE, where ours end.
     """
     kept = KEPT if ATTENTIONS in outputs else 0
     match spec:
@@ -81,7 +82,7 @@ def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = ()) -> lis
         case EncoderSpec():
             return list(_of_encoder(spec, kept))
         case DecoderSpec():
-            return list(_of_decoder(static, spec, kept))
+            return [*_of_decoder(static, spec, kept), *(_beyond_short(spec, kept) if hub else [])]
         case EncoderDecoderSpec():
             return list(_of_decoder(static, spec, kept) if spec.generates else _of_encoder(spec, kept))
         case _:
@@ -154,6 +155,18 @@ def _beams(prompts: seeded.GreedyCase, words: int) -> Planned:
     return Planned(name, case, run_beams)
 
 
+def _beyond_short(spec: DecoderSpec, kept: int) -> Iterator[Planned]:
+    """A row in one pass, which turns by long factors as the original does."""
+    rotaries = {block.masked.rotary for block in spec.decoder.blocks}
+    lengths = {rotary.short_length for rotary in rotaries if rotary is not None and rotary.short_length}
+    for length in lengths:
+        case = seeded.one_row("a row beyond the short factors", spec.vocab_size, length + 5)
+        if _affordable(spec, length + 5, kept * spec.decoder.num_layers):
+            yield Planned(case.name, case, runs.run_decoder)
+        else:
+            yield Planned(case.name, skipped=f"one pass over {length + 5:,} tokens takes too long")
+
+
 def _longest(spec: ModelSpec, stack: StackSpec, kept: int) -> int:
     """Tokens of the longest case: the model's limit, or what of it a machine computes in reasonable time.
 
@@ -209,7 +222,9 @@ def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
     for case in planned:
         for name, number in _sizes(case.case).items():
             result[name] = max(number, result.get(name, 0))
-    return {name: (number, limits.get(name)) for name, number in result.items()}
+    return {
+        name: (min(number, limits.get(name) or number), limits.get(name)) for name, number in result.items()
+    }
 
 
 def _sizes(case: Any) -> dict[str, int]:

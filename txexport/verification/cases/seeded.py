@@ -218,6 +218,12 @@ def decoder_cases(
     ]
 
 
+def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:
+    """A prompt of a row in one pass."""
+    tokens = _tokens(np.random.default_rng(seed), vocab_size, length, None)
+    return DecoderCase(name, [tokens], np.array([[length]]))
+
+
 def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: int | None) -> list[int]:
     ids = random.integers(0, vocab_size, count)
     return np.where(ids == padding, (ids + 1) % vocab_size, ids).tolist()

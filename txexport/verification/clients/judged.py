@@ -74,30 +74,52 @@ def over(
     progress: CaseProgress | None,
 ) -> Iterator[CaseReport]:
     """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass."""
-    view = manifest.for_others
     with ExitStack() as stack:
-        forward = _opened(name, folder, manifest, stack)
-        for planned in plan(spec, static=False):
-            case = planned.case
-            run = planned.run
-            if run is None or planned.name not in QUICK & wanted or isinstance(case, GreedyCase):
-                continue
-            if isinstance(case, DecoderCase):
-                run = partial(_decoded, forward, alone=name == GENAI)
-            for reference, original in originals.items():
-                if progress is not None:
-                    progress(f"{case.name} ({reference}, {name})")
-                tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
-                yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
+        forward = forward_of(name, started(name, stack), folder, manifest)
+        yield from answered(name, forward, folder, manifest, spec, originals, wanted, progress)
 
 
-def _opened(name: str, folder: Path, manifest: Manifest, stack: ExitStack) -> Forward:
-    """The client with the bundle loaded; it ends with the stack."""
+def answered(
+    name: str,
+    forward: Forward,
+    folder: Path,
+    manifest: Manifest,
+    spec: ModelSpec,
+    originals: Mapping[str, Reference],
+    wanted: AbstractSet[str],
+    progress: CaseProgress | None = None,
+) -> Iterator[CaseReport]:
+    """As `over`, of a client that has started."""
+    view = manifest.for_others
+    for planned in plan(spec, static=False):
+        case = planned.case
+        run = planned.run
+        if run is None or planned.name not in QUICK & wanted or isinstance(case, GreedyCase):
+            continue
+        if isinstance(case, DecoderCase):
+            run = partial(_decoded, forward, alone=name == GENAI)
+        for reference, original in originals.items():
+            if progress is not None:
+                progress(f"{case.name} ({reference}, {name})")
+            tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
+            yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
+
+
+def started(name: str, stack: ExitStack) -> transformers_js.Client | Process:
+    """The client, which answers for one bundle after another and ends with the stack."""
     if name == JS:
-        client = stack.enter_context(transformers_js.node())
+        return stack.enter_context(transformers_js.node())
+    return stack.enter_context(Process(CLIENTS[name]))
+
+
+def forward_of(
+    name: str, client: transformers_js.Client | Process, folder: Path, manifest: Manifest
+) -> Forward:
+    """One pass of a bundle's model in a client that has started."""
+    if isinstance(client, transformers_js.Client):
         [architecture, *_] = read_json(folder / "config.json")["architectures"]
         return partial(client.forward, architecture, folder)
-    process = stack.enter_context(Process(CLIENTS[name]))
+    process = client
     function = "logits" if name == GENAI else "forward"
 
     def ask(inputs: Arrays) -> Arrays:

@@ -1,5 +1,6 @@
 """Clients by name, where each one's interpreter is, and calls to it in a process of its own."""
 
+import contextlib
 import json
 import os
 import signal
@@ -112,7 +113,11 @@ class Process:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()  # which closes its pipes
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()  # not read to its end: what the process has started may hold it for ever
         if self._errors is not None:
             self._errors.close()
         self._process = self._errors = None

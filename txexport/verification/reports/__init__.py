@@ -5,6 +5,7 @@ from pathlib import Path
 
 from txexport import bundle
 from txexport.errors import InputError
+from txexport.paths import write_text
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
 
@@ -32,4 +33,4 @@ def check(path: str | Path, form: str | None = None) -> str:
 def write(reports: Report | Sequence[Report], path: str | Path, form: str | None = None) -> None:
     """Write one report, or several as one file. Raises as `check`, and OSError."""
     text = FORMS[check(path, form)](reports)
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(path, text)

@@ -60,7 +60,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         build = builder(
             partial(_send, process, errors),
-            lambda path: {"path": str(path.resolve()), "options": dict(options)},
+            lambda path: {"path": str(path.absolute()), "options": dict(options)},
         )
         try:
             yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 
+from txexport import bundle
 from txexport.errors import install
 from txexport.manifest import Manifest
 from txexport.runtime.session import Session
@@ -20,7 +21,11 @@ def _missing() -> str | None:
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
-    """What OpenVINO 2026.4 does not know: functions of a model, and lengths of rows given to Attention."""
+    """What OpenVINO 2026.4 does not know: functions of a model, lengths of rows given to Attention, links."""
+    if bundle.has_linked_weights(folder, manifest):
+        from txexport.runtime.engines.openvino import LINKED
+
+        return LINKED
     protos = [onnx.load(folder / graph.file, load_external_data=False) for graph in manifest.graphs.values()]
     if any(proto.functions for proto in protos):
         opset = " --opset 23" if manifest.cache == "static" and manifest.form.opset > 23 else ""

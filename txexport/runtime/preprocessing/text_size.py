@@ -1,0 +1,157 @@
+"""The fewest tokens that a text can be, by its bytes or words: one that is too long need not be tokenized.
+
+Tokenizing takes 200 to 450 bytes of memory for each byte of text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer, pre_tokenizers
+
+from txexport.errors import InputError
+from txexport.runtime.preprocessing.text import Item
+
+# How many times fewer bytes of UTF-8 a normalizer may leave of a text, over all of Unicode.
+SHRINKS = {
+    "NFC": 9,
+    "NFD": 3,
+    "NFKC": 12,
+    "NFKD": 4,
+    "Lowercase": 3,
+    "Prepend": 1,
+    "ByteLevel": 1,
+    "Strip": 1,
+}
+LOWERED = 3  # by who reads a tokenizer in lower case beside what its file says
+KEEP = ("ByteLevel", "Metaspace", "Digits", "UnicodeScripts")  # pre-tokenizers that take nothing out
+SPLITS = ("Split", "Punctuation")  # nor do these, unless their behaviour says so
+BLIND = ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "Strip")  # take out whitespace alone
+WORD = re.compile(
+    r"[A-Za-z0-9][^ \t\n\r]*"
+)  # to its end; other spaces are control characters, which BERT drops
+SMALL = 2**14  # characters that are soon tokenized, and then counted exactly
+SLICE = 2**16  # characters that are counted at once
+
+
+class TextSize:
+    """How few tokens a text of so many bytes or words can be.
+
+    Where a tokenizer drops nothing of a text, `most` is the bytes that one token may stand for: of BPE that
+    knows every byte, or has one token for each character that it does not know, those of the longest. It is
+    None where bytes do not tell: WordPiece reads a word of any length as one unknown token, Unigram many
+    unknown characters as one, and some normalizers take characters out. Of WordPiece `by_words` is true:
+    a word with a letter or digit of ASCII is at least one token.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        settings = json.loads(tokenizer.to_str())
+        self.by_words = _splits_words(settings)
+        self.counts_spaces = not any(
+            part["type"] in BLIND for part in _parts(settings, "normalizer", "pre_tokenizer")
+        ) and not any(token["lstrip"] or token["rstrip"] for token in settings["added_tokens"])
+        self.most = _longest_token(settings) if _drops_nothing(settings) else None
+
+    def least_tokens(self, text: str, enough: int | None = None) -> int:
+        """The fewest tokens of a text, or of its beginning when they are more than `enough`.
+
+        0 where neither bytes nor words tell.
+        """
+        if self.most is None and not self.by_words:
+            return 0
+        counted, tokens = 0, 0
+        for start in range(0, len(text), SLICE):
+            piece = text[start : start + SLICE]
+            if self.most is None:  # a word that is cut in two counts once
+                counted += len(WORD.findall(piece)) - (start > 0)
+                tokens = counted
+            else:
+                counted += len((piece if self.counts_spaces else "".join(piece.split())).encode())
+                tokens = -(-counted // self.most)
+            if enough is not None and tokens > enough:
+                break
+        return tokens
+
+    def check(self, items: Sequence[Item], limit: int | None, advice: str = "shorten it") -> None:
+        """Raise InputError for a long text or pair that is surely more than `limit` tokens, with `advice`."""
+        if limit is None:
+            return
+        for item in items:
+            texts = [item] if isinstance(item, str) else item
+            if sum(map(len, texts)) <= SMALL:
+                continue
+            tokens = sum(self.least_tokens(text, limit) for text in texts)
+            if tokens > limit:
+                start = f"{texts[0][:40]!r}..."
+                raise InputError(
+                    f"a text of {tokens:,} tokens or more is longer than {limit}; {advice}: {start}"
+                )
+
+
+def _parts(settings: Mapping[str, Any], *names: str) -> Iterable[dict[str, Any]]:
+    """A tokenizer's parts of a kind, those of a sequence each."""
+    for name in names:
+        part = settings[name] or {}
+        yield from part.get("normalizers", part.get("pretokenizers", [part] if part else []))
+
+
+def _drops_nothing(settings: Mapping[str, Any]) -> bool:
+    """Whether every byte of a text, or every one that is no space, is in some token of bounded length."""
+    for part in _parts(settings, "normalizer"):
+        if part["type"] == "Replace":
+            pattern = part["pattern"].get("String")
+            if pattern is None or len(part["content"].encode()) < len(pattern.encode()):
+                return False
+        elif part["type"] not in SHRINKS:
+            return False
+    for part in _parts(settings, "pre_tokenizer"):
+        if part["type"] in SPLITS and part.get("behavior") != "Removed":
+            continue
+        if part["type"] not in (*KEEP, *BLIND):
+            return False
+    return _knows_everything(settings)
+
+
+def _knows_everything(settings: Mapping[str, Any]) -> bool:
+    """Whether a model has a token for everything that it is given."""
+    model = settings["model"]
+    if model["type"] not in ("BPE", "Unigram"):
+        return False
+    pieces = model["vocab"] if model["type"] == "BPE" else [piece for piece, _ in model["vocab"]]
+    if model.get("byte_fallback"):
+        return {f"<0x{byte:02X}>" for byte in range(256)} <= set(pieces)
+    if model["type"] == "Unigram":
+        return False
+    if _by_bytes(settings):
+        return set(pre_tokenizers.ByteLevel.alphabet()) <= set(pieces)
+    return model["unk_token"] is not None and not model["fuse_unk"]
+
+
+def _by_bytes(settings: Mapping[str, Any]) -> bool:
+    """Whether a character of the vocabulary is a byte."""
+    return any(part["type"] == "ByteLevel" for part in _parts(settings, "normalizer", "pre_tokenizer"))
+
+
+def _splits_words(settings: Mapping[str, Any]) -> bool:
+    """Whether a model reads words as BERT's does: none is dropped, and no token reaches beyond one."""
+    return (
+        settings["model"]["type"] == "WordPiece"
+        and {part["type"] for part in _parts(settings, "normalizer")} <= {"BertNormalizer", "Lowercase"}
+        and {part["type"] for part in _parts(settings, "pre_tokenizer")} <= {"BertPreTokenizer"}
+        and bool(settings["pre_tokenizer"])
+        and all(token["content"].split() == [token["content"]] for token in settings["added_tokens"])
+        and not settings["model"].get("fuse_unk")
+    )
+
+
+def _longest_token(settings: Mapping[str, Any]) -> int:
+    """The most bytes of a text that one token stands for."""
+    vocab = settings["model"]["vocab"]
+    pieces = list(vocab) if isinstance(vocab, dict) else [piece for piece, _ in vocab]
+    lengths = [len(piece if _by_bytes(settings) else piece.encode()) for piece in pieces]
+    lengths += [len(token["content"].encode()) for token in settings["added_tokens"]]
+    longest = max(4, *lengths)  # 4: a character that is unknown
+    for part in _parts(settings, "normalizer"):
+        longest *= SHRINKS.get(part["type"], 1)
+    return longest * LOWERED

@@ -1,0 +1,167 @@
+"""Connections over which requests arrive in time: as many as files can be open, and none is held for ever."""
+
+import asyncio
+import contextlib
+import errno
+import resource
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from txexport.errors import InputError, reason
+from txexport.server.bodies import UPLOAD
+
+HEAD = 10.0  # seconds that a request's headers may take to arrive, from a connection's or their first byte on
+LINGER = 5.0  # more seconds for a body that nobody reads any more: then an answer may be read before the end
+BURST = 128  # connections that the system takes for us before we see them
+OWN_FILES = 64  # of bundles, logs and libraries
+EMPTY = b"content-length: 0\r\nconnection: close\r\n\r\n"
+LATE = b"HTTP/1.1 408 Request Timeout\r\n" + EMPTY
+NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # of an address of a name that others are of, as ::1
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\n" + EMPTY
+
+
+class Connection(H11Protocol):
+    """A connection that ends where a request's headers or body do not arrive in time.
+
+    Where there are more than `most`, the one that has waited longest for its client goes, and the new one
+    itself where all are being answered.
+    """
+
+    most = 512
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.awaited: tuple | None = None  # which part of which request
+        self.since = self.loop.time()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to count its seconds, and let one go where there are too many."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._watch()
+        there = [one for one in self.connections if isinstance(one, Connection) and not one.is_closing]
+        if len(there) > self.most:
+            idle = [one for one in there if one.is_idle and one is not self]
+            last = min(idle, key=lambda one: one.since, default=self)
+            last._end(FULL if last is self else b"")
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """See H11Protocol."""
+        self.since = self.loop.time()
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        super().connection_lost(exc)
+        self._watch()
+
+    def shutdown(self) -> None:
+        """Close it once its answer is whole, or at once where its request is not."""
+        if not self.is_idle or self.cycle is None or self.cycle.response_complete:
+            super().shutdown()
+        else:
+            self._end()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is over."""
+        return self.transport.is_closing()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for its client: for a request, or the rest of one whose answer has not begun."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+
+    def _watch(self) -> None:
+        """Begin to count the seconds of what is awaited, where that is something new."""
+        awaited = self._awaited()
+        if awaited == self.awaited:
+            return
+        if self.timer is not None:
+            self.timer.cancel()
+        self.awaited, self.timer, self.since = awaited, None, self.loop.time()
+        if awaited is not None:
+            seconds = HEAD if awaited[0] is h11.IDLE else UPLOAD + LINGER
+            self.timer = self.loop.call_later(seconds, self._late)
+
+    def _awaited(self) -> tuple | None:
+        """The part of a request that has to arrive, and the request before; None where nothing has to."""
+        state = self.conn.their_state
+        begun = self.cycle is None or bool(self.conn.trailing_data[0])
+        if self.is_closing or (state is h11.IDLE and not begun) or state not in (h11.IDLE, h11.SEND_BODY):
+            return None
+        return state, self.cycle
+
+    def _late(self) -> None:
+        headers = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+        self._end(LATE if headers else b"")
+
+    def _end(self, last: bytes = b"") -> None:
+        """Close it, with a last answer to who may read it."""
+        if last and not self.is_closing:
+            self.transport.write(last)
+        self.transport.close() if last else self.transport.abort()
+
+
+def config_of(app: Any, most: int, **options: Any) -> uvicorn.Config:
+    """Settings of a server of an application with at most `most` connections, fewer where files are."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY:
+        most = max(1, min(most, files - BURST - OWN_FILES))
+    kind = type("Connection", (Connection,), {"most": most})
+    return uvicorn.Config(
+        app, http=kind, ws="none", lifespan="off", backlog=BURST, access_log=False, **options
+    )
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Sockets of every address of `host` that this machine has, bound to `port`. Raises InputError."""
+    bound: list[socket.socket] = []
+    with contextlib.ExitStack() as stack:
+        try:
+            places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            refused: OSError | None = None
+            for family, kind, protocol, _, address in dict.fromkeys(places):
+                try:
+                    bound.append(stack.enter_context(_bound(family, kind, protocol, address)))
+                except OSError as error:
+                    if error.errno not in NOT_HERE:
+                        raise
+                    refused = error
+            if not bound and refused is not None:
+                raise refused
+        except (OSError, OverflowError, UnicodeError) as error:
+            raise refused_place(host, port, error) from None
+        yield bound
+
+
+def refused_place(host: str, port: int, error: Exception) -> InputError:
+    """Where nobody can listen, and why."""
+    told = reason(error) if isinstance(error, OSError) else str(error)
+    return InputError(f"cannot listen on {host}:{port}: {told}; give another --port or --host")
+
+
+def _bound(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    own = socket.socket(family, kind, protocol)
+    try:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        own.bind(address)
+    except OSError:
+        own.close()
+        raise
+    return own
