@@ -58,7 +58,7 @@ def test_bundle_of_format_6_is_whole_and_can_be_proved(name, tmp_path):
     assert inspect(out).to_dict()["bundle"]["source"] == f"../transformers-4.40-{name}"
     report = verify(out, cases="quick", reference="transformers", allow_edited=True)
     assert report.ok, report.facts
-    assert bundle.read(out).proof.verdict == "equal"
+    assert bundle.read(out).proof.verdict.startswith("no difference in ")
     assert quantize(out, "float16").format == FORMAT
 
 

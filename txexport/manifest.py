@@ -119,13 +119,19 @@ class Source:
     revision: str | None = None
     adapter: str | None = None
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all these files together, in twelve digits: what a checkpoint is told by."""
+        return hashlib.sha256(json.dumps(self.sha256, sort_keys=True).encode()).hexdigest()[:12]
+
 
 @dataclass(frozen=True)
 class Proof:
     """What verify found when it last tried a bundle whole, and the SHA-256 of its files by name.
 
-    `verdict` is "equal" or "NOT EQUAL", `scope` to what, in which runtime, by which cases; `worst_error` is
-    of the output that came nearest to its bound, None where it was not finite or nothing was compared.
+    `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
+    `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
+    was compared.
     """
 
     created: str

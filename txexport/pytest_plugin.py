@@ -70,7 +70,7 @@ class AssertParity:
 def _message(report: "Report") -> str:
     lines = [f"{report.bundle} is {report.verdict} {report.scope}"]
     if not report.failed:
-        return f"{lines[0]}: nothing was compared"
+        return f"{lines[0]}: {'; '.join(report.unproved_why) or 'nothing was compared'}"
     lines.append(f"{len(report.failed)} of {len(report.cases)} cases failed:")
     for case in report.failed[:MOST]:
         lines += [f"  {case.name} ({report.against(case)}): {case.summary}", f"    {report.repeat(case)}"]

@@ -7,15 +7,16 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from txexport.checkpoints.adapters import Merged
-from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.checkpoint import COMPANIONS, Checkpoint
 from txexport.checkpoints.hub import adapter_at, opened
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
-from txexport.manifest import Manifest
+from txexport.manifest import Manifest, Source
 
 ADVICE = "say where the one that was exported is with --source"
 ADAPTER_ADVICE = "say where it is with --adapter"
+ALONE = ("config.json", "adapter_config.json")  # what exports of before recorded beside the weights
 COMMIT = re.compile(r".+/.+@[0-9a-f]{40}")  # what an adapter that came from a model hub is called
 
 
@@ -98,6 +99,33 @@ def source_of(
     else:
         checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
     return as_asked(merged(checkpoint, adapter), manifest.form.rope_factors, manifest.form.image_size)
+
+
+def name_of(checkpoint: Checkpoint) -> str:
+    """What a checkpoint is called: on a model hub, or its folder's name, and its adapter's."""
+    revision = "" if checkpoint.revision is None else f"@{checkpoint.revision[:12]}"
+    name = f"{checkpoint.repository}{revision}" if checkpoint.repository else checkpoint.folder.resolve().name
+    if checkpoint.adapter is None:
+        return name
+    return f"{name} with adapter {checkpoint.adapter_name or checkpoint.adapter.resolve().name}"
+
+
+def is_listed_whole(source: Source) -> bool:
+    """Whether an export recorded every file that moves an answer, and not config.json and weights alone.
+
+    Older ones did not. Of a GGUF file, and of a checkpoint with nothing beside the two, that is the same.
+    """
+    alone = [name in ALONE or not name.endswith((*COMPANIONS, ".gguf")) for name in source.sha256]
+    return not all(alone)
+
+
+def changed(checkpoint: Checkpoint, source: Source) -> list[str]:
+    """The files of a checkpoint that are not those which were exported, by name. Raises CheckpointError."""
+    here, then = checkpoint.hashes(), source.sha256
+    if not is_listed_whole(source):
+        weights = {file.name for file in checkpoint.files}
+        here = {name: digest for name, digest in here.items() if name in {*then, *weights}}
+    return sorted(name for name in here.keys() | then.keys() if here.get(name) != then.get(name))
 
 
 def _found(out: Path, way: str, what: str, advice: str) -> str:

@@ -19,6 +19,7 @@ from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
 from txexport.paths import sha256
 from txexport.verification import verify
+from txexport.verification.checks import CALIBRATED
 
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(12)]
 CONTENTS = ["exported graphs", "every weight", "manifest and copied files"]
@@ -130,11 +131,14 @@ def test_every_layout_has_them(family, form, checkpoint_of, tmp_path):
     txexport.export(checkpoint_of(family), tmp_path / "out", dtype="int4", texts=TEXTS, **form)
     calibration = bundle.read(tmp_path / "out").form.calibrated["int4"]
     assert not any(".q.weight" in name or ".up.weight" in name for name in calibration.searched)
-    report = verify(tmp_path / "out", reference="twin", cases=CONTENTS)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    options = {"reference": "twin", "cases": [*CONTENTS, CALIBRATED], "texts": tmp_path / "texts.txt"}
+    report = verify(tmp_path / "out", **options)
     assert [(case.name, case.summary) for case in report.failed] == []
+    assert report.verdict == "equal"
     if form.get("single_file"):
         txexport.quantize(tmp_path / "out", "int8")
-        assert verify(tmp_path / "out", reference="twin", cases=CONTENTS).ok
+        assert verify(tmp_path / "out", **options).ok
 
 
 def test_matrices_that_few_vectors_reach_stay_as_searched(checkpoint_of, tmp_path):

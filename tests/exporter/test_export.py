@@ -69,7 +69,8 @@ def test_manifest_describes_the_graphs(model_type, bundle_of):
             for port, value in zip(ports, values, strict=True):
                 dims = [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
                 assert port.shape == dims
-    assert set(manifest.source.sha256) == {"config.json", "model.safetensors"}
+    beside = {"tokenizer.json", "generation_config.json"} & {*manifest.companions}
+    assert set(manifest.source.sha256) == {"config.json", "model.safetensors", *beside}
     assert manifest.versions["txexport"]
 
 

@@ -17,7 +17,7 @@ from txexport.exporter import export
 from txexport.runtime.generation import kv_cache
 from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import CaseReport, TensorCheck, verify
-from txexport.verification.agreement import Behaviour, behaviour
+from txexport.verification.agreement import Behaviour, behaviour, best_of
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.seeded import greedy_cases
@@ -36,6 +36,17 @@ def test_choices_are_counted_and_ties_told_apart():
     assert not said.ok
     assert behaviour("logits", [(found[:2], truth[:2])], 1e-5).ok
     assert not behaviour("logits", [(found[:2], truth[:2])], 1e-6).ok
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 50])
+def test_the_best_are_those_of_a_stable_sort(count):
+    """Of ties the lower place first, and what is no number last."""
+    random = np.random.default_rng(count)
+    rows = random.integers(0, 6, (40, 50)).astype(np.float32) / 3 - 1  # full of ties
+    rows[3], rows[4, ::2], rows[5] = 0, -np.inf, np.inf
+    for scores in (rows, np.where(random.random(rows.shape) < 0.1, np.nan, rows)):
+        expected = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        assert np.array_equal(best_of(scores, count), expected)
 
 
 def test_only_the_best_ten_are_ranked():

@@ -357,7 +357,7 @@ def test_what_is_lost_is_told_how_to_repeat(integers_of):
     assert words[:2] == ["txexport", "verify"]
     assert words[words.index("--cases") + 1] == "quick"
     assert "choice=0" in words
-    assert CliRunner().invoke(main, words[1:]).exit_code == 1
+    assert CliRunner().invoke(main, words[1:]).exit_code == 3
 
 
 def test_mutations_of_integers_are_many(capsys):

@@ -174,7 +174,7 @@ def test_what_cases_cannot_see(change, copy_of):
     edit(graph_path(folder), change)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert report.ok
-    assert report.scope.endswith(f"(quick cases), by cases alone: {STATIC} is not the exported graph")
+    assert report.scope.endswith(f"), by cases alone: {STATIC} is not the exported graph")
     assert bundle.read(folder).proof.scope == report.scope
     assert report.cases[0].skipped.startswith(f"{STATIC} is not the exported graph: first difference ")
     assert [case.name for case in verify(folder, reference="twin", cases="quick").failed] == GRAPHS

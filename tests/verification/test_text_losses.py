@@ -120,7 +120,7 @@ def test_perplexity_beyond_its_budget_is_not_equal(made, texts, tmp_path):
     assert f"--texts {texts}" in report.repeat(case)
     arguments = ["verify", str(folder), "--reference", "twin", "--case", CASE["gpt2"], "--texts", str(texts)]
     result = CliRunner().invoke(main, [*arguments, "--budget", "perplexity=0.01"])
-    assert result.exit_code == 1
+    assert result.exit_code == 1  # its numbers are wrong too
     assert "lost on texts" in result.output
 
 

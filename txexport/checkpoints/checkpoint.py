@@ -25,6 +25,7 @@ from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
+READ = ("artifact.metadata",)  # settings of ColBERT
 MOST_JSON = 32 << 20  # bytes of a JSON file: Python's objects take some twenty times as many
 MOST_HEADER = 100_000_000  # bytes of a safetensors header, as in its library
 LONGEST_SHAPE = 8
@@ -178,12 +179,26 @@ class Checkpoint:
         return dict(result)
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of every weights file, and of config.json where there is one. Raises CheckpointError."""
+        """SHA-256 of every file that moves an answer, as paths below the folder: config.json, weights, and
+        tokenizer, templates and settings, which lie beside. Raises CheckpointError."""
+        files = {file.name: file for file in (self.config_file, *self.files)}
+        beside = {name: file for name, file in self.companions().items() if isinstance(file, Path)}
         result = {}
-        for file in dict.fromkeys([self.config_file, *self.files]):
+        for name, file in (
+            files | self._modules() | {n: f for n, f in beside.items() if n not in files}
+        ).items():
             with reading(file):
-                result[file.name] = sha256(file)
+                result[name] = sha256(file)
         return result
+
+    def _modules(self) -> dict[str, Path]:
+        """What is read and never copied: weights of sentence-transformers' dense layers, and READ."""
+        if self.gguf is not None:
+            return {}
+        folders = sorted(self.folder.glob("[0-9]*_Dense"))
+        files = [file for folder in folders for file in Checkpoint(folder).files]
+        files += [self.folder / name for name in READ if (self.folder / name).is_file()]
+        return {file.relative_to(self.folder).as_posix(): file for file in files}
 
 
 def chunks(file: Path) -> Iterator[bytes]:

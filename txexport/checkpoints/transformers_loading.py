@@ -5,6 +5,7 @@ run it. Whoever exports, proves or runs a checkpoint here is never asked: the an
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ def model_of_config(kind: str, config: Any) -> Any:
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """A config of transformers with the values of a config.json."""
+    """A config of transformers with the values of a config.json, which stay as they are.
+
+    The library writes into tables that it is given, as the theta into rope_scaling.
+    """
     import transformers
 
-    return transformers.AutoConfig.for_model(**values)
+    return transformers.AutoConfig.for_model(**deepcopy(dict(values)))

@@ -119,7 +119,7 @@ def compare(
     Where there is an attention_mask, what a graph computes for padding is left out, and nothing else is. An
     input that only one side takes is an error, an output that only one side has a failure.
 
-    Exit code 0: equal. 1: not equal. 2: could not be tried.
+    Exit code 0: no difference in the cases that were tried. 1: not equal. 2: could not be tried.
     """
     from rich.text import Text
 

@@ -85,7 +85,8 @@ def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
         click.echo(line(f"warning: {message}"), err=True)
 
 
-EPILOG = """Exit codes: 0 done, or equal; 1 not equal, or inputs were skipped; 2 could not be done.
+EPILOG = """Exit codes: 0 done, or equal; 1 not equal, or inputs were skipped; 2 could not be done, or was not
+proved; 3 exact, but a number format loses more than its budget.
 
 Completion: put eval "$(_TXEXPORT_COMPLETE=bash_source txexport)" into ~/.bashrc; for zsh zsh_source into
 ~/.zshrc; for fish, _TXEXPORT_COMPLETE=fish_source txexport | source into its config.fish."""
@@ -184,7 +185,8 @@ def verify(
     and settings. Then every output, over padded batches, cached steps and chunked prompts. What full or quick
     cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
 
-    Exit code 0: equal. 1: not equal. 2: could not be tried.
+    Exit code 0: equal. 1: not equal. 2: could not be tried, or calibrated integers were not proved without
+    their texts. 3: every number is right, and a number format loses more of the original than its budget.
     """
     from rich.text import Text
 

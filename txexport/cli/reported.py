@@ -19,7 +19,7 @@ def quiet_references() -> None:
 
 
 def reported(command: Callable) -> Callable:
-    """The options that say where the Report goes which `command` returns; equal is exit code 0, else 1.
+    """The options that say where the Report goes which `command` returns; the exit code is the report's.
 
     It is the verdict's whether or not somebody reads the report to its end.
     """
@@ -53,6 +53,6 @@ def reported(command: Callable) -> Callable:
             Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
         except BrokenPipeError:
             discard_output()
-        sys.exit(0 if report.ok else 1)
+        sys.exit(report.exit_code)
 
     return run

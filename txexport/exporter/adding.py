@@ -15,7 +15,7 @@ from txexport.formats import Integers
 from txexport.manifest import Manifest
 from txexport.paths import sha256
 from txexport.progress import Progress, counting
-from txexport.source import ADVICE, place_of, source_of
+from txexport.source import ADVICE, changed, place_of, source_of
 
 
 @checked
@@ -40,7 +40,7 @@ def quantize(
     if dtype in manifest.formats:
         raise InputError(f"{out} has {dtype} already")
     checkpoint = source_of(Path(out), manifest, source, adapter)
-    if checkpoint.hashes() != manifest.source.sha256:
+    if changed(checkpoint, manifest.source):
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
     told = None if checkpoint.config.get("model_type") else manifest.model_type  # which export was given
     resolved = families.resolve(checkpoint, manifest.task, told)

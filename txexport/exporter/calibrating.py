@@ -1,7 +1,8 @@
 """Integers of four bits that sample texts choose, and where they lie."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -18,6 +19,20 @@ from txexport.manifest import Calibration
 from txexport.runtime.preprocessing.text import Item
 
 FEWEST = 1 / 16  # vectors that calibrate a matrix, of as many as its inputs: fewer say too little
+
+
+class Chosen(NamedTuple):
+    """The integers (out,in) of a matrix of float32 `rows` (out,in), None where the search's are better.
+
+    `factor` is what feeds back the errors of rounding, and `block` the inputs of a block.
+    """
+
+    dtype: str
+    name: str
+    rows: np.ndarray
+    factor: np.ndarray
+    block: int
+    integers: np.ndarray | None
 
 
 class Calibrating:
@@ -44,8 +59,8 @@ class Calibrating:
             for dtype, of in self.matrices.items()
         }
 
-    def _calibrate(self, moments: Moments) -> None:
-        """Choose the integers of the matrices that multiply these vectors; a few vectors choose none."""
+    def chosen(self, moments: Moments) -> Iterator[Chosen]:
+        """The integers of the matrices that multiply these vectors; a few vectors choose none."""
         if moments.rows < FEWEST * len(moments.numbers):
             return
         try:
@@ -55,12 +70,17 @@ class Calibrating:
         for name in moments.names:
             rows = np.concatenate([*self.plan.weights[name].rows(self.checkpoint)])
             for dtype, of in self.matrices.items():
-                if name not in of:
-                    continue
-                integers = calibrated(rows, moments.numbers, factor, of[name].block)
-                if integers is not None:
-                    path = self.made[dtype, name] = self.folder / f"{len(self.made)}.integers"
-                    packed(integers.T).tofile(path)
+                if name in of:
+                    block = of[name].block
+                    integers = calibrated(rows, moments.numbers, factor, block)
+                    yield Chosen(dtype, name, rows, factor, block, integers)
+
+    def _calibrate(self, moments: Moments) -> None:
+        """Keep the integers of the matrices that multiply these vectors."""
+        for one in self.chosen(moments):
+            if one.integers is not None:
+                path = self.made[one.dtype, one.name] = self.folder / f"{len(self.made)}.integers"
+                packed(one.integers.T).tofile(path)
 
     def integers(self, dtype: str, name: str) -> np.ndarray:
         """See Integers: those that were chosen."""

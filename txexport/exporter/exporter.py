@@ -107,6 +107,8 @@ def export(
     with saved(source, tokenizer, Path(out), force) as folder:
         checkpoint = as_asked(merged(opened(folder), adapter), rope_factors, size)
         resolved = families.resolve(checkpoint, task, model_type)
+        if resolved.note is not None:
+            warnings.warn(resolved.note, stacklevel=4)
         place = recorded(source, checkpoint, Path(out), absolute_source)
         default = STORED if checkpoint.quantised else DEFAULT
         asked = Form(

@@ -5,6 +5,8 @@ ALIASES where transformers knows values by other names too, which win over the f
 PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
 `published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
 transformers has to be given its tensors by other names, or in parts,
+`spelt_out(config)` where a version of transformers reads config.json otherwise than it is meant: its values
+so that none does, and why, or None,
 `variant(config)` where some under its name are another family's,
 REFUSED for classes under its name that are other models, with the reason,
 ORIGINALS for the classes of transformers that its automatic ones pass over,
@@ -41,7 +43,8 @@ class Resolved:
     `original` is the class of transformers that it was saved from, where no automatic one finds it.
     `promised` is the longest sequence that config.json promises, by its kind of rotary scaling; nothing where
     the spec's limit is no less. `translated` is config.json by the library's names, where its own are those
-    of other code.
+    of other code. `spelt_out` is config.json spelt so that transformers reads what is meant, where some
+    version of it reads something else, and `note` says what that is.
     """
 
     model_type: str
@@ -51,6 +54,8 @@ class Resolved:
     original: str | None = None
     promised: dict[str, int] = field(default_factory=dict)
     translated: Mapping[str, Any] | None = None
+    spelt_out: Mapping[str, Any] | None = None
+    note: str | None = None
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
@@ -167,7 +172,11 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         except CheckpointError as error:
             first = first or error
         else:
-            return Resolved(model_type, one, spec, weights, original, _promised(config, spec), translated)
+            spelt_out = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            return Resolved(
+                *(model_type, one, spec, weights, original, _promised(config, spec), translated),
+                *(spelt_out or (None, None)),
+            )
     assert first is not None
     raise first
 

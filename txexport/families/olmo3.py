@@ -1,6 +1,8 @@
 """OLMo 3 (OLMo Team 2025): OLMo 2 with most layers in a window, whose positions no scaling stretches."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from txexport.families import _causal, olmo2
 from txexport.families._config import Config, TensorNames
@@ -9,14 +11,21 @@ from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, RotarySpec
 
 TASKS = _causal.tasks("Olmo3", tokens=False, spans=False)
 
+DEFAULT_THETA = 5e5
+
 NAMING = olmo2.NAMING
 table = olmo2.table
+
+
+def _local(config: Config) -> list[bool]:
+    """Which layers attend to a window only."""
+    return config.local_layers(lambda layer: bool((layer + 1) % 4))
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     window = config.integer("sliding_window", 4096)
-    local = config.local_layers(lambda layer: bool((layer + 1) % 4))
+    local = _local(config)
     plain = config.replaced(rope_parameters=None, rope_scaling=None)
     stack = olmo2.stack_spec(plain, [window if windowed else None for windowed in local])
     head_dim = stack.blocks[0].dense.head_dim
@@ -28,6 +37,26 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     return _causal.model(config, task, _causal.each_layer(stack, varied), tied=False)
 
 
+def spelt_out(config: Config) -> tuple[Mapping[str, Any], str] | None:
+    """config.json with a table of rotation for each kind of layers, and what is meant by one theta for both.
+
+    transformers 4 wrote one `rope_theta`, and gave it to layers with a window and without. transformers 5
+    takes it for the latter, and 500000 for the former. None where that is no difference.
+    """
+    theta, tables = config.number("rope_theta", DEFAULT_THETA), config.table("rope_parameters").values
+    windowed = tables.get("sliding_attention") or {}
+    if theta == DEFAULT_THETA or "rope_theta" in windowed or not any(_local(config)):
+        return None
+    own = {"rope_type": "default"} | dict(windowed) | {"rope_theta": theta}
+    values = dict(config.values) | {"rope_parameters": {**tables, "sliding_attention": own}}
+    note = (
+        f"rope_theta {theta:g} is taken for layers with a window too, as in transformers 4, whose spelling "
+        f"config.json has; transformers 5 gives them {DEFAULT_THETA:g}. It is held against transformers with "
+        "a theta for each kind of layers"
+    )
+    return values, note
+
+
 def _rotary(config: Config, windowed: bool, head_dim: int) -> RotarySpec:
     """Rotation of a kind of layers; newer files have a table for each, older ones a theta and a scaling."""
     kind = "sliding_attention" if windowed else "full_attention"
@@ -36,7 +65,7 @@ def _rotary(config: Config, windowed: bool, head_dim: int) -> RotarySpec:
     values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
-    own = {"rope_theta": config.number("rope_theta", 5e5)} | {
+    own = {"rope_theta": config.number("rope_theta", DEFAULT_THETA)} | {
         k: v for k, v in values.items() if v is not None
     }
     return rotary(config.replaced(rope_parameters=own, rope_scaling=None), head_dim)

@@ -12,6 +12,7 @@ from txexport.formats.int4 import LARGEST, pieces, searched
 
 DAMPING = 0.01  # of H's mean diagonal, as in the paper
 MOST_STEPS = 0.6  # that a block's numbers may be off by, as a root mean square; else each is rounded alone
+TIE = 1e-3  # of a step, within which another processor may round otherwise
 WHOLE = 64  # numbers of a triangle that is inverted at once
 
 
@@ -72,7 +73,7 @@ def _fed_back(
         triangle = factor[own, own]
         bounds = between(numbers, scale, zero)
         integers, errors = _rounded(left[own].copy(), triangle, bounds, scale, zero)
-        off = np.sqrt(np.mean(((integers - zero) * scale - numbers) ** 2, axis=0))
+        off = _off(integers, numbers, scale, zero)
         if (far := off > MOST_STEPS * step(numbers)).any():
             alone = np.rint(numbers[:, far] / scale[far] + zero[far]).clip(0, LARGEST)
             integers[:, far], errors[:, far] = _rounded(
@@ -81,6 +82,41 @@ def _fed_back(
         result[:, own] = integers.T
         left[own.stop :] -= factor[own, own.stop :].T @ errors
     return result
+
+
+def ties_alone(rows: np.ndarray, integers: np.ndarray, factor: np.ndarray, block: int) -> bool:
+    """Whether integers (n,in) are those of `calibrated` but for ties, given the ones before them in a row.
+
+    A tie is a number within TIE steps of the middle between two integers: the last bits of H, which differ
+    between processors, may round it either way, and what then has to be made up for differs too.
+    """
+    _, zeros, scales = (
+        np.concatenate(p) for p in zip(*(searched(s, block) for s in pieces(rows)), strict=True)
+    )
+    left = np.array(rows.T, order="C")
+    for number, first in enumerate(range(0, rows.shape[1], block)):
+        own = slice(first, min(first + block, rows.shape[1]))
+        numbers, scale, zero = rows[:, own].T, scales[:, number], zeros[:, number].astype(np.float32)
+        triangle, given = factor[own, own], integers[:, own].T.astype(np.float32)
+        low, high = between(numbers, scale, zero)
+        alone = np.rint(numbers / scale + zero).clip(0, LARGEST)
+        free, _ = _rounded(left[own].copy(), triangle, (low, high), scale, zero)
+        share = _off(free, numbers, scale, zero) / (MOST_STEPS * step(numbers))
+        _, errors = _rounded(left[own].copy(), triangle, (given, given), scale, zero)
+        places = given + errors * np.diagonal(triangle)[:, None] / scale  # before they were rounded
+        wanted = np.rint(places).clip(low, high)
+        near = np.abs(places - (low + high) / 2) <= TIE
+        fed_back = ((given == wanted) | (near & ((given == low) | (given == high)))).all(axis=0)
+        plain = (given == alone).all(axis=0)
+        if not np.where(share > 1 + TIE, plain, np.where(share < 1 - TIE, fed_back, plain | fed_back)).all():
+            return False
+        left[own.stop :] -= factor[own, own.stop :].T @ errors
+    return True
+
+
+def _off(integers: np.ndarray, numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """What integers (b,n) of a block are off by, as a root mean square (n)."""
+    return np.asarray(np.sqrt(np.mean(((integers - zero) * scale - numbers) ** 2, axis=0)))
 
 
 def between(numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -131,7 +131,10 @@ def proof(facts: BundleFacts) -> Text:
     worst = "" if proof.worst_error is None else f", worst {proof.worst_error:.1e} of {proof.bound:.0e}"
     worst += f" ({proof.worst_output})" if worst else ""
     versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
-    verdict = (proof.verdict, "bold green" if proof.verdict == "equal" else "bold red")
+    verdict = (
+        proof.verdict,
+        "bold green" if not proof.failed and proof.verdict != "not proved" else "bold red",
+    )
     failed = f", {proof.failed} failed" if proof.failed else ""
     return Text.assemble(
         "verified: ",

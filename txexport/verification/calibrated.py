@@ -1,27 +1,26 @@
-"""Calibrated integers: whose they are, what is held of them, and whether they serve the texts they came from.
+"""Calibrated integers: whose they are, and that they are those that their texts choose.
 
-They cannot be made again bit by bit, since the last bits of activations differ between processors. So they
-are taken from the bundle, and held to what calibration may choose; see `formats.calibrated`.
+Without the texts they are taken from the bundle, and held to what calibration may choose (see
+`formats.calibrated`), which leaves whoever wrote the bundle a choice of two for each: that is no proof. With
+them they are made again, and must be the same.
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from txexport.calibration import Reading, sha256_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.calibrating import integers_of, matrices_of
+from txexport.exporter.calibrating import Calibrating, integers_of, matrices_of
 from txexport.exporter.exporter import write_float32
 from txexport.families import Resolved
-from txexport.formats import kept
-from txexport.formats.gptq import output_error
+from txexport.formats.gptq import ties_alone
+from txexport.formats.number_format import unpacked
 from txexport.manifest import Form, Manifest
+from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.preprocessing.text_file import read
 from txexport.verification.checks import SkipError, TensorCheck
-
-MOST = 1.001  # of the search's error, where activations have other last bits
 
 
 def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form) -> BundlePlan:
@@ -33,35 +32,65 @@ def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form
 
 
 def check_texts(
-    folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved, texts: Path
+    folder: Path,
+    manifest: Manifest,
+    checkpoint: Checkpoint,
+    resolved: Resolved,
+    texts: Path | None,
 ) -> list[TensorCheck]:
-    """The error that each calibrated matrix leaves of what it gives on the texts, beside the search's own.
+    """The integers of each calibrated matrix against those that the texts choose: the same, byte by byte.
 
-    Raises SkipError for texts that calibrated nothing.
+    Raises SkipError, which leaves them unproved, without these texts, or where all that differ are ties,
+    which this processor breaks otherwise than the one that calibrated.
     """
+    items, dtypes = _chosen_by(manifest, texts)
+    plan = BundlePlan(checkpoint, resolved, replace(manifest.form, calibrated={}))
+    held = integers_of(folder, plan_of(folder, checkpoint, resolved, manifest.form))
+    checks, tied = [], 0
+    with tempfile.TemporaryDirectory(prefix="txexport-") as made:
+        float32 = write_float32(checkpoint, resolved, Path(made) / "float32")
+        calibrating = Calibrating(checkpoint, plan, dtypes, Path(made))
+        reading = Reading(float32, plan.spec, items, matrices_of(plan, dtypes))
+        for one in (
+            one for moments in reading.moments(lambda _: None) for one in calibrating.chosen(moments)
+        ):
+            if (one.integers is None) != (one.name in manifest.form.calibrated[one.dtype].searched):
+                raise AssertionError(
+                    f"{one.dtype}: txexport.json says otherwise whether texts chose {one.name}"
+                )
+            if one.integers is not None:
+                given = unpacked(held(one.dtype, one.name), one.rows.shape[::-1]).T
+                differ = int((given != one.integers).sum())
+                tie = differ and ties_alone(one.rows, given, one.factor, one.block)
+                tied += differ if tie else 0
+                error = 0.0 if tie else differ / given.size
+                checks.append(TensorCheck(f"{one.dtype}, {one.name}", given.size, error, 0.0))
+    checked = {check.output for check in checks}
+    for dtype in dtypes:
+        known = {first for first, _ in plan.dtypes[dtype].int4.values()}
+        for name in known - {*manifest.form.calibrated[dtype].searched}:
+            if f"{dtype}, {name}" not in checked:
+                raise AssertionError(
+                    f"{dtype}: txexport.json says that texts chose {name}, which they do not"
+                )
+    if tied and all(check.ok for check in checks):
+        raise SkipError(
+            f"{tied:,} integers are ties, which this processor breaks otherwise; prove it where it was made"
+        )
+    return checks or [TensorCheck(f"{dtype}, no matrix", 1, 0.0, 0.0) for dtype in dtypes]
+
+
+def _chosen_by(manifest: Manifest, texts: Path | None) -> tuple[list[Item], list[str]]:
+    """Those texts, and the dtypes that they calibrated. Raises SkipError for none."""
+    names = " and ".join(manifest.form.calibrated)
+    if texts is None:
+        raise SkipError(f"integers of {names} were chosen by texts; to prove them, give these with --texts")
     items = read(texts)
     digest = sha256_of(items)
     dtypes = [dtype for dtype, one in manifest.form.calibrated.items() if one.sha256 == digest]
     if not dtypes:
-        raise SkipError(f"{texts.name} has other texts than {' and '.join(manifest.form.calibrated)} came of")
-    plan = plan_of(folder, checkpoint, resolved, manifest.form)
-    checks = []
-    with tempfile.TemporaryDirectory(prefix="txexport-") as made:
-        float32 = write_float32(checkpoint, resolved, Path(made) / "float32")
-        reading = Reading(float32, plan.spec, items, matrices_of(plan, dtypes))
-        for moments in reading.moments(lambda _: None):
-            for name in moments.names:
-                rows = np.concatenate([*plan.weights[name].rows(checkpoint)])
-                for dtype in dtypes:
-                    one = plan.dtypes[dtype]
-                    if name in one.calibrated:
-                        ours, searched = (
-                            output_error(kept(how, [rows], rows.shape) - rows, moments.numbers)
-                            for how in (one.calibrated[name], one.formats[name])
-                        )
-                        share = ours / searched if searched else float(ours > 0)
-                        checks.append(TensorCheck(f"{dtype}, {name}", rows.size, share, MOST))
-    return checks
+        raise SkipError(f"{texts.name} has other texts than {names} came of")
+    return items, dtypes
 
 
 def told(manifest: Manifest) -> dict[str, str]:

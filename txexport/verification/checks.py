@@ -15,18 +15,21 @@ IDENTITY = "exported graphs"  # the check that graphs are those that export writ
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
 CALIBRATED = "calibrated matrices"  # the check of integers on the texts that they came of
 CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
+TIED = "choices of routers"  # the check that counts those of experts, and ties among them
 TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # the checks of what stands before and behind graphs
 IMAGE_PROCESSOR, SOUND_PROCESSOR = "image processor", "sound processor"  # likewise
 PROCESSORS = (TOKENIZER, CHAT_TEMPLATE, IMAGE_PROCESSOR, SOUND_PROCESSOR)
 BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
 CLIENT = "client "  # before the name of other software, in a runtime's place
+INPUTS_AND_OUTPUTS = "inputs and outputs"  # the case of a comparison that computes nothing
 EVERY = "all cases"  # in place of a case's name, where none could be tried
 
 
 # What a number format loses: the case, and of what its shares are that are judged unless told.
 LOST = "lost by the number format"  # the case's name
 LOST_ON_TEXTS = "lost on texts"  # another's, of real ones
+LOSSES = (LOST, LOST_ON_TEXTS)
 DIRECTION = "direction"  # 1 - cosine of vectors, on average
 PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
 
@@ -100,6 +103,11 @@ class CaseReport:
             return True
         return self.exception is None and bool(self.checks) and all(check.ok for check in self.checks)
 
+    @property
+    def is_loss(self) -> bool:
+        """Whether this measures what a number format loses, of numbers that other cases prove."""
+        return self.name in LOSSES and bool(self.checks)
+
     def of_graph(self, file: str) -> "CaseReport":
         """The case as if it had checked but what the graph in `file` gave, alone or with others."""
         return replace(self, checks=[check for check in self.checks if check.graph in (None, file)])
@@ -122,6 +130,10 @@ class CaseReport:
             return self.skipped
         if self.exception is not None or self.worst is None:
             return " ".join((self.exception or "nothing was compared").split())
+        if self.is_loss:
+            over = self.worst.error > self.worst.tolerance
+            most = f", more than the budget of {self.worst.tolerance:.2%}" if over else ""
+            return f"loses {self.worst.error:.2%} of {self.worst.output}{most}"
         choices = self.worst.behaviour
         if choices is not None and not choices.ok and self.worst.error <= self.worst.tolerance:
             return f"{self.worst.output}: {choices.summary}"

@@ -12,6 +12,7 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.references.originals import Double, Reference
+from txexport.verification.router_ties import judged_by_choices
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
@@ -19,6 +20,14 @@ SAMPLES = 4  # of perturbations: one alone may leave an output nearly as it was,
 
 
 def judge(
+    run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
+) -> list[TensorCheck]:
+    """What a case comes to, as `_judged`; where it fails, by either choice of experts that are a tie."""
+    judged = partial(_judged, run, runner, reference, case, relative)
+    return judged_by_choices(judged, runner.manifest.spec)
+
+
+def _judged(
     run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
 ) -> list[TensorCheck]:
     """What a case comes to: every output's error, and the bound that it is held to.

@@ -12,7 +12,7 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
-from txexport.verification.agreement import RANKED, VECTORS
+from txexport.verification.agreement import RANKED, VECTORS, best_of
 from txexport.verification.checks import DIRECTION, PROBABILITY, TensorCheck
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _measured(found: np.ndarray, expected: np.ndarray, scores: bool) -> dict[str
         result = {DIRECTION: _apart(rows, truth)}
     else:
         count = min(RANKED, truth.shape[1])
-        ours, theirs = (np.argsort(-array, axis=1, kind="stable")[:, :count] for array in (rows, truth))
+        ours, theirs = (best_of(array, count) for array in (rows, truth))
         shared = (ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean(axis=1)
         moved = np.abs(_probabilities(rows) - _probabilities(truth)).sum(axis=1) / 2
         other = (ours[:, 0] != theirs[:, 0]).astype(float)

@@ -19,6 +19,7 @@ from txexport.verification.checks import (
     EVERY,
     EVERY_WEIGHT,
     IDENTITY,
+    INPUTS_AND_OUTPUTS,
     LOST,
     LOST_ON_TEXTS,
     PROBABILITY,
@@ -32,7 +33,11 @@ from txexport.verification.layers.result import LayerReport
 
 COMPARISON = "comparison"  # the task of a report where no bundle tells one
 BESIDE = "scales are the search's, and each integer is one of the two beside its number"
-NO_WORSE = "on these texts no matrix is worse than the search's"
+GIVE_TEXTS = "which one the bundle says itself; to prove it, give the texts with --texts"
+MADE_AGAIN = "made again from its texts, every integer is the same"
+LOSES = "loses too much"  # the verdict where nothing else was tried
+LOSSY = f"exact, but {LOSES}"  # the verdict on numbers that are right, and a budget that is not kept
+UNPROVED = "not proved"  # the verdict where nothing is wrong, and something could not be made again
 Reach = dict[str, tuple[int, int | None]]  # how many, and of how many at most where there is a limit
 FORMAT = 1  # of a report as JSON; schema.json says what is in it
 
@@ -50,7 +55,9 @@ class Report:
     `layers` say which component is wrong, where that was asked; the verdict is the cases'. `texts` is the
     file of real inputs where one was given. `reach` is how far the cases look, by what: rows, tokens,
     experts. `calibrated` says by what texts integers were chosen, by dtype. `graphs`
-    are the bundle's files, and of which kind each is, as in CaseReport.
+    are the bundle's files, and of which kind each is, as in CaseReport. `notes` say which of two readings of
+    the checkpoint is meant, where libraries differ in that. `checkpoint` names it, with its adapter and a
+    digest of its files.
     """
 
     bundle: str
@@ -73,6 +80,8 @@ class Report:
     reach: Reach = field(default_factory=dict)
     graphs: dict[str, str] = field(default_factory=dict)
     calibrated: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    checkpoint: str | None = None
 
     @property
     def compared(self) -> bool:
@@ -114,10 +123,15 @@ class Report:
             failed = [case for case in tried if not case.of_graph(file).ok]
             if not tried:
                 result[file] = "not tried"
-            elif failed:
+            elif any(not case.is_loss for case in failed):
                 result[file] = f"{len(failed)} of {len(tried)} cases failed"
+            elif kind.split()[-1] in self.unproved:
+                result[file] = f"{UNPROVED}, {len(tried)} cases"
+            elif failed:
+                result[file] = f"{LOSSY}, {len(tried)} cases"
             else:
-                result[file] = f"equal, {len(tried)} cases"
+                edited = file in (self.edited or "").split()
+                result[file] = f"{'no difference' if edited else 'equal'}, {len(tried)} cases"
         return result
 
     @property
@@ -127,13 +141,50 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether at least one case ran and none failed."""
-        return all(case.ok for case in self.cases) and any(case.checks for case in self.cases)
+        """Whether at least one case ran, none failed, and nothing that was to be proved is not."""
+        return not self.failed and any(case.checks for case in self.cases) and not self.unproved
+
+    @property
+    def exact(self) -> bool:
+        """Whether all numbers are right: no case failed but by what a number format loses."""
+        others = [case for case in self.cases if not case.is_loss]
+        return all(case.ok for case in others) and any(case.checks for case in others) and not self.unproved
+
+    @property
+    def unproved(self) -> list[str]:
+        """The dtypes with calibrated integers that were not made again from the texts that chose them."""
+        tried = [case for case in self.cases if case.name == CALIBRATED and case.ok]
+        made = {check.output.partition(",")[0] for case in tried for check in case.checks}
+        return [dtype for dtype in self.calibrated if dtype not in made]
+
+    @property
+    def unproved_why(self) -> list[str]:
+        """What was not proved, and what is to be given for it."""
+        return [
+            f"{dtype} is calibrated by {self.calibrated[dtype]}: {self._held(dtype)}"
+            for dtype in self.unproved
+        ]
 
     @property
     def verdict(self) -> str:
-        """In two words or fewer."""
-        return "equal" if self.ok else "NOT EQUAL"
+        """In a few words; `exit_code` is for each another, but for the two of no difference."""
+        failed = any(not case.is_loss for case in self.failed)
+        if failed or not any(case.checks for case in self.cases):
+            return "NOT EQUAL"
+        if self.unproved:
+            return UNPROVED
+        if self.failed:
+            return LOSSY if self.exact else LOSES
+        if self.compared or self.edited is not None:
+            contents = (*CONTENTS, *PROCESSORS, CALIBRATED, INPUTS_AND_OUTPUTS)
+            tried = sum(bool(case.checks) and case.name not in contents for case in self.cases)
+            return f"no difference in {tried} case{'s' * (tried != 1)}"
+        return "equal"
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command: 0 equal or no difference, 1 not equal, 2 not proved, 3 exact, but loses too much."""
+        return {"NOT EQUAL": 1, UNPROVED: 2, LOSSY: 3, LOSES: 3}.get(self.verdict, 0)
 
     @property
     def scope(self) -> str:
@@ -142,11 +193,14 @@ class Report:
         against = " and ".join(name for name in self.references if name != CHECKPOINT) or ours
         part = {"full": "", "quick": " (quick cases)"} if isinstance(self.selection, str) else {}
         named = f" (only {len(self.selection)} by name{self._left_out})"
-        scope = f"to {against} on {self.runtime}{self._beside}{part.get(str(self.selection), named)}"
+        toward = "to" if self.verdict in ("equal", "NOT EQUAL") else "beside"
+        scope = f"{toward} {against} on {self.runtime}{self._beside}{part.get(str(self.selection), named)}"
+        scope += f", of {self.checkpoint}" if self.checkpoint is not None else ""
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
             scope += ", graphs by their structure"
         if self.calibrated:
-            scope += f", {' and '.join(self.calibrated)} as calibrated"
+            made = [dtype for dtype in self.calibrated if dtype not in self.unproved]
+            scope += f", {' and '.join(made)} calibrated anew by its texts" if made else ""
         return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
 
     @property
@@ -185,6 +239,8 @@ class Report:
             first = self.failed[0]
             message = f"{first.name} ({self.against(first)}): {first.summary}"
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
+            if self.verdict == LOSSY:
+                facts = f"{about}: {first.graphs} {first.summary}; every number is right"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
         # of no numbers, or none that should be equal
@@ -209,16 +265,17 @@ class Report:
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         asides += [
-            f"{dtype} is calibrated by {what}: {self._held}" for dtype, what in self.calibrated.items()
+            f"{dtype} is calibrated by {what}: {self._held(dtype)}" for dtype, what in self.calibrated.items()
         ]
+        asides += self.notes
         return [*asides, "yet components are beyond their budget alone"] if beyond else asides
 
-    @property
-    def _held(self) -> str:
-        """What is held of calibrated integers, in words."""
+    def _held(self, dtype: str) -> str:
+        """What is held of calibrated integers of a dtype, in words."""
+        if dtype not in self.unproved:
+            return MADE_AGAIN
         tried = {case.name for case in self.cases if case.skipped is None}
-        held = [BESIDE] * (EVERY_WEIGHT in tried) + [NO_WORSE] * (CALIBRATED in tried)
-        return ", ".join(held) or "nothing was held of that"
+        return f"{BESIDE if EVERY_WEIGHT in tried else 'nothing was held of that'}, {GIVE_TEXTS}"
 
     @property
     def lost(self) -> dict[str, str]:
@@ -309,7 +366,8 @@ class Report:
 
     def to_dict(self) -> dict:
         """Plain JSON values, as schema.json describes; an error that is not finite becomes null."""
-        values = {"format": FORMAT, "ok": self.ok, **dataclasses.asdict(self)}
+        verdict = {"ok": self.ok, "verdict": self.verdict, "exact": self.exact}
+        values = {"format": FORMAT, **verdict, **dataclasses.asdict(self)}
         for case, record in zip(self.cases, values["cases"], strict=True):
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
@@ -324,7 +382,8 @@ class Report:
     @classmethod
     def from_dict(cls, values: dict) -> "Report":
         """The report that `to_dict` gave. Raises KeyError or TypeError for what is none."""
-        values = {name: value for name, value in values.items() if name not in ("format", "ok")}
+        told = ("format", "ok", "verdict", "exact")
+        values = {name: value for name, value in values.items() if name not in told}
         cases = []
         for record in values.pop("cases"):
             checks = [

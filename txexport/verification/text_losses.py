@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.bundle import check_runs
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.dtype_comparison.accuracy import (
     CHANGE,
@@ -18,6 +19,7 @@ from txexport.dtype_comparison.accuracy import (
     accuracy_of,
     check_task,
 )
+from txexport.errors import BundleError, InputError
 from txexport.exporter import export
 from txexport.formats import DEFAULT
 from txexport.manifest import Manifest
@@ -50,11 +52,21 @@ class TextLosses:
         check_task(manifest.task, self.items)
 
     def lost(self, loaded: LoadedBundle, budgets: Mapping[str, float]) -> list[TensorCheck]:
-        """A check a measure, whose error is the share that is lost."""
-        with self._float32(loaded.device) as whole:
-            _check_lengths(whole, self.items)
-            models = {DEFAULT: whole, loaded.manifest.dtype: Model(loaded)}
-            measured = accuracy_of(models, self.items, NEW_TOKENS)[loaded.manifest.dtype]
+        """A check a measure, whose error is the share that is lost.
+
+        Raises SkipError for texts that are too long, and for graphs that our runtime does not run.
+        """
+        try:
+            check_runs(self.folder, loaded.manifest)
+        except BundleError as error:
+            raise SkipError(str(error)) from error
+        try:
+            with self._float32(loaded.device) as whole:
+                _check_lengths(whole, self.items)
+                models = {DEFAULT: whole, loaded.manifest.dtype: Model(loaded)}
+                measured = accuracy_of(models, self.items, NEW_TOKENS)[loaded.manifest.dtype]
+        except InputError as error:
+            raise SkipError(str(error)) from error
         shares = {losses.PERPLEXITY: measured[CHANGE]} if CHANGE in measured else {}
         known = [measure for measure in SHARES if measure in measured and SHARES[measure] not in shares]
         generates = GREEDY in measured  # whose answers are the same where all tokens are

@@ -21,7 +21,7 @@ from txexport.errors import (
 from txexport.formats import DEFAULT, DTYPES
 from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.source import ADVICE, source_of
+from txexport.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.spec import ModelSpec, parameters
 from txexport.verification import bundle_contents, calibrated, environment, identity, processors, runtimes
 from txexport.verification.bounds import tolerance
@@ -39,6 +39,7 @@ from txexport.verification.checks import (
 )
 from txexport.verification.layers.result import joined
 from txexport.verification.losses import budgets_of
+from txexport.verification.process_state import undisturbed
 from txexport.verification.proof import record
 from txexport.verification.references.selection import originals_of, reference_kinds
 from txexport.verification.result import Report
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 @checked
 @crashes()
+@undisturbed
 def verify(
     out: str | Path,
     *,
@@ -191,6 +193,8 @@ def verify(
         layers=joined(probe.report() for probe in probes),
         texts=None if texts is None else str(texts),
         calibrated=calibrated.told(manifest),
+        notes=_notes(manifest, resolved),
+        checkpoint=f"{name_of(checkpoint)} ({manifest.source.digest})",
         reach=reach(resolved.spec, [case for cases in planned.values() for case in cases]) | first.experts,
     )
     if bundle.files_sha256(folder) != digests or manifest.sha256 != digests[bundle.MANIFEST]:
@@ -205,14 +209,24 @@ def _checkpoint(
 ) -> Checkpoint:
     """The checkpoint, which must hold the files that were exported. Raises CheckpointError."""
     checkpoint = source_of(folder, manifest, source, adapter)
-    changed = [
-        name for name, digest in checkpoint.hashes().items() if manifest.source.sha256.get(name) != digest
-    ]
-    if changed:
+    if files := changed(checkpoint, manifest.source):
         raise CheckpointError(
-            f"{checkpoint.folder} is not what was exported: {', '.join(changed)} differs; {ADVICE}"
+            f"{checkpoint.folder} is not what was exported: {', '.join(files)} differs; {ADVICE}"
         )
     return checkpoint
+
+
+def _notes(manifest: bundle.Manifest, resolved: families.Resolved) -> list[str]:
+    """What a reader of the verdict should know of how the checkpoint was read."""
+    form = manifest.form
+    notes = [resolved.note] if resolved.note is not None else []
+    notes += [f"read with rope_factors {form.rope_factors}"] if form.rope_factors is not None else []
+    notes += [f"read with image_size {form.image_size}"] if form.image_size is not None else []
+    if not is_listed_whole(manifest.source) and len(manifest.companions) > 1:
+        notes.append(
+            "this export recorded config.json and weights alone, no tokenizer or settings; export again"
+        )
+    return notes
 
 
 def _check_layers(kinds: dict, chosen: Sequence[Iterable[Runtime]]) -> None:
@@ -276,6 +290,8 @@ def _planned(
             planned[graphs], written[graphs] = computed(planned[graphs]), computed(written[graphs])
     every = {graphs: [*planned[graphs], *written[graphs]] for graphs in views}
     names = select([case for cases in every.values() for case in cases], cases, contents)
+    if isinstance(cases, str):
+        names |= {CALIBRATED} & {*contents}
     if texts is not None and isinstance(cases, str):
         names |= {case.name for cases in written.values() for case in cases} | {*contents}
     return {graphs: [case for case in cases if case.name in names] for graphs, cases in every.items()}, names
@@ -287,6 +303,7 @@ def _contents(
     """What lies in the bundle, by the names of its checks."""
     result: dict[str, Callable[..., list[TensorCheck]]] = dict(bundle_contents.CHECKS)
     result[IDENTITY] = partial(identity.check_graphs, allow_edited=allow_edited)
-    if texts is not None and manifest.form.calibrated:
-        result[CALIBRATED] = partial(calibrated.check_texts, texts=Path(texts))
+    if manifest.form.calibrated:
+        given = None if texts is None else Path(texts)
+        result[CALIBRATED] = partial(calibrated.check_texts, texts=given)
     return result

@@ -129,6 +129,7 @@ class VerifyRun:
         """What the graphs as they are lose of the originals in float32."""
         from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.cases.plan import QUICK, computed
+        from txexport.verification.router_ties import judged_by_choices  # which needs PyTorch
 
         tried = [case for case in computed(self.planned) if case.run is not None and case.name in QUICK]
         if not tried:
@@ -136,7 +137,8 @@ class VerifyRun:
         with self._opened(runtime, device) as loaded:
             runner = runner_of(loaded)
             for name, original in self.float32.items():
-                run = partial(lost, runner, tried, original, self.budgets)
+                once = partial(lost, runner, tried, original, self.budgets)
+                run = partial(judged_by_choices, once, self.manifest.spec)
                 yield attempt(LOST, name, run, runtime.name, self.graphs)
 
     def _lost_on_texts(self, runtime: Runtime, device: str | None) -> Iterator[CaseReport]:

@@ -227,7 +227,8 @@ def test_the_bundle_is_that_of_safetensors(model_type, legacy, checkpoint_of, tm
     before = inspect(source).weights
     pickled(source, legacy=legacy)
     manifest = export(source, tmp_path / "out")
-    assert manifest.source.sha256.keys() == {"config.json", "pytorch_model.bin"}
+    beside = {"tokenizer.json", "generation_config.json"} & {*manifest.companions}
+    assert manifest.source.sha256.keys() == {"config.json", "pytorch_model.bin", *beside}
     for file in (path for path in (tmp_path / "before").rglob("*") if path.is_file()):
         ours = tmp_path / "out" / file.relative_to(tmp_path / "before")
         if file.name != "txexport.json":

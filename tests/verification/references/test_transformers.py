@@ -13,6 +13,8 @@ MANNERS = [
     {"return_dict": False},
     {"chunk_size_feed_forward": 3},
     {"attn_implementation": "flash_attention_2"},
+    {"_attn_implementation": "flash_attention_3", "_experts_implementation": "grouped_mm"},
+    {"_attn_implementation_internal": "kernels-community/flash-attn"},
     {"output_hidden_states": True, "output_attentions": True, "use_cache": False},
     {"dtype": "bfloat16"},
 ]

@@ -7,13 +7,12 @@ import numpy as np
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
-from txexport.verification.agreement import Behaviour
+from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.cases.seeded import GreedyCase
 from txexport.verification.references.originals import Reference, Source
 
-BEAMS = 4
 ROUNDING = 1e-7  # of a mean of log-probabilities, at least: what float32 stores of it
 
 
@@ -23,15 +22,17 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     Another token is no failure where the reference's search met two candidates nearer to each other than
     twice what the scores are off by: either could have been kept, and other beams follow from it.
     """
-    config = plain_config(runner, num_beams=BEAMS, num_return_sequences=BEAMS, max_new_tokens=case.new_tokens)
+    config = plain_config(
+        runner, num_beams=case.beams, num_return_sequences=case.beams, max_new_tokens=case.new_tokens
+    )
     generated = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
-    beams = [generated[at : at + BEAMS] for at in range(0, len(generated), BEAMS)]
+    beams = [generated[at : at + case.beams] for at in range(0, len(generated), case.beams)]
     start = [config.decoder_start or 0] if runner.bundle.has_encoder else []
     scores, tokens, counts = [], [], [0, 0]
     searches: list[_Search] = []
     for source, ours in zip(case.rows, beams, strict=True):
         prompt: list[int] = start or list(source)
-        search = _Search(reference, prompt, source if start else None)
+        search = _Search(reference, prompt, source if start else None, case.beams)
         nearest = search.run(case.new_tokens)
         true = [search.known(beam.tokens) / case.new_tokens for beam in ours]
         given = [np.nan if beam.score is None else beam.score for beam in ours]
@@ -63,10 +64,10 @@ def _scored_again(scores: Pairs, searches: "list[_Search]", beams: list[list[lis
 
 
 class _Search:
-    """Beams over one prompt, with the log-probabilities of all that was tried."""
+    """As many beams as `width` over one prompt, with the log-probabilities of all that was tried."""
 
-    def __init__(self, reference: Reference, prompt: list[int], source: Source):
-        self.reference, self.prompt, self.source = reference, prompt, source
+    def __init__(self, reference: Reference, prompt: list[int], source: Source, width: int):
+        self.reference, self.prompt, self.source, self.width = reference, prompt, source, width
         self.beams: list[list[int]] = [[]]
         self.scores: dict[tuple[int, ...], float] = {(): 0.0}
 
@@ -77,11 +78,13 @@ class _Search:
             candidates = []
             for beam in self.beams:
                 logs = _log_softmax(self._logits(beam)[-1]) + self.scores[tuple(beam)]
-                candidates += [(logs[token], [*beam, int(token)]) for token in np.argsort(-logs)[: BEAMS + 1]]
+                candidates += [
+                    (logs[token], [*beam, int(token)]) for token in best_of(logs[None], self.width + 1)[0]
+                ]
             candidates.sort(key=lambda pair: -pair[0])
-            order = np.array([score for score, _ in candidates[: BEAMS + 1]])
+            order = np.array([score for score, _ in candidates[: self.width + 1]])
             nearest = min(nearest, float(-np.diff(order).max(initial=-np.inf)))
-            kept = candidates[:BEAMS]
+            kept = candidates[: self.width]
             self.beams = [beam for _, beam in kept]
             self.scores |= {tuple(beam): float(score) for score, beam in kept}
         return nearest

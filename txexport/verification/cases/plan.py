@@ -136,15 +136,23 @@ def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec, kept: int)
         yield Planned(rows.name, rows, runs.run_decoder)
     for prompts in seeded.greedy_cases(words, decoder.limit, source):
         yield Planned(prompts.name, prompts, runs.run_greedy)
-        new_tokens = min(BEAM_TOKENS, prompts.new_tokens)
-        beams = replace(prompts, name="beams, two rows", rows=prompts.rows[:2], new_tokens=new_tokens)
-        yield Planned(beams.name, beams, run_beams)
+        yield _beams(prompts, words)
     if static:
         yield Planned("left padding", skipped="a static cache pads on the right")
     elif crossed:
         yield Planned(
             "ragged decoder rows", skipped="the dynamic encoder-decoder contract has no decoder mask"
         )
+
+
+def _beams(prompts: seeded.GreedyCase, words: int) -> Planned:
+    """Beam search over the first of some prompts, with no more beams than `words` make different texts."""
+    name, new_tokens = "beams, two rows", min(BEAM_TOKENS, prompts.new_tokens)
+    beams = min(seeded.BEAMS, words**new_tokens)
+    if beams == 1:
+        return Planned(name, skipped="a vocabulary of one token makes no two beams")
+    case = replace(prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams)
+    return Planned(name, case, run_beams)
 
 
 def _beyond_short(spec: DecoderSpec, kept: int) -> Iterator[Planned]:

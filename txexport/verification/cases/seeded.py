@@ -17,6 +17,7 @@ from txexport.spec import (
 )
 
 LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
+BEAMS = 4
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 
@@ -74,11 +75,12 @@ class DecoderCase:
 
 @dataclass(frozen=True)
 class GreedyCase:
-    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`."""
+    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, or by that many `beams`."""
 
     name: str
     rows: Sources
     new_tokens: int
+    beams: int = BEAMS
 
 
 def encoder_cases(
@@ -193,14 +195,15 @@ def decoder_cases(
     if left:
         plans.append(("three ragged rows, left padding", np.array([[5, 11, 1], [1, 1, 1], [1, 1, 1]]), True))
     lengths = itertools.cycle([9, 4, 1, 13, *([source_longest] if source is not None else [])])
-    drawn = [[next(lengths) for _ in steps[0]] for _, steps, _ in plans]
+    most = source_longest or LONGEST  # what an encoder of texts reads
+    drawn = [[min(next(lengths), most) for _ in steps[0]] for _, steps, _ in plans]
     many = np.array(MANY if ragged else [5] * len(MANY))
     plans.append(("nine rows, then a step", np.stack([many, np.ones_like(many)]), False))
-    drawn.append(MANY)
+    drawn.append([min(length, most) for length in MANY])
     if experts:
         rows = -(-experts // min(longest, 64))
         plans.append(("every expert", np.full((1, rows), min(longest, 64)), False))
-        drawn.append([4] * rows)
+        drawn.append([min(4, most)] * rows)
     padding = source.embedding.position.pad_token_id if isinstance(source, TextStackSpec) else None
     return [
         DecoderCase(
@@ -211,7 +214,7 @@ def decoder_cases(
             _sources(random, source, read) if source else None,
         )
         for (name, steps, padded_left), read in zip(plans, drawn, strict=True)
-        if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1
+        if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1 and steps.any(axis=1).all()
     ]
 
 
@@ -238,13 +241,19 @@ def _sources(random: np.random.Generator, encoder: StackSpec, lengths: list[int]
 def greedy_cases(
     vocab_size: int, limit: int | None, source: StackSpec | None, seed: int = 0
 ) -> list[GreedyCase]:
-    """Ragged prompts, or what an encoder `source` reads, to extend by tokens of the model's own choice."""
-    random = np.random.default_rng(seed)
-    new_tokens = min(12, (limit or LONGEST) - 9)
+    """Ragged prompts, or what an encoder `source` reads, to extend by tokens of the model's own choice.
+
+    Prompts leave room for at least one token, and sources are no longer than what the encoder reads.
+    """
+    random, most = np.random.default_rng(seed), limit or LONGEST
     lengths = [4, 9, 1]
-    rows: Sources = [random.integers(0, vocab_size, n).tolist() for n in lengths]
-    if source is not None:
-        rows = _sources(random, source, lengths)
+    if source is None:
+        lengths = [min(length, max(1, most - 1)) for length in lengths]
+        rows: Sources = [random.integers(0, vocab_size, n).tolist() for n in lengths]
+        new_tokens = min(12, most - max(lengths))
+    else:
+        rows = _sources(random, source, [min(length, source.limit or LONGEST) for length in lengths])
+        new_tokens = min(12, most - 1)
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
 
 

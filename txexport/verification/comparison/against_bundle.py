@@ -20,7 +20,7 @@ from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
-from txexport.verification.checks import CaseReport, TensorCheck
+from txexport.verification.checks import INPUTS_AND_OUTPUTS, CaseReport, TensorCheck
 from txexport.verification.comparison.models import Arrays, one_sided, one_sided_outputs
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.result import Report
@@ -34,7 +34,6 @@ with needed_for("comparing with a bundle"):
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Source
 
-NAMES = "inputs and outputs"
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
 
 
@@ -55,10 +54,16 @@ def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: Cas
     names = [] if isinstance(options.cases, str) else list(options.cases)
     form = loaded.manifest.form
     planned = plan.plan(pair.spec, static=loaded.manifest.cache == "static", outputs=form.outputs)
-    result = [attempt(NAMES, str(other), pair.names)] if not names or NAMES in names else []
+    result = (
+        [attempt(INPUTS_AND_OUTPUTS, str(other), pair.names)]
+        if not names or INPUTS_AND_OUTPUTS in names
+        else []
+    )
     chosen: list[plan.Planned] = []
-    if names != [NAMES]:
-        selected = plan.select(planned, [name for name in names if name != NAMES] or options.cases)
+    if names != [INPUTS_AND_OUTPUTS]:
+        selected = plan.select(
+            planned, [name for name in names if name != INPUTS_AND_OUTPUTS] or options.cases
+        )
         chosen = [case for case in planned if case.name in selected]
         result += pair.cases(chosen, progress)
     return Report(

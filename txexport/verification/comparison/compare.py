@@ -20,6 +20,7 @@ from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
+from txexport.verification.process_state import undisturbed
 from txexport.verification.result import COMPARISON, Reach, Report
 from txexport.verification.verify_run import CaseProgress, attempt
 
@@ -29,6 +30,7 @@ FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @checked
+@undisturbed
 def compare(
     a: Given,
     b: Given,

@@ -10,7 +10,7 @@ from txexport.contracts import Port, cache_names
 from txexport.contracts.names import ENCODER_ATTENTION_MASK
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
-from txexport.verification.checks import TensorCheck, check_of
+from txexport.verification.checks import INPUTS_AND_OUTPUTS, TensorCheck, check_of
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
 from txexport.verification.comparison.models import (
     Arrays,
@@ -25,8 +25,6 @@ from txexport.verification.comparison.models import (
 )
 from txexport.verification.comparison.ranges import index_limits
 from txexport.verification.result import Reach
-
-NAMES = "inputs and outputs"  # the case of what only one side has
 
 
 def merged(a: Side, b: Side) -> dict[str, Port]:
@@ -150,7 +148,9 @@ class Pair:
 
     def runs(self, made: Sequence[Feed]) -> dict[str, partial[list[TensorCheck]]]:
         """The cases by name, that of the names first."""
-        return {NAMES: partial(self.names, made[0])} | {feed.name: partial(self.case, feed) for feed in made}
+        return {INPUTS_AND_OUTPUTS: partial(self.names, made[0])} | {
+            feed.name: partial(self.case, feed) for feed in made
+        }
 
     def _common(self, ours: Arrays, theirs: Arrays) -> list[str]:
         for name in self.wanted:

@@ -356,14 +356,14 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
     `attention` is the kernel to take, of which "eager" alone tells its weights; of those for experts it alone
     computes in float64.
     """
-    values = resolved.translated
+    values = resolved.translated or resolved.spelt_out
     if values is None and checkpoint.as_published and checkpoint.config.get("model_type") is not None:
-        options = {"attn_implementation": attention}
-        config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder, **options)
+        config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder)
     else:
         values = values or checkpoint.config | {"model_type": resolved.model_type}
         config = transformers_loading.config_of(values)
-        config._attn_implementation = attention
+    # A kernel that config.json names may not be on this machine; all of them compute the same attention.
+    config._attn_implementation = attention or ("eager" if config._attn_implementation == "eager" else None)
     for one in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
         one.return_dict = True
         one._experts_implementation = "eager"

@@ -12,6 +12,15 @@ def listed(reports: Report | Sequence[Report]) -> list[Report]:
     return [reports] if isinstance(reports, Report) else list(reports)
 
 
+def together(reports: Sequence[Report]) -> str:
+    """The verdict on several reports: that of all, or the worst of them."""
+    verdicts = sorted(reports, key=lambda report: (1, 2, 3, 0).index(report.exit_code))
+    if not verdicts:
+        return "nothing was compared"
+    each = {report.verdict for report in reports}
+    return verdicts[0].verdict if len(each) == 1 or not all(r.ok for r in reports) else "no difference"
+
+
 def number(error: float) -> str:
     """An error or a bound, in two digits."""
     if not math.isfinite(error):

@@ -7,7 +7,7 @@ from pathlib import Path
 from txexport.markup import page, plain, table, text
 from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot
-from txexport.verification.reports.common import facts, hashes, listed, number, outcome
+from txexport.verification.reports.common import facts, hashes, listed, number, outcome, together
 from txexport.verification.result import Report
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
@@ -17,7 +17,7 @@ def render(reports: Report | Sequence[Report]) -> str:
     """The page: for several reports a table of them first."""
     every = listed(reports)
     ok = bool(every) and all(report.ok for report in every)
-    verdict = ("equal" if ok else "NOT EQUAL") if every else "nothing was compared"
+    verdict = together(every)
     about = every[0].bundle if len(every) == 1 else f"{len(every)} bundles"
     body = [_overview(every)] if len(every) > 1 else []
     body += ["\n".join(_section(place, report, len(every) > 1)) for place, report in enumerate(every, 1)]

@@ -8,6 +8,7 @@ from txexport.verification.checks import EVERY, TensorCheck
 from txexport.verification.reports.common import facts, hashes, listed, number
 from txexport.verification.result import Report
 
+ICONS = ("✅", "❌", "❓", "⚠️")  # by a report's exit code
 MOST = 10  # failed cases written out
 
 
@@ -18,7 +19,7 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 
 def _section(report: Report) -> Iterator[str]:
-    yield f"### {'✅' if report.ok else '❌'} {_code(report.bundle)}: {report.verdict}"
+    yield f"### {ICONS[report.exit_code]} {_code(report.bundle)}: {report.verdict}"
     choices = "; ".join(f"{name}: {total.summary}" for name, total in report.behaviours().items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
     yield f"\n{about}.{f' {_code(choices)}' if choices else ''}"
