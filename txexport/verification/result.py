@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+from txexport.verification import counts
 from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
@@ -14,7 +15,6 @@ from txexport.verification.checks import (
     CHECKPOINT,
     CLIENT,
     CONTENTS,
-    COPIED_FILES,
     DIRECTION,
     EVERY,
     EVERY_WEIGHT,
@@ -174,13 +174,13 @@ class Report:
             facts = f"{about}: {len(self.failed)} of {len(self.cases)} cases failed, first: {message}"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        # of no numbers, or none that should be equal
-        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED)
-        checks = [check for case in self.cases if case.name not in whole for check in case.checks]
+        checks = [check for case in counts.counted(self.cases) for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
-        count = sum(check.elements for check in checks)
-        numbers = f"{count:,} numbers compared, each within {within}" if count else "no numbers compared"
+        by_kind = counts.totals(self.numbers)
+        of_what = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
+        numbers = f"{sum(by_kind.values()):,} numbers compared{of_what}, each within {within}"
+        numbers = numbers if by_kind else "no numbers compared"
         return "; ".join([f"{about}: {numbers}", *self._asides])
 
     @property
@@ -188,6 +188,7 @@ class Report:
         """How far the cases look, and what else a reader of the verdict should know."""
         beyond = self.layers is not None and self.layers.beyond
         asides = [self.reached] if self.reach else []
+        asides += [f"no {kind} of {name}: {why}" for name, kind, why in self.lacking]
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         asides += [
@@ -201,6 +202,17 @@ class Report:
         tried = {case.name for case in self.cases if case.skipped is None}
         held = [BESIDE] * (EVERY_WEIGHT in tried) + [NO_WORSE] * (CALIBRATED in tried)
         return ", ".join(held) or "nothing was held of that"
+
+    @property
+    def numbers(self) -> counts.Numbers:
+        """How many numbers were compared, by what they were held against, and by kind of output."""
+        return counts.compared(self.cases)
+
+    @property
+    def lacking(self) -> list[tuple[str, str, str]]:
+        """Which originals lack which kind of output, and why."""
+        of_kind = [case for case in self.cases if case.name in counts.KINDS]
+        return list(dict.fromkeys((case.reference, case.name, case.skipped or "") for case in of_kind))
 
     @property
     def lost(self) -> dict[str, str]:
@@ -291,7 +303,7 @@ class Report:
 
     def to_dict(self) -> dict:
         """Plain JSON values, as schema.json describes; an error that is not finite becomes null."""
-        values = {"format": FORMAT, "ok": self.ok, **dataclasses.asdict(self)}
+        values = {"format": FORMAT, "ok": self.ok, "numbers": self.numbers, **dataclasses.asdict(self)}
         for case, record in zip(self.cases, values["cases"], strict=True):
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
@@ -306,7 +318,7 @@ class Report:
     @classmethod
     def from_dict(cls, values: dict) -> "Report":
         """The report that `to_dict` gave. Raises KeyError or TypeError for what is none."""
-        values = {name: value for name, value in values.items() if name not in ("format", "ok")}
+        values = {name: value for name, value in values.items() if name not in ("format", "ok", "numbers")}
         cases = []
         for record in values.pop("cases"):
             checks = [

@@ -33,6 +33,7 @@ from txexport.verification.verify_run import CaseProgress, attempt
 
 JS, GENAI = "js", "genai"
 NAMES = ("optimum", JS, GENAI, "openvino")
+OUTPUTS = "outputs"  # in place of a case's name: those that a client does not give
 DECODER_INPUT_IDS = "decoder_input_ids"  # in the words of transformers, as what else is given
 
 Forward = Callable[[Arrays], Arrays]  # inputs in the words of transformers -> outputs by name
@@ -73,8 +74,12 @@ def over(
     wanted: AbstractSet[str],
     progress: CaseProgress | None,
 ) -> Iterator[CaseReport]:
-    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass."""
+    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass.
+
+    Which of the graph's outputs it does not give is said last.
+    """
     view = manifest.for_others
+    lacking: dict[str, None] = {}
     with ExitStack() as stack:
         forward = _opened(name, folder, manifest, stack)
         for planned in plan(spec, static=False):
@@ -87,8 +92,13 @@ def over(
             for reference, original in originals.items():
                 if progress is not None:
                     progress(f"{case.name} ({reference}, {name})")
-                tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
+                loaded = LoadedBundle(folder, view, "cpu", {})
+                tried = partial(_tried, run, forward, loaded, original, case, lacking)
                 yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
+    if lacking:
+        why = f"{name} gives no {', '.join(lacking)}"
+        for reference in originals:
+            yield CaseReport(OUTPUTS, reference, skipped=why, runtime=f"{CLIENT}{name}", graphs=HUB)
 
 
 def _opened(name: str, folder: Path, manifest: Manifest, stack: ExitStack) -> Forward:
@@ -110,9 +120,14 @@ def _opened(name: str, folder: Path, manifest: Manifest, stack: ExitStack) -> Fo
 
 
 def _tried(
-    run: Run, forward: Forward, loaded: LoadedBundle, original: Reference, case: Any
+    run: Run,
+    forward: Forward,
+    loaded: LoadedBundle,
+    original: Reference,
+    case: Any,
+    lacking: dict[str, None],
 ) -> list[TensorCheck]:
-    """The checks of a case that the client computes: of those outputs that it gives."""
+    """The checks of a case that the client computes: of those outputs that it gives; others are `lacking`."""
     if isinstance(case, DecoderCase):
         return judge(run, GraphRunner(loaded, loaded.run), original, case, RELATIVE)
     graph = loaded.manifest.graphs[roles.MODEL]
@@ -131,6 +146,7 @@ def _tried(
 
     with contextlib.suppress(Exception):  # what it raises, it raises again below
         run(runner(graph.outputs), original, case)
+    lacking |= dict.fromkeys(port.name for port in graph.outputs if given and port.name not in given)
     told = runner([port for port in graph.outputs if port.name in given])
     return judge(run, told, Only(original, frozenset(given)), case, RELATIVE)
 
