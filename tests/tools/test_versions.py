@@ -1,4 +1,4 @@
-"""The versions that are tried are those that pyproject.toml admits: pins are the newest, and ranges end there."""
+"""The versions that are tried are what pyproject.toml admits: pins are the newest, and ranges end there."""
 
 import re
 import subprocess
