@@ -136,6 +136,6 @@ class _Collector:
 
         reports.write([Report.from_dict(values) for values in self.found], self.path)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Say where the file is."""
         terminalreporter.write_line(f"parity of {len(self.found)} bundles: {self.path}")

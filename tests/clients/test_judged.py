@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from txexport import bundle
@@ -36,7 +37,25 @@ def test_a_client_is_a_column_of_the_report(client, model_type, bundle_of):
     assert report.runtimes == ["onnxruntime", f"client {client}"]
     own = [case for case in report.cases if case.runtime == f"client {client}"]
     assert own
-    assert all(case.checks and case.graphs == "hub" for case in own)
+    assert all(case.graphs == "hub" for case in own)
+    assert all(case.checks or case.name == judged.OUTPUTS for case in own)
+
+
+def test_an_output_that_a_client_does_not_give_is_said(bundle_of, monkeypatch):
+    folder = bundle_of("bert")
+    graph = bundle.read(folder).hub["model"].file
+
+    def opened(name, folder, manifest, stack):
+        session = onnxruntime.InferenceSession(folder / graph)
+        return lambda inputs: {"last_hidden_state": session.run(["last_hidden_state"], inputs)[0]}
+
+    monkeypatch.setattr(judged, "_opened", opened)
+    monkeypatch.setattr(judged, "check", lambda *given: None)
+    report = verify(folder, reference="twin", cases="quick", client="optimum")
+    assert report.ok, report.facts
+    own = [case for case in report.cases if case.runtime == "client optimum"]
+    assert {check.output for case in own for check in case.checks} == {"last_hidden_state"}
+    assert [case.skipped for case in own if case.skipped] == ["optimum gives no pooler_output"]
 
 
 @pytest.mark.parametrize("client", ["optimum", "js", "genai"])

@@ -4,10 +4,13 @@ Some checkpoints carry Python code that makes them what they are, and transforme
 run it. Whoever exports, proves or runs a checkpoint here is never asked: the answer is no.
 """
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+
+CACHE_NAMES = ("cache", "past_key_values")  # of keys and values: since transformers 5.24, and before
 
 
 def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
@@ -37,6 +40,23 @@ def model_of_config(kind: str, config: Any) -> Any:
     named = getattr(transformers, kind)
     automatic = hasattr(named, "from_config")
     return named.from_config(config, trust_remote_code=False) if automatic else named(config)
+
+
+def cache_parameter(forward: Callable[..., Any] | Collection[str]) -> str | None:
+    """The parameter of a model's `forward` that takes a cache of keys and values; None where none does.
+
+    Instead of the function its parameters' names will do.
+    """
+    names = inspect.signature(forward).parameters if callable(forward) else forward
+    return next((name for name in CACHE_NAMES if name in names), None)
+
+
+def cache_of(outputs: Mapping[str, Any]) -> Any:
+    """The keys and values among a model's outputs. Raises AssertionError where there are none."""
+    name = cache_parameter(outputs)
+    if name is None:
+        raise AssertionError(f"the original gives no keys and values, but {', '.join(outputs)}")
+    return outputs[name]
 
 
 def config_of(values: Mapping[str, Any]) -> Any:

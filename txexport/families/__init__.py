@@ -75,6 +75,8 @@ WITHOUT_ORIGINAL = {
     "jina_bert": ("_jina_bert", OWN_CODE),
     "nomic_bert_moe": ("_nomic_bert_moe", OWN_CODE),
 }
+# Decoders whose original keeps no keys and values, by model_type, and how a report says it.
+WITHOUT_CACHE = {"openai-gpt": "OpenAIGPTLMHeadModel keeps no keys and values"}
 
 # Files of model types that are no Python names.
 HYPHENATED = {

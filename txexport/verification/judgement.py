@@ -6,11 +6,14 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from txexport.verification.agreement import behaviour
 from txexport.verification.bounds import MOST, MOST_OF_SCALAR, bound, is_scalar, largest_error
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
+from txexport.verification.counts import kind
 from txexport.verification.references.originals import Double, Reference
 from txexport.verification.router_ties import judged_by_choices
 
@@ -33,9 +36,12 @@ def _judged(
     """What a case comes to: every output's error, and the bound that it is held to.
 
     The reference is computed in float64 too where a bound of `relative` does not suffice, and then the bound
-    follows the rounding that this shows; Double is always held against in float64.
+    follows the rounding that this shows; Double is always held against in float64. Raises AssertionError for
+    an output that a graph gave and that was held against nothing, unless the reference says that it lacks it.
     """
-    outcomes = run(runner, reference, case)
+    given: set[str] = set()
+    outcomes = run(_listening(runner, given), reference, case)
+    _check_compared(given, outcomes, reference)
     if isinstance(reference, Double):
         with reference.in_double():
             exact = run(runner, reference, case)
@@ -53,6 +59,25 @@ def _judged(
         return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, outcomes))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
         return checks
+
+
+def _listening(runner: GraphRunner, given: set[str]) -> GraphRunner:
+    """The runner, which adds to `given` the names of all that its graphs give."""
+
+    def run(graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        result = runner.run(graph, **inputs)
+        given.update(result)
+        return result
+
+    return replace(runner, run=run)
+
+
+def _check_compared(given: set[str], outcomes: list[Outcome], reference: Any) -> None:
+    """Raise AssertionError for an output that no outcome is of, and that the reference does not lack."""
+    compared = {outcome.output for outcome in outcomes if outcome.pairs}
+    lost = sorted(name for name in given - compared if kind(name) not in reference.lacks)
+    if lost:
+        raise AssertionError(f"{', '.join(lost)} came out and was compared with nothing of {reference.name}")
 
 
 def _excusable(outcome: Outcome) -> bool:

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+from txexport.verification import counts
 from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
@@ -14,7 +15,6 @@ from txexport.verification.checks import (
     CHECKPOINT,
     CLIENT,
     CONTENTS,
-    COPIED_FILES,
     DIRECTION,
     EVERY,
     EVERY_WEIGHT,
@@ -243,13 +243,13 @@ class Report:
                 facts = f"{about}: {first.graphs} {first.summary}; every number is right"
             blameless = self.layers is not None and self.layers.checks and not self.layers.beyond
             return f"{facts}; yet no component is beyond its budget alone" if blameless else facts
-        # of no numbers, or none that should be equal
-        whole = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED, *PROCESSORS)
-        checks = [check for case in self.cases if case.name not in whole for check in case.checks]
+        checks = [check for case in counts.counted(self.cases) for check in case.checks]
         bound = max((check.tolerance for check in checks), default=0.0)
         within = f"{bound:.0e}" if self.compared else f"{RELATIVE:.0e} or float32's own rounding"
-        count = sum(check.elements for check in checks)
-        numbers = f"{count:,} numbers compared, each within {within}" if count else "no numbers compared"
+        by_kind = counts.totals(self.numbers)
+        of_what = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
+        numbers = f"{sum(by_kind.values()):,} numbers compared{of_what}, each within {within}"
+        numbers = numbers if by_kind else "no numbers compared"
         return "; ".join([f"{about}: {numbers}", *self._asides])
 
     @property
@@ -262,6 +262,7 @@ class Report:
                 asides.append(f"{case.name}: {sum(check.elements for check in case.checks):,} compared")
             else:
                 asides.append(f"not tried: {case.name}, {case.skipped}")
+        asides += [f"no {kind} of {name}: {why}" for name, kind, why in self.lacking]
         asides += [f"{dtype} loses {what}" for dtype, what in self.lost.items()]
         asides += [f"{dtype} loses {what} on the texts" for dtype, what in self.lost_on_texts.items()]
         asides += [
@@ -276,6 +277,17 @@ class Report:
             return MADE_AGAIN
         tried = {case.name for case in self.cases if case.skipped is None}
         return f"{BESIDE if EVERY_WEIGHT in tried else 'nothing was held of that'}, {GIVE_TEXTS}"
+
+    @property
+    def numbers(self) -> counts.Numbers:
+        """How many numbers were compared, by what they were held against, and by kind of output."""
+        return counts.compared(self.cases)
+
+    @property
+    def lacking(self) -> list[tuple[str, str, str]]:
+        """Which originals lack which kind of output, and why."""
+        of_kind = [case for case in self.cases if case.name in counts.KINDS]
+        return list(dict.fromkeys((case.reference, case.name, case.skipped or "") for case in of_kind))
 
     @property
     def lost(self) -> dict[str, str]:
@@ -367,7 +379,7 @@ class Report:
     def to_dict(self) -> dict:
         """Plain JSON values, as schema.json describes; an error that is not finite becomes null."""
         verdict = {"ok": self.ok, "verdict": self.verdict, "exact": self.exact}
-        values = {"format": FORMAT, **verdict, **dataclasses.asdict(self)}
+        values = {"format": FORMAT, **verdict, "numbers": self.numbers, **dataclasses.asdict(self)}
         for case, record in zip(self.cases, values["cases"], strict=True):
             record["ok"] = case.ok
             for check, entry in zip(case.checks, record["checks"], strict=True):
@@ -382,7 +394,7 @@ class Report:
     @classmethod
     def from_dict(cls, values: dict) -> "Report":
         """The report that `to_dict` gave. Raises KeyError or TypeError for what is none."""
-        told = ("format", "ok", "verdict", "exact")
+        told = ("format", "ok", "verdict", "exact", "numbers")
         values = {name: value for name, value in values.items() if name not in told}
         cases = []
         for record in values.pop("cases"):

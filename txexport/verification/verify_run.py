@@ -27,6 +27,7 @@ from txexport.verification.checks import (
     SkipError,
     TensorCheck,
 )
+from txexport.verification.counts import kind
 from txexport.verification.linked import for_checker
 from txexport.verification.losses import lost
 from txexport.verification.runtimes.runtime import Options, Runtime
@@ -193,6 +194,17 @@ class VerifyRun:
                 self.progress(f"{case.name} ({name}, {runtime.name})")
             run = partial(judge, case.run, runner, original, case.case, RELATIVE)
             yield attempt(case.name, name, run, runtime.name, self.graphs)
+        yield from self._lacking(runtime)
+
+    def _lacking(self, runtime: Runtime) -> Iterator[CaseReport]:
+        """Which outputs of the graphs no case compared, since an original lacks them."""
+        from txexport.verification.cases.plan import computed
+
+        given = {kind(port.name) for graph in self.manifest.graphs.values() for port in graph.outputs}
+        for name, original in self.originals.items() if computed(self.planned) else ():
+            for lacking, why in original.lacks.items():
+                if lacking in given:
+                    yield self._report(lacking, name, runtime, skipped=why)
 
     def _report(self, case: str, reference: str, runtime: Runtime, **came: Any) -> CaseReport:
         """What came of a case that was not tried, or could not be."""

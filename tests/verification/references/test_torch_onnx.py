@@ -5,6 +5,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 from helpers.bundle_edits import tamper
+from helpers.other_tools import check_exporter
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -42,6 +43,7 @@ ROWS = [pytest.param(*k, id=k[0], marks=() if k[0] in QUICKER else pytest.mark.s
 def test_it_agrees_and_sees_what_is_wrong(
     what, cache, name, weight, outputs, kept, bundle_of, checkpoint_of, tmp_path
 ):
+    check_exporter()
     checkpoint = Checkpoint(checkpoint_of(what))
     resolved = families.resolve(checkpoint, None)
     third = Third(checkpoint, resolved)

@@ -135,7 +135,8 @@ def test_page_shows_every_tensor_in_table_and_plot(good, tmp_path):
     heads = sum(bool(case.checks) for case in good.cases)
     said = len(good.behaviours())  # scores, tokens and beams
     assert said == 3
-    about = facts + hashes + len(good.graphs) + said
+    numbers = 1 + len(good.numbers)
+    about = facts + hashes + len(good.graphs) + said + numbers
     assert len([tag for tag, _ in page.tags if tag == "tr"]) == rows + heads + about
     drawn = [case for case in good.cases if case.reference != "checkpoint"]
     marks = [attributes for tag, attributes in page.tags if tag == "use" and attributes["x"].endswith("%")]
@@ -266,6 +267,9 @@ def test_markdown_is_short_and_says_how_to_repeat(good, bad, tmp_path):
     worst = max(c.error for case in good.cases for c in case.checks if c.output == "logits")
     assert rows[0][1] == f"{worst:.1e}"
     assert len(text.splitlines()) < 60  # with a line for each file of the checkpoint, folded away
+    assert "| numbers compared | weights | logits | caches | tokens |" in text
+    [ours] = re.findall(r"^\| `transformers` \| 0 \| (\S+) \| (\S+) \| (\S+) \|$", text, re.MULTILINE)
+    assert [int(count.replace(",", "")) for count in ours] == [*good.numbers["transformers"].values()]
     text = written(bad, tmp_path / "report.md")
     assert text.startswith(f"### ❌ `{bad.bundle}`: NOT EQUAL\n")
     assert f"**{len(bad.failed)} of {len(bad.cases)} cases failed**" in text

@@ -44,6 +44,7 @@ from txexport.verification.cases.seeded import (
     SignalCase,
     Sources,
 )
+from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
@@ -217,7 +218,7 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
             taken += counts
         _check_owed([*(name for _, name in pairs), *steps.present], expected[0])
         for row, truth in enumerate(expected):
-            for name, cache in steps.present.items() if reference.caches else ():
+            for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
                 if cache_names.is_cross(name):
                     found = cache[row][:, : truth[name].shape[1]]
                 else:

@@ -33,6 +33,7 @@ from txexport.verification.verify_run import CaseProgress, attempt
 
 JS, GENAI = "js", "genai"
 NAMES = ("optimum", JS, GENAI, "openvino")
+OUTPUTS = "outputs"  # in place of a case's name: those that a client does not give
 DECODER_INPUT_IDS = "decoder_input_ids"  # in the words of transformers, as what else is given
 
 Forward = Callable[[Arrays], Arrays]  # inputs in the words of transformers -> outputs by name
@@ -73,7 +74,10 @@ def over(
     wanted: AbstractSet[str],
     progress: CaseProgress | None,
 ) -> Iterator[CaseReport]:
-    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass."""
+    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass.
+
+    Which of the graph's outputs it does not give is said last.
+    """
     with ExitStack() as stack:
         forward = forward_of(name, started(name, stack), folder, manifest)
         yield from answered(name, forward, folder, manifest, spec, originals, wanted, progress)
@@ -91,6 +95,7 @@ def answered(
 ) -> Iterator[CaseReport]:
     """As `over`, of a client that has started."""
     view = manifest.for_others
+    lacking: dict[str, None] = {}
     for planned in plan(spec, static=False):
         case = planned.case
         run = planned.run
@@ -101,8 +106,13 @@ def answered(
         for reference, original in originals.items():
             if progress is not None:
                 progress(f"{case.name} ({reference}, {name})")
-            tried = partial(_tried, run, forward, LoadedBundle(folder, view, "cpu", {}), original, case)
+            loaded = LoadedBundle(folder, view, "cpu", {})
+            tried = partial(_tried, run, forward, loaded, original, case, lacking)
             yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
+    if lacking:
+        why = f"{name} gives no {', '.join(lacking)}"
+        for reference in originals:
+            yield CaseReport(OUTPUTS, reference, skipped=why, runtime=f"{CLIENT}{name}", graphs=HUB)
 
 
 def started(name: str, stack: ExitStack) -> transformers_js.Client | Process:
@@ -132,9 +142,14 @@ def forward_of(
 
 
 def _tried(
-    run: Run, forward: Forward, loaded: LoadedBundle, original: Reference, case: Any
+    run: Run,
+    forward: Forward,
+    loaded: LoadedBundle,
+    original: Reference,
+    case: Any,
+    lacking: dict[str, None],
 ) -> list[TensorCheck]:
-    """The checks of a case that the client computes: of those outputs that it gives."""
+    """The checks of a case that the client computes: of those outputs that it gives; others are `lacking`."""
     if isinstance(case, DecoderCase):
         return judge(run, GraphRunner(loaded, loaded.run), original, case, RELATIVE)
     graph = loaded.manifest.graphs[roles.MODEL]
@@ -153,6 +168,7 @@ def _tried(
 
     with contextlib.suppress(Exception):  # what it raises, it raises again below
         run(runner(graph.outputs), original, case)
+    lacking |= dict.fromkeys(port.name for port in graph.outputs if given and port.name not in given)
     told = runner([port for port in graph.outputs if port.name in given])
     return judge(run, told, Only(original, frozenset(given)), case, RELATIVE)
 

@@ -1,7 +1,7 @@
 """A bundle against another export of the same checkpoint, by the cases that verify has for it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from txexport.verification.bounds import tolerance
 from txexport.verification.checks import INPUTS_AND_OUTPUTS, CaseReport, TensorCheck
 from txexport.verification.comparison.models import Arrays, one_sided, one_sided_outputs
 from txexport.verification.comparison.options import CompareOptions
+from txexport.verification.counts import CACHES
 from txexport.verification.result import Report
 from txexport.verification.verify_run import CaseProgress, attempt
 
@@ -118,7 +119,9 @@ class _Pair:
             raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
         self.common = both & set(options.outputs or both)
         own = {n for n in self.ours if cache_names.is_present(n) and not cache_names.is_cross(n)}
-        self.caches = own <= theirs
+        self.lacks: Mapping[str, str] = (
+            {} if own <= theirs else {CACHES: f"{reference.name} gives no keys and values"}
+        )
         sources = loaded.manifest.graphs.get(roles.ENCODER)
         lacking = [port.name for port in sources.outputs if port.name not in theirs] if sources else []
         if lacking:
@@ -169,7 +172,8 @@ class _Narrow:
     """A reference that gives only what the bundle has."""
 
     def __init__(self, pair: _Pair):
-        self.pair, self.name, self.caches = pair, pair.reference.name, pair.caches
+        self.pair, self.name = pair, pair.reference.name
+        self.lacks: Mapping[str, str] = pair.lacks
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""

@@ -61,11 +61,6 @@ class Exported:
         self.past = [name for name in self.again.inputs if cache_names.is_past(name)]
 
     @property
-    def caches(self) -> bool:
-        """See Reference."""
-        return bool(self.past)
-
-    @property
     def inputs(self) -> set[str]:
         """What its first graph takes; of an encoder-decoder the encoder."""
         return set((self.encoder or self.model).inputs)
@@ -155,8 +150,6 @@ def _empty(graph: Graph, name: str) -> np.ndarray:
 
 class Bundled:
     """Another bundle as the reference."""
-
-    caches = True
 
     def __init__(self, loaded: LoadedBundle):
         self.name, self.runner = str(loaded.folder), runner_of(loaded)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
+from txexport.checkpoints.transformers_loading import cache_parameter
 from txexport.contracts import Port, cache_names
 from txexport.contracts.cache_names import PAST
 from txexport.errors import InputError, UnsupportedError, first_line
@@ -115,7 +116,7 @@ class Module:
     """A PyTorch module, called with its inputs by name.
 
     Inputs past_key_values.{i}.key and .value become one cache of transformers, where `forward` has a
-    parameter past_key_values.
+    parameter for one: cache, or past_key_values.
     """
 
     def __init__(self, module: Any, name: str):
@@ -126,10 +127,11 @@ class Module:
         self.inputs: dict[str, Port | None] = {p.name: None for p in by_name if p.default is p.empty}
         self.known = {p.name for p in by_name}
         self.open = any(p.kind is p.VAR_KEYWORD for p in signature)
+        self.cache = cache_parameter(self.known)
 
     def takes(self, name: str) -> bool:
         """See Side."""
-        return self.open or name in self.known or (cache_names.is_past(name) and PAST in self.known)
+        return self.open or name in self.known or (cache_names.is_past(name) and self.cache is not None)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """See Side."""
@@ -137,7 +139,7 @@ class Module:
 
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in feeds.items()}
         past = {name: tensors.pop(name) for name in list(tensors) if cache_names.is_past(name)}
-        cache = {PAST: _cache(past)} if past else {}
+        cache = {self.cache or PAST: _cache(past)} if past else {}
         with torch.inference_mode():
             result = self.module(**tensors, **cache)
         named = dict(_flatten(result, ""))

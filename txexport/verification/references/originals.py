@@ -1,6 +1,5 @@
 """The originals that a bundle is held against."""
 
-import inspect
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
@@ -36,6 +35,7 @@ from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.spec import EncoderSpec
 from txexport.tasks import TASKS
+from txexport.verification.counts import CACHES
 from txexport.verification.references.centred_products import CentredProducts
 from txexport.verification.references.kept import Kept
 
@@ -51,7 +51,7 @@ class Reference(Protocol):
     """
 
     name: str
-    caches: bool  # whether `decode` gives keys and values
+    lacks: Mapping[str, str]  # kinds of outputs (see `counts`) that it does not give, and why
 
     def encode(self, inputs: Arrays) -> Arrays:
         """A padded batch -> outputs by the names of an encoder graph."""
@@ -69,7 +69,7 @@ class Twin:
     """The PyTorch components of txmodels, filled from the checkpoint."""
 
     name = "twin"
-    caches = True
+    lacks: Mapping[str, str] = {}
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
         self.model = build(checkpoint, resolved, outputs=outputs).eval()
@@ -238,7 +238,8 @@ class Transformers:
         else:
             model = _filled(name, config, checkpoint, renamed)
         self.model = model.eval()
-        self.caches = "past_key_values" in inspect.signature(self.model.forward).parameters
+        why = families.WITHOUT_CACHE.get(resolved.model_type)
+        self.lacks = {} if why is None else {CACHES: why}
 
     @contextmanager
     def in_double(self) -> Iterator[None]:
@@ -271,15 +272,14 @@ class Transformers:
         """See Reference."""
         ids = torch.tensor([tokens])
         if source is None:
-            # A cache made without the config keeps every token, where a window would drop the older ones.
-            cached = {"past_key_values": self.new_cache(), "use_cache": True}
+            cached = {} if CACHES in self.lacks else self._empty_cache()
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
-            outputs = self.model(**inputs, **(cached if self.caches else {}), **self.asked)
-            past = self._own_heads(_cache(outputs.past_key_values)) if self.caches else {}
+            outputs = self.model(**inputs, **cached, **self.asked)
+            past = self._own_heads(_cache(transformers_loading.cache_of(outputs))) if cached else {}
             return {LOGITS: outputs.logits[0].numpy(), **past, **self._rows(outputs)}
         given = source_tensors(source)
         outputs = self.model(**given, decoder_input_ids=ids, use_cache=True, **self.asked)
-        cache = outputs.past_key_values
+        cache = transformers_loading.cache_of(outputs)
         return {
             LOGITS: outputs.logits[0].numpy(),
             LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
@@ -287,6 +287,17 @@ class Transformers:
             **_cache(cache.cross_attention_cache, cache_names.ENCODER),
             **self._rows(outputs),
         }
+
+    def _empty_cache(self) -> dict[str, Any]:
+        """Arguments that have keys and values kept. Raises AssertionError where no parameter takes them.
+
+        A cache made without the config keeps every token, where a window would drop the older ones.
+        """
+        name = transformers_loading.cache_parameter(self.model.forward)
+        if name is None:
+            names = " or ".join(transformers_loading.CACHE_NAMES)
+            raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
+        return {name: self.new_cache(), "use_cache": True}
 
     def _rows(self, outputs: Any) -> Arrays:
         """Of one row, what layers gave, without the batch axis."""

@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import onnxruntime as ort
@@ -51,7 +51,7 @@ class Third:
     """
 
     name = "torch.onnx"
-    caches = True
+    lacks: Mapping[str, str] = {}
 
     def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
         model = Twin(checkpoint, resolved, outputs).model

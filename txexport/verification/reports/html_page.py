@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txexport.markup import page, plain, table, text
+from txexport.verification import counts
 from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome, together
@@ -61,6 +62,11 @@ def _section(place: int, report: Report, named: bool) -> Iterator[str]:
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
         yield layer_plot.render(report.layers)
+    if kinds := counts.totals(report.numbers):
+        rows = [
+            [text(name), *(f"{of.get(kind, 0):,}" for kind in kinds)] for name, of in report.numbers.items()
+        ]
+        yield f"<h3>Numbers compared</h3>{table(['against', *kinds], rows)}"
     details = [_case(case, report.against(case), report.rounded) for case in report.cases]
     yield f"<h3>Cases and tensors</h3>{''.join(details)}"
     rows = [[text(name), text(value)] for name, value in facts(report).items()]

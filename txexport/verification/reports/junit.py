@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from txexport.printable import clean
+from txexport.verification import counts
 from txexport.verification.checks import CALIBRATED, NATIVE, RUNTIME, CaseReport
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome
 from txexport.verification.result import Report
@@ -36,6 +37,7 @@ def _suite(report: Report) -> Element:
     )
     properties = SubElement(suite, "properties")
     values = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    values |= {f"numbers compared with {name}": counts.words(of) for name, of in report.numbers.items()}
     if report.layers is not None:
         values["layers"] = report.layers.summary
     values |= {f"sha256 of {place} {file}": digest for place, file, digest in hashes(report)}

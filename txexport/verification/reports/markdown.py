@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from txexport.printable import clean
+from txexport.verification import counts
 from txexport.verification.checks import EVERY, TensorCheck
 from txexport.verification.reports.common import facts, hashes, listed, number
 from txexport.verification.result import Report
@@ -28,6 +29,7 @@ def _section(report: Report) -> Iterator[str]:
     for file, words in report.of_graphs().items():
         yield f"| {_cell(file)} | {_cell(words)} |"
     yield from _outputs(report)
+    yield from _numbers(report)
     yield from _failed(report)
     if report.layers is not None:
         yield f"\n**By layer**: {_code(report.layers.summary)}"
@@ -58,6 +60,15 @@ def _outputs(report: Report) -> Iterator[str]:
         )
 
 
+def _numbers(report: Report) -> Iterator[str]:
+    """How many numbers were compared: a line a reference, and a column a kind of output."""
+    kinds = counts.totals(report.numbers)
+    if kinds:
+        yield f"\n| numbers compared | {' | '.join(kinds)} |\n|---|{'---:|' * len(kinds)}"
+        for name, of in report.numbers.items():
+            yield f"| {_cell(name)} | {' | '.join(f'{of.get(kind, 0):,}' for kind in kinds)} |"
+
+
 def _error(check: TensorCheck | None) -> str:
     return "" if check is None else number(check.error) + ("" if check.ok else " ❌")
 
@@ -71,6 +82,8 @@ def _untried(report: Report) -> Iterator[str]:
     }
     for left_out, why in reasons.items():
         yield f"\nNot tried {left_out}: {_code(why)}"
+    for name, kind, why in report.lacking:
+        yield f"\nNot compared: {kind} of {_code(name)}: {_code(why)}"
 
 
 def _rounding(report: Report, check: TensorCheck) -> str:
