@@ -13,6 +13,7 @@ from transformers.models.auto import tokenization_auto
 from txexport import families
 from txexport.checkpoints.tokenizer_classes import CLASSES, FILES, as_read
 from txexport.checkpoints.tokenizer_classes.names import GENERIC, MISNAMED, OF_MODEL, OTHERS, SAME
+from txexport.runtime.preprocessing.token_types import GIVING_MODELS
 
 NEWEST = int(transformers.__version__.split(".")[0]) >= 5
 pytestmark = pytest.mark.skipif(not NEWEST, reason="version 4 reads tokenizer.json as it is")
@@ -203,3 +204,14 @@ def test_names_of_classes_are_those_of_the_library():
     every = {name for name in dir(transformers) if name.endswith("Tokenizer")}
     every -= {f"{name}Tokenizer" for name in helpers} | {"PreTrainedTokenizer", "ConvBertTokenizer"}
     assert every - {*CLASSES, *SAME} - named == set()
+
+
+def test_models_whose_class_tells_the_second_text_from_the_first():
+    """The runtime's list, where no file names a class; RoFormer's needs a library of its own."""
+    giving = {
+        name
+        for name, kind in OF_MODEL.items()
+        if kind in CLASSES or kind == "BertTokenizer"
+        if "token_type_ids" in tokenization_auto.tokenizer_class_from_name(kind).model_input_names
+    }
+    assert giving == {*GIVING_MODELS} - {"txexport"}

@@ -33,7 +33,8 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     made = hub_files(own, plan)
     if isinstance(tokenizer := own.get(TOKENIZER), Path):
         _check_ids(tokenizer)
-        own |= _tokenizer_as_read(tokenizer, own, checkpoint.config)
+        model_type = checkpoint.config.get("model_type") or plan.model_type
+        own |= _tokenizer_as_read(tokenizer, own, checkpoint.config | {"model_type": model_type})
     yield from (own | made).items()
     if isinstance(modules := own.get("modules.json"), Path):
         _check_modules(modules)

@@ -19,7 +19,19 @@ GIVING = {
     "MobileBertTokenizer",
     "SqueezeBertTokenizer",
 }
-GIVING_MODELS = ("bert", "electra", "txexport")  # whose own tokenizer is one; ours has no other judge
+GIVING_MODELS = (  # whose own tokenizer is one; ours, "txexport", has no other judge
+    "bert",
+    "chinese_clip",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "dpr",
+    "electra",
+    "ernie",
+    "megatron-bert",
+    "nomic_bert",
+    "txexport",
+)
 
 
 def gives_types(settings: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
