@@ -131,7 +131,8 @@ class Proof:
 
     `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
     `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
-    was compared.
+    was compared. `session_options` are those that the sessions had, by dtype, and `processors` what of
+    tokenizer, chat template, image and sound processor was tried; before these were told, both are empty.
     """
 
     created: str
@@ -147,6 +148,8 @@ class Proof:
     bound: float
     versions: dict[str, str]
     sha256: dict[str, str]
+    session_options: dict[str, dict[str, str]] = field(default_factory=dict)
+    processors: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def test_inspect_shows_what_verify_found(fresh):
     assert (after.proof.cases, after.proof.failed) == (len(tried), 0)
     assert [case.name for case in report.cases if case not in tried] == ["tokenizer"]
     assert after.proof.references == ["twin", "transformers"]
+    assert after.proof.session_options == {"float32": after.session_options}
+    assert after.proof.processors == []  # it has no tokenizer
     txexport.load(fresh).close()  # which checks graphs and weights
     found = txexport.inspect(fresh).bundle
     assert (found.proof, found.changed) == (after.proof, [])
@@ -142,10 +144,10 @@ def test_interrupted_record_leaves_the_bundle_as_it_was(fresh, monkeypatch):
 def test_what_is_nearest_to_its_bound_is_the_worst():
     checks = [TensorCheck("wide", 3, 1e-6, 1e-4), TensorCheck("tight", 4, 9e-7, 1e-6)]
     cases = [CaseReport("a", "twin", checks), CaseReport("b", "twin", skipped="why")]
-    found = proof(Report("b", "bert", "t", "cpu", {}, cases))
+    found = proof(Report("b", "bert", "t", "cpu", {}, cases), {})
     assert (found.worst_output, found.worst_error, found.bound) == ("tight", 9e-7, 1e-6)
     assert (found.cases, found.skipped, found.numbers) == (1, 1, 7)
-    nothing = proof(Report("b", "bert", "t", "cpu", {}, []))
+    nothing = proof(Report("b", "bert", "t", "cpu", {}, []), {})
     assert (nothing.verdict, nothing.worst_error) == ("NOT EQUAL", None)
 
 

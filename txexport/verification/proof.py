@@ -19,13 +19,15 @@ def record(folder: Path, report: Report) -> None:
     if not isinstance(report.selection, str):
         return
     try:
-        bundle.record(folder, proof(report))
+        manifest = bundle.read_manifest(folder)
+        options = {dtype: manifest.of_dtype(dtype).session_options for dtype in manifest.formats}
+        bundle.record(folder, proof(report, options))
     except OSError as error:
         warnings.warn(f"the proof was not recorded in {folder}: {reason(error)}", stacklevel=3)
 
 
-def proof(report: Report) -> Proof:
-    """A report in short."""
+def proof(report: Report, session_options: dict[str, dict[str, str]]) -> Proof:
+    """A report in short, with the options that decide which numbers its sessions gave, by dtype."""
     checks = [check for case in report.cases if case.reference != CHECKPOINT for check in case.checks]
     worst = max(checks, key=_used, default=TensorCheck("", 0, math.inf, 0.0))
     skipped = [case for case in report.cases if case.skipped is not None]
@@ -43,6 +45,8 @@ def proof(report: Report) -> Proof:
         bound=worst.tolerance,
         versions=report.versions,
         sha256=report.bundle_sha256,
+        session_options=session_options,
+        processors=report.processors,
     )
 
 

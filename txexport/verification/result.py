@@ -209,9 +209,14 @@ class Report:
         return [case for case in self.cases if case.name in PROCESSORS]
 
     @property
+    def processors(self) -> list[str]:
+        """The names of those that were tried."""
+        return [case.name for case in self._processors if case.skipped is None]
+
+    @property
     def _beside(self) -> str:
         """What was held against transformers beside the graphs, in words."""
-        tried = [case.name for case in self._processors if case.skipped is None]
+        tried = self.processors
         last = " and ".join([", ".join(tried[:-1]), tried[-1]] if tried[1:] else tried)
         return f" with its {last}" if tried else ""
 
