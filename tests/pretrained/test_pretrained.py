@@ -104,7 +104,7 @@ HALVES = ["float16", "bfloat16", "int4-128", "int4-128-fast"]
     ("name", "dtypes"),
     [
         *((name, INTEGERS) for name in SHIPPED),
-        *(pytest.param(name, HALVES, marks=pytest.mark.slow) for name in SHIPPED),
+        *((name, HALVES) for name in SHIPPED),
         pytest.param("all-MiniLM-L6-v2", [*INTEGERS, *HALVES], marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
