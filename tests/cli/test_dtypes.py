@@ -73,7 +73,9 @@ def test_texts_calibrate(checkpoint_of, tmp_path):
     assert [*recorded] == ["int4", "int4-128"]
     assert recorded["int4"] == recorded["int4-128"]
     assert recorded["int4"].texts == 10
-    code, output, _ = invoke("verify", out, "--case", "every weight", "--reference", "twin", "--quiet")
+    chosen = ("--cases", "quick", "--reference", "twin", "--quiet")
+    assert invoke("verify", out, *chosen)[0] == 2  # not proved without the texts
+    code, output, _ = invoke("verify", out, *chosen, "--texts", file)
     assert code == 0
     for dtype in recorded:
         assert f"{dtype} is calibrated by 10 texts of" in " ".join(output.split())
@@ -85,7 +87,12 @@ UNREAD = "texts are for a model that reads them; this one is for"
 @pytest.mark.parametrize(
     ("family", "dtype", "content", "why"),
     [
-        ("bert", "int8", b"a", "texts calibrate int4 and int4-128 alone, not int8; leave them out"),
+        (
+            "bert",
+            "int8",
+            b"a",
+            "texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not int8; leave them out",
+        ),
         (
             "vit",
             "int4",

@@ -103,7 +103,8 @@ def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
     txexport.export(checkpoint_of("gpt2"), tmp_path / "all", dtype=["float32", "int4", "int8"], texts=TEXTS)
     assert files(tmp_path / "one") == files(tmp_path / "all")
     with pytest.raises(
-        InputError, match=r"^texts calibrate int4 and int4-128 alone, not float16; leave them out$"
+        InputError,
+        match=r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float16; ",
     ):
         txexport.quantize(tmp_path / "one", "float16", texts=file)
     data = tmp_path / "one" / "onnx" / "model_q4.onnx_data"
@@ -167,8 +168,16 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
 @pytest.mark.parametrize(
     ("family", "options", "why"),
     [
-        ("bert", {"dtype": "int8"}, r"^texts calibrate int4 and int4-128 alone, not int8; leave them out$"),
-        ("bert", {}, r"^texts calibrate int4 and int4-128 alone, not float32; leave them out$"),
+        (
+            "bert",
+            {"dtype": "int8"},
+            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not int8; leave them out$",
+        ),
+        (
+            "bert",
+            {},
+            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float32; ",
+        ),
         (
             "vit",
             {"dtype": "int4"},

@@ -15,8 +15,8 @@ from txexport.cli import options
 samples = click.option(
     "--texts",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Calibrate int4 and int4-128 by samples of what the model will read: a file, one text a line; "
-    "sources and targets with a tab between them.",
+    help="Calibrate int4, int4-128 and their -fast kinds by samples of what the model will read: a file, one "
+    "text a line; sources and targets with a tab between them.",
 )
 
 

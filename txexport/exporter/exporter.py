@@ -95,7 +95,7 @@ def export(
     original_max_position_embeddings, the second are the original's for longer sequences alone, up to
     max_position_embeddings. `image_size` is the side of images in pixels, or height and width, where that
     is not config.json's: positions are interpolated once and for all, as transformers does with
-    interpolate_pos_encoding=True, and images prepared so large. `texts` calibrate int4 and int4-128
+    interpolate_pos_encoding=True, and images prepared so large. `texts` calibrate every int4
     (GPTQ): a file of samples of what the model will read, one a line, or two with a tab between them (of
     an encoder-decoder, a source and its target), or the texts themselves; ONNX Runtime reads them.
     txexport.json says where the checkpoint is by the way from `out`, or with `absolute_source` by its
@@ -156,8 +156,10 @@ def samples(
     from txexport.runtime.preprocessing.text_file import items_of
 
     if not any(DTYPES[name].calibrates for name in dtypes):
-        able = " and ".join(name for name, dtype in DTYPES.items() if dtype.calibrates)
-        raise InputError(f"texts calibrate {able} alone, not {', '.join(dtypes)}; leave them out")
+        *able, last = (name for name, dtype in DTYPES.items() if dtype.calibrates)
+        raise InputError(
+            f"texts calibrate {', '.join(able)} and {last} alone, not {', '.join(dtypes)}; leave them out"
+        )
     check_reads(resolved.spec, resolved.task)
     return items_of(texts)
 
