@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import transformers
 from helpers.tokenizer_folders import KINDS, settings_of, tokenizer_of, write
-from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from txexport.checkpoints.tokenizer_classes import FILES, as_read
 
@@ -178,3 +178,21 @@ def test_padding_and_truncation_stay(tmp_path):
     assert made.truncation == tokenizer.truncation
     assert made.padding == tokenizer.padding
     assert isinstance(made.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
+
+
+def test_scores_of_many_digits_are_not_written_anew(tmp_path):
+    """The tokenizers library may read a score one bit off: a published file stays byte for byte."""
+    draw = random.Random(0)
+    words = [(token, 0.0) for token in KINDS["XLMRobertaTokenizer"][1]]
+    words += [(f"▁{number}", -20 * draw.random()) for number in range(2000)]
+    tokenizer = tokenizer_of(*KINDS["XLMRobertaTokenizer"])
+    tokenizer.model = models.Unigram(words, unk_id=3, byte_fallback=False)
+    settings = {"tokenizer_config.json": {"tokenizer_class": "XLMRobertaTokenizer"}}
+    write(tmp_path / "before", tokenizer, settings, "xlm-roberta")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "before").save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved/config.json").write_text(json.dumps({"model_type": "xlm-roberta"}))
+    assert read(tmp_path / "saved") is None
+    changed = read(tmp_path / "before")
+    assert changed is not None
+    own = json.loads((tmp_path / "before/tokenizer.json").read_text("utf-8"))
+    assert json.loads(changed)["model"]["vocab"] == own["model"]["vocab"]
