@@ -41,6 +41,7 @@ IMPORTED = {
     "txexport/swap.py": "",
     "txexport/telemetry.py": "",
     "txexport/terminal.py": "rich",
+    "txexport/tokenizer_classes.py": "",
     "txexport/arguments.py": "numpy paths",
     "txexport/limits.py": "spec",
     "txexport/manifest.py": "contracts formats limits",
@@ -52,7 +53,7 @@ IMPORTED = {
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",
-    "txexport/checkpoints": "numpy tokenizers transformers formats paths spec",
+    "txexport/checkpoints": "numpy tokenizers transformers formats paths spec tokenizer_classes",
     "txexport/families": "numpy checkpoints spec tasks",
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
@@ -68,7 +69,7 @@ IMPORTED = {
     ),
     "txexport/runtime": (
         "llguidance numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths "
-        "progress tasks telemetry"
+        "progress tasks telemetry tokenizer_classes"
     ),
     "txexport/attention_page": "printable",
     "txexport/dtype_comparison": (

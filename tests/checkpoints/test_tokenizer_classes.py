@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 import transformers
 from helpers.tokenizer_folders import KINDS, settings_of, tokenizer_of, write
-from tokenizers import Tokenizer, pre_tokenizers
-from transformers.models.auto import tokenization_auto
+from tokenizers import Tokenizer, models, pre_tokenizers
 
-from txexport import families
-from txexport.checkpoints.tokenizer_classes import CLASSES, FILES, as_read
-from txexport.checkpoints.tokenizer_classes.names import GENERIC, MISNAMED, OF_MODEL, OTHERS, SAME
-from txexport.runtime.preprocessing.token_types import GIVING_MODELS
+from txexport.checkpoints.tokenizer_classes import FILES, as_read
 
 NEWEST = int(transformers.__version__.split(".")[0]) >= 5
 pytestmark = pytest.mark.skipif(not NEWEST, reason="version 4 reads tokenizer.json as it is")
@@ -184,34 +180,19 @@ def test_padding_and_truncation_stay(tmp_path):
     assert isinstance(made.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
 
 
-def test_classes_of_families_are_those_of_the_library():
-    library = tokenization_auto.TOKENIZER_MAPPING_NAMES
-    own = {name: library[name] for name in families.names() if library.get(name) is not None}
-    common = {"MistralCommonBackend": GENERIC}  # without the package of that name
-    assert {name: common.get(kind, kind) for name, kind in own.items()} == OF_MODEL
-    assert {*families.names()} & tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS == MISNAMED
-
-
-def test_names_of_classes_are_those_of_the_library():
-    """A name that it has not stands for the one that reads tokenizer.json as it is."""
-    named = {f"{name}Tokenizer" for name in OTHERS.split()}
-    found = tokenization_auto.tokenizer_class_from_name
-    assert [name for name in [*CLASSES, *SAME, *named] if found(name) is None] == []
-    assert {name: found(name) for name in SAME} == {name: found(kind) for name, kind in SAME.items()} | {
-        "DistilBertTokenizer": found("DistilBertTokenizer")
-    }
-    helpers = {"Auto", "Basic", "Character", "Mecab", "Wordpiece"}
-    every = {name for name in dir(transformers) if name.endswith("Tokenizer")}
-    every -= {f"{name}Tokenizer" for name in helpers} | {"PreTrainedTokenizer", "ConvBertTokenizer"}
-    assert every - {*CLASSES, *SAME} - named == set()
-
-
-def test_models_whose_class_tells_the_second_text_from_the_first():
-    """The runtime's list, where no file names a class; RoFormer's needs a library of its own."""
-    giving = {
-        name
-        for name, kind in OF_MODEL.items()
-        if kind in CLASSES or kind == "BertTokenizer"
-        if "token_type_ids" in tokenization_auto.tokenizer_class_from_name(kind).model_input_names
-    }
-    assert giving == {*GIVING_MODELS} - {"txexport"}
+def test_scores_of_many_digits_are_not_written_anew(tmp_path):
+    """The tokenizers library may read a score one bit off: a published file stays byte for byte."""
+    draw = random.Random(0)
+    words = [(token, 0.0) for token in KINDS["XLMRobertaTokenizer"][1]]
+    words += [(f"▁{number}", -20 * draw.random()) for number in range(2000)]
+    tokenizer = tokenizer_of(*KINDS["XLMRobertaTokenizer"])
+    tokenizer.model = models.Unigram(words, unk_id=3, byte_fallback=False)
+    settings = {"tokenizer_config.json": {"tokenizer_class": "XLMRobertaTokenizer"}}
+    write(tmp_path / "before", tokenizer, settings, "xlm-roberta")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "before").save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved/config.json").write_text(json.dumps({"model_type": "xlm-roberta"}))
+    assert read(tmp_path / "saved") is None
+    changed = read(tmp_path / "before")
+    assert changed is not None
+    own = json.loads((tmp_path / "before/tokenizer.json").read_text("utf-8"))
+    assert json.loads(changed)["model"]["vocab"] == own["model"]["vocab"]

@@ -7,28 +7,40 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
 from txexport.runtime.preprocessing.special_tokens import special_tokens
-from txexport.runtime.preprocessing.tokenizer_classes import (
-    MISNAMED,
-    NAMES,
-    OF_CLASS,
-    PLAIN_FAMILIES,
-    REGISTERED,
-)
+from txexport.tokenizer_classes import ALIASES, CLASSES, GENERIC, MISNAMED, OF_MODEL, SPECIAL_TOKENS
 
-WORD_PIECE = {"Bert", "DistilBert", "Electra", "Lxmert", "MobileBert", "SqueezeBert", "MPNet"}
+WORD_PIECE = {
+    "Bert",
+    "ConvBert",
+    "DPRContextEncoder",
+    "DPRQuestionEncoder",
+    "DPRReader",
+    "DistilBert",
+    "Electra",
+    "Lxmert",
+    "MobileBert",
+    "SqueezeBert",
+    "MPNet",
+}
 UNIGRAM = {
+    "Albert",
+    "BigBird",
     "Barthez",
     "Camembert",
     "DebertaV2",
     "MBart",
     "MBart50",
     "Nllb",
+    "Pegasus",
+    "RemBert",
     "T5",
     "XGLM",
     "XLMRoberta",
     "XLNet",
 }
-WORDS = ["<u>", "<unk>", "a", "b"]
+TOKENS = {name: row for name, row in CLASSES.items() if row.special_tokens}  # those that have any
+GENERIC_MODELS = {model_type for model_type, name in OF_MODEL.items() if name == GENERIC}
+WORDS = ["<u>", "<unk>", "a", "b", "[CLS]", "[SEP]"]
 
 
 def tokenizer(kind: str | None, byte_level: bool) -> Tokenizer:
@@ -37,7 +49,7 @@ def tokenizer(kind: str | None, byte_level: bool) -> Tokenizer:
     if name in WORD_PIECE or name == "Funnel":
         return Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
     if name in UNIGRAM:
-        return Tokenizer(models.Unigram([(word, -1.0) for word in WORDS], unk_id=1))
+        return Tokenizer(models.Unigram([(word, 0.0) for word in WORDS], unk_id=1))
     made = Tokenizer(models.BPE({word: i for i, word in enumerate(WORDS)}, [], unk_token="<unk>"))
     if byte_level:
         made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
@@ -59,7 +71,7 @@ def compare(folder, settings, *, config=None, named=None, byte_level=False, padd
 
 
 @pytest.mark.parametrize("fast", ["", "Fast"])
-@pytest.mark.parametrize("name", OF_CLASS)
+@pytest.mark.parametrize("name", [*TOKENS, *ALIASES])
 def test_what_a_class_has_by_default(name, fast, tmp_path):
     compare(tmp_path, {"tokenizer_class": name + fast})
 
@@ -69,16 +81,16 @@ def test_what_a_class_has_by_default(name, fast, tmp_path):
     "kind", [None, "LlamaTokenizer", "PreTrainedTokenizerFast", "GPT2TokenizerFast", "Strange"]
 )
 @pytest.mark.parametrize(
-    "family", [*sorted(PLAIN_FAMILIES | MISNAMED), "llama", "gpt2", "gemma2", "smollm3", "deepseek_v3"]
+    "family", [*sorted(GENERIC_MODELS | MISNAMED), "llama", "gpt2", "gemma2", "smollm3", "deepseek_v3"]
 )
 def test_the_class_that_a_family_takes(family, kind, byte_level, tmp_path):
     settings = {} if kind is None else {"tokenizer_class": kind}
     compare(tmp_path, settings, config={"model_type": family}, byte_level=byte_level)
 
 
-@pytest.mark.parametrize("family", REGISTERED)
+@pytest.mark.parametrize("family", [name for name, kind in OF_MODEL.items() if kind in TOKENS])
 def test_the_class_of_a_family_that_names_none(family, tmp_path):
-    made = tokenizer(REGISTERED[family], False)
+    made = tokenizer(OF_MODEL[family], False)
     made.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
     (tmp_path / "tokenizer_config.json").write_text("{}")
@@ -145,6 +157,6 @@ def test_no_files(tmp_path):
 
 def test_names_are_those_of_the_library():
     assert (
-        list(NAMES)
+        list(SPECIAL_TOKENS)
         == AutoTokenizer.from_pretrained.__globals__["TokenizersBackend"].SPECIAL_TOKENS_ATTRIBUTES
     )

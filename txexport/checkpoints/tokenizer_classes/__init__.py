@@ -11,27 +11,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from txexport.checkpoints.tokenizer_classes import byte_level, sentencepiece, translators, wordpiece
 from txexport.checkpoints.tokenizer_classes.built import Built, finished
-from txexport.checkpoints.tokenizer_classes.names import class_of
-from txexport.checkpoints.tokenizer_classes.settings import Settings, TokenizerFile, gathered
+from txexport.checkpoints.tokenizer_classes.settings import Settings, gathered
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import VOCABULARY, TokenizerFile
+from txexport.tokenizer_classes import GENERIC, tokenizer_class
 
-CLASSES = (  # that build anew
+REBUILT = (  # classes that take the vocabulary alone
     byte_level.CLASSES | sentencepiece.CLASSES | translators.CLASSES | wordpiece.CLASSES
 )
 FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")  # read beside it
-NOTHING = {  # of a model's JSON, what says the same as leaving it out
-    "dropout": None,
-    "unk_token": None,
+DEFAULTS: dict[str, Any] = {  # of a model's options, beside None
     "continuing_subword_prefix": "",
     "end_of_word_suffix": "",
     "fuse_unk": False,
     "byte_fallback": False,
     "ignore_merges": False,
+    "max_input_chars_per_word": 100,
 }
 LETTERS = "a \u0378\ue000"  # of which two are in no vocabulary
-LEFT_OUT = ("version", "truncation", "padding")
 PLAIN = {  # a post-processor that adds nothing
     "type": "TemplateProcessing",
     "single": [{"Sequence": {"id": "A", "type_id": 0}}],
@@ -48,30 +48,44 @@ def as_read(text: str, files: Mapping[str, dict], config: Mapping[str, Any]) -> 
     Raises what the tokenizers library does, or a KeyError or TypeError, for files that transformers cannot
     read either.
     """
-    kind = class_of(files.get(FILES[0], {}), config, '"ByteLevel"' in text)
-    if kind is None:
+    kind = tokenizer_class(files.get(FILES[0], {}), config, '"ByteLevel"' in text)
+    build = BUILDERS.get(kind)
+    if build is None:
         return None
     file = TokenizerFile.read(text)
-    before = _compared(json.loads(file.tokenizer.to_str()))  # which some classes change
+    model, parts = file.model, _compared(_parts(file.tokenizer))  # before some classes change them
+    options = _options(model)
     settings = gathered(files, file)
-    build = (CLASSES | wordpiece.OF_FILE).get(kind, as_it_is)
-    built = build(settings, file)
-    tokenizer = finished(built, settings, file, rebuilt=kind in CLASSES)
+    tokenizer = finished(build(settings, file), settings, file, rebuilt=kind in REBUILT)
     tokenizer.encode(LETTERS)  # which fails where the class finds no word for what it does not know
-    made = _written(tokenizer) | {name: file.values.get(name) for name in ("truncation", "padding")}
-    if _compared(made) == before:
+    made = _written(tokenizer)
+    same_words = all(file.model.get(name) is model.get(name) for name in VOCABULARY)
+    if same_words and _options(file.model) == options and _compared(made) == parts:
         return None
-    return json.dumps(made, ensure_ascii=False)
+    kept = {name: file.values.get(name) for name in ("truncation", "padding")}
+    return json.dumps(made | kept | {"model": file.model}, ensure_ascii=False)
 
 
 def as_it_is(settings: Settings, file: TokenizerFile) -> Built:
     """TokenizersBackend."""
-    return Built(file.tokenizer, settings.tokens({}))
+    return Built(file.tokenizer, settings.tokens(GENERIC))
+
+
+BUILDERS = REBUILT | wordpiece.OF_FILE | {GENERIC: as_it_is}
+
+
+def _parts(tokenizer: Tokenizer) -> dict[str, Any]:
+    """A tokenizer as JSON without its model: a large vocabulary is not written."""
+    model, tokenizer.model = tokenizer.model, BPE()
+    values: dict[str, Any] = json.loads(tokenizer.to_str())
+    tokenizer.model = model
+    del values["model"]
+    return values
 
 
 def _written(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer as JSON, where tokens are special that it takes for such, whatever they were since."""
-    values = json.loads(tokenizer.to_str())
+    """As `_parts`, where tokens are special that the tokenizer takes for such, whatever they were since."""
+    values = _parts(tokenizer)
     for token in values["added_tokens"]:
         ids = [token["id"]]
         if tokenizer.decode(ids) != tokenizer.decode(ids, skip_special_tokens=False):
@@ -79,15 +93,19 @@ def _written(tokenizer: Tokenizer) -> dict[str, Any]:
     return values
 
 
-def _compared(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tokenizer.json holds, without what makes no difference."""
-    result = {name: value for name, value in values.items() if name not in LEFT_OUT}
+def _compared(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What `_parts` gives, without what makes no difference."""
+    result = {name: parts[name] for name in parts if name not in ("version", "truncation", "padding")}
     if result["post_processor"] == PLAIN:
         result["post_processor"] = None
-    model = result["model"]
-    result["model"] = {
-        name: value
-        for name, value in model.items()
-        if name not in NOTHING or value not in (None, NOTHING[name])
-    }
     return result
+
+
+def _options(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's options, without those that say the same as leaving them out."""
+    options = {name: value for name, value in model.items() if name not in VOCABULARY}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not (name in DEFAULTS and value == DEFAULTS[name])
+    }

@@ -7,7 +7,9 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, processors
 from tokenizers.processors import PostProcessor
 
-from txexport.checkpoints.tokenizer_classes.settings import SPECIAL, Settings, TokenizerFile
+from txexport.checkpoints.tokenizer_classes.settings import Settings
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
+from txexport.tokenizer_classes import SPECIAL_TOKENS
 
 Post = Callable[["Built"], PostProcessor]
 
@@ -55,7 +57,7 @@ def finished(built: Built, settings: Settings, file: TokenizerFile, rebuilt: boo
     padding = file.tokenizer.padding
     if padding is not None and built.tokens["pad_token"] is None:
         built.tokens["pad_token"] = padding["pad_token"]
-    named = {name: built.tokens[name] for name in SPECIAL} | settings.named
+    named = {name: built.tokens[name] for name in SPECIAL_TOKENS} | settings.named
     tokens = [token for token in named.values() if token is not None]
     _add(tokenizer, settings.added, tokens, settings.extra(built.extra))
     if built.post is not None:

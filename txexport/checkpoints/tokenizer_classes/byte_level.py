@@ -3,42 +3,14 @@
 from collections.abc import Callable
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
-from tokenizers.models import BPE
 from tokenizers.processors import PostProcessor
 
 from txexport.checkpoints.tokenizer_classes.built import Built, anew, as_given, plain, roberta, template
-from txexport.checkpoints.tokenizer_classes.settings import Settings, TokenizerFile
+from txexport.checkpoints.tokenizer_classes.settings import Settings
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
+from txexport.tokenizer_classes import CLASSES as DEFAULTS
+from txexport.tokenizer_classes import WHISPER
 
-END = "<|endoftext|>"
-GPT2 = {"unk_token": END, "bos_token": END, "eos_token": END}
-ROBERTA = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "sep_token": "</s>",
-    "cls_token": "<s>",
-    "unk_token": "<unk>",
-    "pad_token": "<pad>",
-    "mask_token": "<mask>",
-}
-DEBERTA = {
-    "bos_token": "[CLS]",
-    "eos_token": "[SEP]",
-    "sep_token": "[SEP]",
-    "cls_token": "[CLS]",
-    "unk_token": "[UNK]",
-    "pad_token": "[PAD]",
-    "mask_token": "[MASK]",
-}
-COHERE = {
-    "unk_token": "<UNK>",
-    "bos_token": "<BOS_TOKEN>",
-    "eos_token": "<|END_OF_TURN_TOKEN|>",
-    "pad_token": "<PAD>",
-    "cls_token": "<CLS>",
-    "sep_token": "<SEP>",
-    "mask_token": "<MASK_TOKEN>",
-}
-CLIP = {"unk_token": END, "bos_token": "<|startoftext|>", "eos_token": END, "pad_token": END}
 QWEN_WORDS = Regex(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
@@ -50,9 +22,7 @@ CLIP_WORDS = Regex(
 
 def _bytes(file: TokenizerFile, spaced: bool, **options: bool) -> Tokenizer:
     """GPT-2's, with a space before a text where `spaced`."""
-    tokenizer = Tokenizer(
-        BPE(file.words, file.merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False)
-    )
+    tokenizer = Tokenizer(file.bpe())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced, **options)
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
@@ -60,13 +30,13 @@ def _bytes(file: TokenizerFile, spaced: bool, **options: bool) -> Tokenizer:
 
 def gpt2(settings: Settings, file: TokenizerFile) -> Built:
     """GPT2Tokenizer."""
-    return Built(_bytes(file, settings.get("add_prefix_space", False)), settings.tokens(GPT2))
+    return Built(_bytes(file, settings.get("add_prefix_space", False)), settings.tokens("GPT2Tokenizer"))
 
 
 def whisper(settings: Settings, file: TokenizerFile) -> Built:
     """WhisperTokenizer, but for what it puts before a text: here text is only written."""
-    tokens = settings.tokens(GPT2)
-    for name in GPT2:
+    tokens = settings.tokens(WHISPER)
+    for name in DEFAULTS[WHISPER].special_tokens:
         if isinstance(tokens[name], str):
             tokens[name] = AddedToken(tokens[name], normalized=False, special=True)
     return Built(_bytes(file, settings.get("add_prefix_space", False)), tokens)
@@ -78,19 +48,19 @@ def gpt_neox(settings: Settings, file: TokenizerFile) -> Built:
         file, settings.get("add_prefix_space", False), trim_offsets=settings.get("trim_offsets", True)
     )
     tokenizer.normalizer = normalizers.NFC()
-    return Built(tokenizer, settings.tokens(GPT2 | {"pad_token": "<|padding|>"}), post=plain)
+    return Built(tokenizer, settings.tokens("GPTNeoXTokenizer"), post=plain)
 
 
 def roberta_tokenizer(settings: Settings, file: TokenizerFile) -> Built:
     """RobertaTokenizer."""
     spaced, trimmed = settings.get("add_prefix_space", False), settings.get("trim_offsets", True)
     post = roberta("sep_token", "cls_token", trimmed, spaced)
-    return Built(_bytes(file, spaced), settings.tokens(ROBERTA), post=post)
+    return Built(_bytes(file, spaced), settings.tokens("RobertaTokenizer"), post=post)
 
 
 def blenderbot(settings: Settings, file: TokenizerFile) -> Built:
     """BlenderbotTokenizer."""
-    tokens = settings.tokens(ROBERTA)
+    tokens = settings.tokens("BlenderbotTokenizer")
     if isinstance(tokens["mask_token"], str):
         tokens["mask_token"] = AddedToken(tokens["mask_token"], lstrip=True, normalized=False)
     return Built(_bytes(file, settings.get("add_prefix_space", True)), tokens)
@@ -104,7 +74,9 @@ def deberta(settings: Settings, file: TokenizerFile) -> Built:
         "cls_token",
         "sep_token",
     )
-    return Built(_bytes(file, settings.get("add_prefix_space", False)), settings.tokens(DEBERTA), post=post)
+    return Built(
+        _bytes(file, settings.get("add_prefix_space", False)), settings.tokens("DebertaTokenizer"), post=post
+    )
 
 
 def cohere(settings: Settings, file: TokenizerFile) -> Built:
@@ -115,7 +87,7 @@ def cohere(settings: Settings, file: TokenizerFile) -> Built:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(spaced, trim_offsets=True)]
     )
-    return Built(tokenizer, settings.tokens(COHERE), again=as_given)
+    return Built(tokenizer, settings.tokens("CohereTokenizer"), again=as_given)
 
 
 def qwen2(settings: Settings, file: TokenizerFile) -> Built:
@@ -126,23 +98,14 @@ def qwen2(settings: Settings, file: TokenizerFile) -> Built:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(QWEN_WORDS, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
     )
-    tokens = settings.tokens({"unk_token": END, "eos_token": END, "pad_token": END})
+    tokens = settings.tokens("Qwen2Tokenizer")
     return Built(tokenizer, tokens, again=anew)
 
 
 def clip(settings: Settings, file: TokenizerFile) -> Built:
     """CLIPTokenizer."""
-    tokens = settings.tokens(CLIP)
-    tokenizer = Tokenizer(
-        BPE(
-            file.words,
-            file.merges,
-            continuing_subword_prefix="",
-            end_of_word_suffix="</w>",
-            fuse_unk=False,
-            unk_token=str(tokens["unk_token"]),
-        )
-    )
+    tokens = settings.tokens("CLIPTokenizer")
+    tokenizer = Tokenizer(file.bpe(end_of_word_suffix="</w>", unk_token=str(tokens["unk_token"])))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
     )
@@ -167,17 +130,9 @@ def codegen(settings: Settings, file: TokenizerFile) -> Built:
 
 def herbert(settings: Settings, file: TokenizerFile) -> Built:
     """HerbertTokenizer, which joins letters of words as BERT has them."""
-    tokens = settings.tokens(
-        {
-            "cls_token": "<s>",
-            "unk_token": "<unk>",
-            "pad_token": "<pad>",
-            "mask_token": "<mask>",
-            "sep_token": "</s>",
-        }
-    )
+    tokens = settings.tokens("HerbertTokenizer")
     unknown = str(tokens["unk_token"])
-    tokenizer = Tokenizer(BPE(file.words, file.merges, unk_token=unknown, end_of_word_suffix="</w>"))
+    tokenizer = Tokenizer(file.bpe(unk_token=unknown, end_of_word_suffix="</w>"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
@@ -190,17 +145,8 @@ def herbert(settings: Settings, file: TokenizerFile) -> Built:
 
 def openai_gpt(settings: Settings, file: TokenizerFile) -> Built:
     """OpenAIGPTTokenizer, which joins letters."""
-    tokens = settings.tokens({"unk_token": "<unk>"})
-    tokenizer = Tokenizer(
-        BPE(
-            file.words,
-            file.merges,
-            continuing_subword_prefix="",
-            end_of_word_suffix="</w>",
-            fuse_unk=False,
-            unk_token=str(tokens["unk_token"]),
-        )
-    )
+    tokens = settings.tokens("OpenAIGPTTokenizer")
+    tokenizer = Tokenizer(file.bpe(end_of_word_suffix="</w>", unk_token=str(tokens["unk_token"])))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")

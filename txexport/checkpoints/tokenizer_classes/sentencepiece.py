@@ -4,48 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
-from tokenizers.models import BPE, Unigram
+from tokenizers.models import Model
 from tokenizers.normalizers import Normalizer
 
 from txexport.checkpoints.tokenizer_classes.built import Built, as_given, template
-from txexport.checkpoints.tokenizer_classes.settings import OLD_EXTRA, Settings, TokenizerFile
+from txexport.checkpoints.tokenizer_classes.settings import OLD_EXTRA, Settings
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
+from txexport.tokenizer_classes import INFILLING
 
 SPACE = "▁"
-XLM_ROBERTA = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "sep_token": "</s>",
-    "cls_token": "<s>",
-    "unk_token": "<unk>",
-    "pad_token": "<pad>",
-    "mask_token": "<mask>",
-}
-ALBERT = {
-    "bos_token": "[CLS]",
-    "eos_token": "[SEP]",
-    "unk_token": "<unk>",
-    "sep_token": "[SEP]",
-    "pad_token": "<pad>",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-BIG_BIRD = ALBERT | {"bos_token": "<s>", "eos_token": "</s>"}
-GEMMA = {
-    "unk_token": "<unk>",
-    "bos_token": "<bos>",
-    "eos_token": "<eos>",
-    "pad_token": "<pad>",
-    "mask_token": "<mask>",
-}
-XLNET = XLM_ROBERTA | {"sep_token": "<sep>", "cls_token": "<cls>"}
-LLAMA = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-INFILLING = {
-    "prefix_token": "▁<PRE>",
-    "middle_token": "▁<MID>",
-    "suffix_token": "▁<SUF>",
-    "eot_token": "▁<EOT>",
-    "fill_token": "<FILL_ME>",
-}
 DECODER = (decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse())
 QUOTES = (normalizers.Replace("``", '"'), normalizers.Replace("''", '"'))
 SPACES = normalizers.Replace(Regex(" {2,}"), " ")
@@ -63,11 +30,9 @@ TWICE = template(
 )
 
 
-def unigram(
-    words: list[tuple[str, float]], unknown: int, normalizer: list[Normalizer], scheme: str, cut: bool
-) -> Tokenizer:
+def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) -> Tokenizer:
     """Pieces of words that begin with SPACE, by `scheme`; words are `cut` at every kind of space first."""
-    tokenizer = Tokenizer(Unigram(words, unk_id=unknown, byte_fallback=False))
+    tokenizer = Tokenizer(model)
     if normalizer:
         tokenizer.normalizer = normalizer[0] if len(normalizer) == 1 else normalizers.Sequence(normalizer)
     spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme)
@@ -104,17 +69,17 @@ def llama(settings: Settings, file: TokenizerFile) -> Built:
     spaced = settings.get("add_prefix_space", None)
     spaced = True if spaced is None else spaced
     scheme = ("always" if settings.get("legacy", False) else "first") if spaced else "never"
-    tokenizer = Tokenizer(BPE(file.words, file.merges, fuse_unk=True, byte_fallback=True))
+    tokenizer = Tokenizer(file.bpe(fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme, split=False)
     tokenizer.decoder = decoders.Sequence([*DECODER, *([decoders.Strip(" ", left=1)] if spaced else [])])
-    return Built(tokenizer, settings.tokens(LLAMA))
+    return Built(tokenizer, settings.tokens("LlamaTokenizer"))
 
 
 def gemma(settings: Settings, file: TokenizerFile) -> Built:
     """GemmaTokenizer."""
-    tokens = settings.tokens(GEMMA)
+    tokens = settings.tokens("GemmaTokenizer")
     unknown = str(tokens["unk_token"])
-    tokenizer = Tokenizer(BPE(file.words, file.merges, fuse_unk=True, unk_token=unknown, byte_fallback=True))
+    tokenizer = Tokenizer(file.bpe(fuse_unk=True, unk_token=unknown, byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(" ", SPACE)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     tokenizer.decoder = decoders.Sequence([*DECODER])
@@ -129,26 +94,26 @@ def t5(settings: Settings, file: TokenizerFile) -> Built:
     extra = sentinels if more is None else [*more]
     if more is not None and not any("<extra_id_" in str(token) for token in more):
         extra += sentinels
-    tokenizer = unigram(file.scored, 2, precompiled(file), "always", cut=True)
-    tokens = settings.tokens({"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"})
+    tokenizer = unigram(file.unigram(2), precompiled(file), "always", cut=True)
+    tokens = settings.tokens("T5Tokenizer")
     post = template("$A </s>", "$A </s> $B </s>", "eos_token")
     return Built(tokenizer, tokens, extra, post)
 
 
 def xlm_roberta(settings: Settings, file: TokenizerFile) -> Built:
     """XLMRobertaTokenizer."""
-    tokenizer = unigram(file.scored, 3, precompiled(file), _scheme(settings), cut=True)
-    return Built(tokenizer, settings.tokens(XLM_ROBERTA), post=TWICE)
+    tokenizer = unigram(file.unigram(3), precompiled(file), _scheme(settings), cut=True)
+    return Built(tokenizer, settings.tokens("XLMRobertaTokenizer"), post=TWICE)
 
 
 def camembert(settings: Settings, file: TokenizerFile) -> Built:
     """CamembertTokenizer."""
-    tokens = settings.tokens(XLM_ROBERTA)
+    tokens = settings.tokens("CamembertTokenizer")
     words = file.scored
     unknown = next((place for place, (word, _) in enumerate(words) if word == str(tokens["unk_token"])), 0)
     tokens["mask_token"] = left(tokens["mask_token"], special=True)
     extra = settings.get(OLD_EXTRA, None)
-    tokenizer = unigram(words, unknown, precompiled(file), _scheme(settings), cut=True)
+    tokenizer = unigram(file.unigram(unknown), precompiled(file), _scheme(settings), cut=True)
     unused = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
     return Built(tokenizer, tokens, unused if extra is None else extra, TWICE)
 
@@ -156,20 +121,20 @@ def camembert(settings: Settings, file: TokenizerFile) -> Built:
 def albert(settings: Settings, file: TokenizerFile) -> Built:
     """AlbertTokenizer."""
     normalizer = [*QUOTES, *_letters(settings, accents=False, lower=True), *precompiled(file)]
-    tokenizer = unigram(file.scored, 1, normalizer, _scheme(settings), cut=True)
-    return Built(tokenizer, settings.tokens(ALBERT), post=AROUND)
+    tokenizer = unigram(file.unigram(1), normalizer, _scheme(settings), cut=True)
+    return Built(tokenizer, settings.tokens("AlbertTokenizer"), post=AROUND)
 
 
 def rembert(settings: Settings, file: TokenizerFile) -> Built:
     """RemBertTokenizer."""
     normalizer = [*QUOTES, SPACES, *_letters(settings, accents=True, lower=False), *precompiled(file)]
-    tokenizer = unigram(file.scored, 2, normalizer, _scheme(settings), cut=False)
-    return Built(tokenizer, settings.tokens(ALBERT), post=AROUND, again=as_given)
+    tokenizer = unigram(file.unigram(2), normalizer, _scheme(settings), cut=False)
+    return Built(tokenizer, settings.tokens("RemBertTokenizer"), post=AROUND, again=as_given)
 
 
 def big_bird(settings: Settings, file: TokenizerFile) -> Built:
     """BigBirdTokenizer."""
-    tokens = settings.tokens(BIG_BIRD)
+    tokens = settings.tokens("BigBirdTokenizer")
     words = file.scored
     first = (str(tokens["unk_token"]), 0.0)
     for name, token in tokens.items():
@@ -180,12 +145,14 @@ def big_bird(settings: Settings, file: TokenizerFile) -> Built:
         normalizers.Replace(Regex(" {2,}"), SPACE),
     ]
     unknown = words.index(first) if first in words else 100
-    return Built(unigram(words, unknown, normalizer, _scheme(settings), cut=False), tokens, post=AROUND)
+    return Built(
+        unigram(file.unigram(unknown), normalizer, _scheme(settings), cut=False), tokens, post=AROUND
+    )
 
 
 def deberta_v2(settings: Settings, file: TokenizerFile) -> Built:
     """DebertaV2Tokenizer."""
-    tokens = settings.tokens(ALBERT | {"unk_token": "[UNK]", "pad_token": "[PAD]"})
+    tokens = settings.tokens("DebertaV2Tokenizer")
     words = file.scored
     first = (str(tokens["unk_token"]), 0.0)
     unknown = words.index(first) if first in words else settings.get("unk_id", 1)
@@ -193,7 +160,7 @@ def deberta_v2(settings: Settings, file: TokenizerFile) -> Built:
     spaces = normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " ")
     normalizer = [*lower, spaces, normalizers.NFC(), normalizers.Strip(left=False, right=True)]
     scheme = "always" if settings.get("add_prefix_space", True) else "first"
-    tokenizer = unigram(words, unknown, normalizer, scheme, cut=False)
+    tokenizer = unigram(file.unigram(unknown), normalizer, scheme, cut=False)
     marks = [pre_tokenizers.Punctuation("isolated")] if settings.get("split_by_punct", False) else []
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*marks, tokenizer.pre_tokenizer])
     return Built(tokenizer, tokens, post=AROUND)
@@ -201,16 +168,14 @@ def deberta_v2(settings: Settings, file: TokenizerFile) -> Built:
 
 def pegasus(settings: Settings, file: TokenizerFile) -> Built:
     """PegasusTokenizer."""
-    tokens = settings.tokens(
-        {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask_2>"}
-    )
+    tokens = settings.tokens("PegasusTokenizer")
     sentence, more = settings.get("mask_token_sent", "<mask_1>"), settings.get(OLD_EXTRA, None) or []
     extra = [sentence] if sentence is not None and sentence not in more else []
     extra += [f"<unk_{number}>" for number in range(2, settings.get("offset", 103))]
     words = file.scored
     own = precompiled(file) or [normalizers.Replace(Regex(r"\n"), " ")]
     unknown = words.index((str(tokens["unk_token"]), 0.0), 1)
-    tokenizer = unigram(words, unknown, [*own, SPACES], "always", cut=False)
+    tokenizer = unigram(file.unigram(unknown), [*own, SPACES], "always", cut=False)
     return Built(tokenizer, tokens, extra, template("$A {eos_token}", "$A $B {eos_token}", "eos_token"))
 
 
@@ -218,20 +183,20 @@ def xglm(settings: Settings, file: TokenizerFile) -> Built:
     """XGLMTokenizer."""
     more = settings.get(OLD_EXTRA, None) or []
     extra = [*more, *(word for number in range(7) if (word := f"<madeupword{number}>") not in more)]
-    tokenizer = unigram(file.scored, 3, [*precompiled(file), SPACES], _scheme(settings), cut=False)
+    tokenizer = unigram(file.unigram(3), [*precompiled(file), SPACES], _scheme(settings), cut=False)
     tokenizer.normalizer = normalizers.Sequence([*precompiled(file), SPACES])
-    tokens = settings.tokens({name: text for name, text in XLM_ROBERTA.items() if name != "mask_token"})
+    tokens = settings.tokens("XGLMTokenizer")
     post = template("{eos_token} $A", "{eos_token} $A {eos_token} {eos_token} $B", "bos_token", "eos_token")
     return Built(tokenizer, tokens, extra, post)
 
 
 def xlnet(settings: Settings, file: TokenizerFile) -> Built:
     """XLNetTokenizer."""
-    tokens = settings.tokens(XLNET)
+    tokens = settings.tokens("XLNetTokenizer")
     tokens["mask_token"] = left(tokens["mask_token"])
     lower = [normalizers.Lowercase()] if settings.get("do_lower_case", False) else []
     normalizer = [*QUOTES, normalizers.NFKD(), normalizers.StripAccents(), *lower, *precompiled(file)]
-    tokenizer = unigram(file.scored, settings.get("unk_id", 0), normalizer, "always", cut=True)
+    tokenizer = unigram(file.unigram(settings.get("unk_id", 0)), normalizer, "always", cut=True)
     more = settings.get(OLD_EXTRA, None)
     post = template(
         "$A:0 {sep_token}:0 {cls_token}:2",
@@ -244,9 +209,10 @@ def xlnet(settings: Settings, file: TokenizerFile) -> Built:
 
 def code_llama(settings: Settings, file: TokenizerFile) -> Built:
     """CodeLlamaTokenizer, which puts BOS before a text whatever tokenizer.json says."""
-    tokens = settings.tokens(LLAMA)
+    tokens = settings.tokens("CodeLlamaTokenizer")
     built = llama(settings, file)
-    built.tokenizer.model.unk_token = str(tokens["unk_token"])
+    unknown = str(tokens["unk_token"])
+    built.tokenizer.model = file.bpe(fuse_unk=True, byte_fallback=True, unk_token=unknown)
     spaced = settings.get("add_prefix_space", True) is not False
     built.tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
         SPACE, prepend_scheme="first" if spaced else "never", split=False

@@ -1,64 +1,16 @@
 """What the files beside tokenizer.json say of it, as transformers 5 gathers that."""
 
-import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer
-from tokenizers.processors import PostProcessor
+from tokenizers import AddedToken
 
-SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
+from txexport.tokenizer_classes import CLASSES, SPECIAL_TOKENS
+
 EXTRA, OLD_EXTRA = "extra_special_tokens", "additional_special_tokens"
 DECODER = "added_tokens_decoder"
-
-
-@dataclass(frozen=True)
-class TokenizerFile:
-    """A tokenizer.json: its `model` as JSON, and what is kept of the rest when a class builds anew."""
-
-    values: Mapping[str, Any]
-    tokenizer: Tokenizer
-
-    @classmethod
-    def read(cls, text: str) -> "TokenizerFile":
-        """Of the file's text. Raises the library's exceptions."""
-        return cls(json.loads(text), Tokenizer.from_str(text))
-
-    @property
-    def words(self) -> dict[str, int]:
-        """The vocabulary by word, of which a list gives the places."""
-        vocab = self.values["model"]["vocab"]
-        if isinstance(vocab, list):
-            return {word[0] if isinstance(word, list) else word: place for place, word in enumerate(vocab)}
-        return dict(vocab)
-
-    @property
-    def scored(self) -> list[tuple[str, float]]:
-        """The vocabulary of a unigram model."""
-        return [(word, score) for word, score in self.values["model"]["vocab"]]
-
-    @property
-    def merges(self) -> list[tuple[str, str]]:
-        """The pairs that a BPE model joins, in their order."""
-        pairs = self.values["model"].get("merges") or []
-        split = [pair.split(" ") if isinstance(pair, str) else pair for pair in pairs]
-        return [(first, second) for first, second in split]
-
-    @property
-    def charsmap(self) -> bytes | None:
-        """SentencePiece's table of characters, where the normalizer has one."""
-        normalizer = self.values.get("normalizer") or {}
-        for one in normalizer.get("normalizers", [normalizer]):
-            if one.get("type") == "Precompiled":
-                return base64.b64decode(one["precompiled_charsmap"])
-        return None
-
-    @property
-    def post_processor(self) -> PostProcessor | None:
-        """What adds special tokens."""
-        return self.tokenizer.post_processor
 
 
 @dataclass
@@ -73,9 +25,10 @@ class Settings:
         """A setting, or where no file has it, the class's default."""
         return self.values.get(name, default)
 
-    def tokens(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """The special tokens by name, `defaults` being those of the class; None where there is none."""
-        return {name: self.values.get(name, defaults.get(name)) for name in SPECIAL}
+    def tokens(self, kind: str) -> dict[str, Any]:
+        """The special tokens by name, or those that a class has by default; None where there is none."""
+        defaults = CLASSES[kind].special_tokens
+        return {name: self.values.get(name, defaults.get(name)) for name in SPECIAL_TOKENS}
 
     def extra(self, own: list | None) -> list:
         """The special tokens without a name; `own` are the class's, beside those of the older setting."""
@@ -97,7 +50,7 @@ def gathered(files: Mapping[str, dict], file: TokenizerFile) -> Settings:
     named = {
         name: values.pop(name)
         for name in [*values]
-        if name.endswith("_token") and name not in SPECIAL and isinstance(values[name], str)
+        if name.endswith("_token") and name not in SPECIAL_TOKENS and isinstance(values[name], str)
     }
     if isinstance(values.get(EXTRA), dict):
         named |= values.pop(EXTRA)
@@ -108,12 +61,12 @@ def gathered(files: Mapping[str, dict], file: TokenizerFile) -> Settings:
         _older(settings, files, file)
     settings.values = _tokens(settings.values)
     settings.named = _tokens(settings.named)
-    own = [name for name in settings.values if name.endswith("_token") and name not in SPECIAL]
+    own = [name for name in settings.values if name.endswith("_token") and name not in SPECIAL_TOKENS]
     settings.named |= {
         name: settings.values[name] for name in own if isinstance(settings.values[name], str | AddedToken)
     }
     known = {token.content: token for token in settings.added.values()}
-    for name in SPECIAL:
+    for name in SPECIAL_TOKENS:
         token = settings.values.get(name)
         if token is not None:
             settings.values[name] = known.get(str(token), token)
@@ -133,7 +86,7 @@ def _older(settings: Settings, files: Mapping[str, dict], file: TokenizerFile) -
         values[name] = value
     if isinstance(values.get(EXTRA), dict):
         settings.named |= values.pop(EXTRA)
-    special = {str(values[name]) for name in SPECIAL if values.get(name)}
+    special = {str(values[name]) for name in SPECIAL_TOKENS if values.get(name)}
     special |= {str(token) for token in values.get(EXTRA) or []}
     for word, place in files.get("added_tokens.json", {}).items():
         own = word in special

@@ -3,19 +3,18 @@
 from collections.abc import Callable
 
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
-from tokenizers.models import BPE
 from tokenizers.processors import PostProcessor
 
 from txexport.checkpoints.tokenizer_classes.built import Built
 from txexport.checkpoints.tokenizer_classes.sentencepiece import (
     SPACE,
     SPACES,
-    XLM_ROBERTA,
     left,
     precompiled,
     unigram,
 )
-from txexport.checkpoints.tokenizer_classes.settings import EXTRA, OLD_EXTRA, Settings, TokenizerFile
+from txexport.checkpoints.tokenizer_classes.settings import EXTRA, OLD_EXTRA, Settings
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
 
 # Of mBART (Liu et al. 2020), and those that mBART-50 has beside them (Tang et al. 2020).
 LANGUAGES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV
@@ -43,25 +42,25 @@ def _around(settings: Settings, usual: str, before: bool) -> Callable[[Built], P
 
 def mbart(settings: Settings, file: TokenizerFile) -> Built:
     """MBartTokenizer."""
-    tokens, more = settings.tokens(XLM_ROBERTA), settings.get(OLD_EXTRA, None) or []
+    tokens, more = settings.tokens("MBartTokenizer"), settings.get(OLD_EXTRA, None) or []
     tokens["mask_token"] = left(tokens["mask_token"])
     own = LANGUAGES.split()
     extra = [*own, *(token for token in more if token not in own)]
-    tokenizer = unigram(file.scored, 3, [], "always", cut=True)
+    tokenizer = unigram(file.unigram(3), [], "always", cut=True)
     return Built(tokenizer, tokens, extra, _around(settings, "en_XX", before=False))
 
 
 def mbart50(settings: Settings, file: TokenizerFile) -> Built:
     """MBart50Tokenizer."""
-    tokens = settings.tokens({name: token for name, token in XLM_ROBERTA.items() if name != "bos_token"})
+    tokens = settings.tokens("MBart50Tokenizer")
     tokens["mask_token"] = left(tokens["mask_token"])
     languages = [*LANGUAGES.split(), *MORE_LANGUAGES.split()]
-    words = file.scored
+    words, changed = file.scored, None
     if not {word for word, _ in words} & {*languages}:
         first = [(str(tokens[name]), 0.0) for name in ("cls_token", "pad_token", "eos_token", "unk_token")]
         last = [(word, 0.0) for word in [*languages, str(tokens["mask_token"])]]
-        words = [*first, *words[3:], *last]
-    tokenizer = unigram(words, 3, [], "always", cut=False)
+        changed = [*first, *words[3:], *last]
+    tokenizer = unigram(file.unigram(3, changed), [], "always", cut=False)
     tokenizer.normalizer = normalizers.Sequence([*precompiled(file), SPACES])
     extra = [*(settings.get(OLD_EXTRA, None) or []), *languages]
     return Built(tokenizer, tokens, extra, _around(settings, "en_XX", before=True))
@@ -69,10 +68,10 @@ def mbart50(settings: Settings, file: TokenizerFile) -> Built:
 
 def nllb(settings: Settings, file: TokenizerFile) -> Built:
     """NllbTokenizer, whose vocabulary has its languages."""
-    tokens = settings.tokens(XLM_ROBERTA)
+    tokens = settings.tokens("NllbTokenizer")
     mask = tokens["mask_token"]
     tokens["mask_token"] = left(mask, normalized=True, special=True)
-    tokenizer = Tokenizer(BPE(file.words, file.merges, unk_token=str(tokens["unk_token"]), fuse_unk=True))
+    tokenizer = Tokenizer(file.bpe(unk_token=str(tokens["unk_token"]), fuse_unk=True))
     if file.charsmap is not None:
         tokenizer.normalizer = normalizers.Sequence([*precompiled(file), SPACES])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme="always")

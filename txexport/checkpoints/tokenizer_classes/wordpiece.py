@@ -4,27 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers
-from tokenizers.models import WordPiece
 
 from txexport.checkpoints.tokenizer_classes.built import Built, Post, roberta, template
-from txexport.checkpoints.tokenizer_classes.settings import Settings, TokenizerFile
+from txexport.checkpoints.tokenizer_classes.settings import Settings
+from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
 
-BERT = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-MPNET = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "sep_token": "</s>",
-    "cls_token": "<s>",
-    "unk_token": "[UNK]",
-    "pad_token": "<pad>",
-    "mask_token": "<mask>",
-}
 AROUND = template(
     "{cls_token}:0 $A:0 {sep_token}:0",
     "{cls_token}:0 $A:0 {sep_token}:0 $B:1 {sep_token}:1",
@@ -34,7 +18,7 @@ AROUND = template(
 
 
 def _build(settings: Settings, file: TokenizerFile, tokens: dict, post: Post) -> Built:
-    tokenizer = Tokenizer(WordPiece(file.words, unk_token=str(tokens["unk_token"])))
+    tokenizer = Tokenizer(file.word_piece(str(tokens["unk_token"])))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
@@ -48,21 +32,21 @@ def _build(settings: Settings, file: TokenizerFile, tokens: dict, post: Post) ->
 
 def bert(settings: Settings, file: TokenizerFile) -> Built:
     """BertTokenizer."""
-    return _build(settings, file, settings.tokens(BERT), AROUND)
+    return _build(settings, file, settings.tokens("BertTokenizer"), AROUND)
 
 
 def mpnet(settings: Settings, file: TokenizerFile) -> Built:
     """MPNetTokenizer, whose mask takes the spaces before it."""
     tokens = {
         name: AddedToken(token, lstrip=name == "mask_token") if isinstance(token, str) else token
-        for name, token in settings.tokens(MPNET).items()
+        for name, token in settings.tokens("MPNetTokenizer").items()
     }
     return _build(settings, file, tokens, roberta("sep_token", "cls_token", True, False))
 
 
 def bert_of_file(settings: Settings, file: TokenizerFile) -> Built:
     """ConvBertTokenizer: tokenizer.json's, but for the special tokens around."""
-    return Built(file.tokenizer, settings.tokens(BERT), post=AROUND)
+    return Built(file.tokenizer, settings.tokens("BertTokenizer"), post=AROUND)
 
 
 def dpr(settings: Settings, file: TokenizerFile) -> Built:
@@ -73,6 +57,7 @@ def dpr(settings: Settings, file: TokenizerFile) -> Built:
 
 CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "BertTokenizer": bert,
+    "DistilBertTokenizer": bert,
     "DPRContextEncoderTokenizer": dpr,
     "DPRQuestionEncoderTokenizer": dpr,
     "DPRReaderTokenizer": dpr,

@@ -7,7 +7,7 @@ from typing import Any
 
 from txexport.bundle import read_json
 from txexport.runtime.preprocessing.text import token_text
-from txexport.runtime.preprocessing.tokenizer_classes import NAMES, OF_CLASS, tokenizer_class
+from txexport.tokenizer_classes import CLASSES, SPECIAL_TOKENS, tokenizer_class
 
 MAP = "special_tokens_map.json"
 
@@ -26,7 +26,7 @@ def special_tokens(folder: Path) -> dict[str, str]:
     config = read_json(folder / "config.json", missing={})
     filler, is_byte_level = _of_tokenizer(folder / "tokenizer.json")
     values: dict[str, Any] = {} if filler is None else {"pad_token": filler}
-    values |= OF_CLASS.get(tokenizer_class(settings, config, is_byte_level), {})
+    values |= CLASSES[tokenizer_class(settings, config, is_byte_level)].special_tokens
     values |= {name: named[name] for name in _names(named)}
     extra = named.get("extra_special_tokens")
     values |= extra if isinstance(extra, dict) else {}
@@ -37,7 +37,7 @@ def special_tokens(folder: Path) -> dict[str, str]:
 def _names(named: Mapping[str, Any]) -> list[str]:
     """The keys of special tokens: the usual ones, and those of text that end so, as image_token."""
     own = [name for name in named if name.endswith("_token") and isinstance(token_text(named[name]), str)]
-    return [*own, *(name for name in NAMES if name in named and name not in own)]
+    return [*own, *(name for name in SPECIAL_TOKENS if name in named and name not in own)]
 
 
 def _of_tokenizer(path: Path) -> tuple[str | None, bool]:

@@ -15,7 +15,7 @@ from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
 from txexport.runtime.preprocessing.decoding import Cleaning, Joining
-from txexport.runtime.preprocessing.tokenizer_classes import WHISPER, tokenizer_class
+from txexport.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
@@ -76,7 +76,7 @@ class Text:
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
         words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
         tidy = (words or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
-        kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}), False)
+        kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}))
         self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
     def _side(self, name: str, own: dict | None) -> str:

@@ -5,33 +5,9 @@ from typing import Any
 
 from txexport.contracts.names import TOKEN_TYPE_IDS
 from txexport.errors import BundleError
+from txexport.tokenizer_classes import CLASSES, named_class, tokenizer_class
 
-# Tokenizers of transformers 5 that give them where tokenizer_config.json does not say; most of BERT's make.
-GIVING = {
-    "BertTokenizer",
-    "ConvBertTokenizer",
-    "DebertaTokenizer",
-    "DebertaV2Tokenizer",
-    "DPRQuestionEncoderTokenizer",
-    "ElectraTokenizer",
-    "LayoutLMTokenizer",
-    "LxmertTokenizer",
-    "MobileBertTokenizer",
-    "SqueezeBertTokenizer",
-}
-GIVING_MODELS = (  # whose own tokenizer is one; ours, "txexport", has no other judge
-    "bert",
-    "chinese_clip",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "dpr",
-    "electra",
-    "ernie",
-    "megatron-bert",
-    "nomic_bert",
-    "txexport",
-)
+OWN = "txexport"  # the model type of what is put together by hand: the library has no class for it
 
 
 def gives_types(settings: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
@@ -46,7 +22,6 @@ def gives_types(settings: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
                 f"tokenizer_config.json: model_input_names is a {type(names).__name__}, expected a list"
             )
         return TOKEN_TYPE_IDS in names
-    kind = settings.get("tokenizer_class") or config.get("tokenizer_class")
-    if isinstance(kind, str):
-        return kind.removesuffix("Fast") in GIVING
-    return config.get("model_type") in GIVING_MODELS
+    if CLASSES[tokenizer_class(settings, config)].gives_token_types:
+        return True
+    return config.get("model_type") == OWN and named_class(settings, config) is None
