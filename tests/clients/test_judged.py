@@ -45,11 +45,12 @@ def test_an_output_that_a_client_does_not_give_is_said(bundle_of, monkeypatch):
     folder = bundle_of("bert")
     graph = bundle.read(folder).hub["model"].file
 
-    def opened(name, folder, manifest, stack):
+    def opened(name, client, folder, manifest):
         session = onnxruntime.InferenceSession(folder / graph)
         return lambda inputs: {"last_hidden_state": session.run(["last_hidden_state"], inputs)[0]}
 
-    monkeypatch.setattr(judged, "_opened", opened)
+    monkeypatch.setattr(judged, "started", lambda name, stack: None)
+    monkeypatch.setattr(judged, "forward_of", opened)
     monkeypatch.setattr(judged, "check", lambda *given: None)
     report = verify(folder, reference="twin", cases="quick", client="optimum")
     assert report.ok, report.facts
