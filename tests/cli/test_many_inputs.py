@@ -1,6 +1,8 @@
 """Files of many inputs: answered as they are read, and one bad line is not the end of the others."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 from helpers.rows import CLASSIFY, ROWS, TAG
 
 from txexport.cli.main import main
+from txexport.errors import InputError
 from txexport.runtime import load
 
 LONG = "the " * 60  # more tokens than the tiny models read
@@ -78,6 +81,21 @@ def test_stride_is_advised_where_it_helps(bundle_of):
     _, _, noise = invoke("tag", tagger, LONG)
     assert "or read it in windows with stride=16 (--stride 16)" in noise
     assert invoke("tag", tagger, LONG, "--stride", 16)[0] == 0
+
+
+@pytest.mark.parametrize("limit", [4, 6, 16])
+def test_the_stride_that_is_advised_leaves_room(limit, bundle_of, tmp_path):
+    """Where tokenizer_config.json cuts texts so short that windows could not share 16 tokens."""
+    tagger = shutil.copytree(
+        bundle_of(next(row for row in ROWS if (row.model_type, row.task) == ("bert", TAG))), tmp_path / "b"
+    )
+    settings = json.loads((tagger / "tokenizer_config.json").read_text())
+    (tagger / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": limit}))
+    model = load(tagger, device="cpu", check=False)
+    with pytest.raises(InputError, match=rf"longer than {limit};") as refused:
+        model.tag(LONG)
+    [stride] = re.findall(r"stride=(\d+)", str(refused.value))
+    assert isinstance(model.tag(LONG, stride=int(stride)), list)
 
 
 def test_an_answer_comes_before_the_next_question(classifier):
@@ -152,6 +170,7 @@ def test_samples_do_not_depend_on_the_window(bundle_of, tmp_path):
 PEAK = """
 import resource, sys
 from txexport.cli.main import main
+from txexport.errors import InputError
 try:
     main(sys.argv[1:])
 finally:

@@ -233,3 +233,22 @@ def test_one_theta_for_both_kinds_of_layers_is_told(theta, checkpoint_of, tmp_pa
         assert note.startswith("rope_theta 10000 is taken for layers with a window too")
         assert report.notes == [note]
         assert note in report.facts
+
+
+@pytest.mark.parametrize("kind", ["yarn", "linear"])
+def test_one_theta_beside_a_scaling_is_told(kind, checkpoint_of, tmp_path, own_originals):
+    """The scaling is that of layers without a window, whose table transformers 5 expects to be there."""
+    scaling = {"rope_type": kind, "factor": 4.0, "original_max_position_embeddings": 12}
+    if kind == "linear":
+        del scaling["original_max_position_embeddings"]
+    source = edited(
+        checkpoint_of("olmo3"),
+        tmp_path / "source",
+        ("rope_parameters",),
+        rope_theta=1e4,
+        rope_scaling=scaling,
+    )
+    with pytest.warns(UserWarning, match="rope_theta 10000 is taken for layers with a window too"):
+        txexport.export(source, tmp_path / "out", only="native")
+    report = verify(tmp_path / "out", cases="quick")
+    assert report.ok, report.facts

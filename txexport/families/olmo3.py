@@ -48,7 +48,9 @@ def spelt_out(config: Config) -> tuple[Mapping[str, Any], str] | None:
     if theta == DEFAULT_THETA or "rope_theta" in windowed or not any(_local(config)):
         return None
     own = {"rope_type": "default"} | dict(windowed) | {"rope_theta": theta}
-    values = dict(config.values) | {"rope_parameters": {**tables, "sliding_attention": own}}
+    full = {"rope_type": "default"} | dict(tables.get("full_attention") or {})  # which rope_scaling goes into
+    both = {**tables, "sliding_attention": own, "full_attention": full}
+    values = dict(config.values) | {"rope_parameters": both}
     note = (
         f"rope_theta {theta:g} is taken for layers with a window too, as in transformers 4, whose spelling "
         f"config.json has; transformers 5 gives them {DEFAULT_THETA:g}. It is held against transformers with "

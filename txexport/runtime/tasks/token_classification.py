@@ -20,6 +20,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
 
+STRIDE = 16  # tokens that windows share, as is advised
 AGGREGATIONS = ("simple", "first", "average", "max", "none")
 
 
@@ -43,6 +44,12 @@ class Token(NamedTuple):
     inner: bool
 
 
+def _in_windows(limit: int | None) -> str:
+    """The advice to read a text in windows, whose overlap leaves room in one of `limit` tokens."""
+    overlap = STRIDE if limit is None else min(STRIDE, max(0, limit // 2 - 2))
+    return f"read it in windows with stride={overlap} (--stride {overlap})"
+
+
 def tag(
     bundle: LoadedBundle,
     texts: str | Sequence[str],
@@ -62,9 +69,7 @@ def tag(
         raise InputError(f"ignore is {shown(ignore)}, expected labels")
     rows, limit = as_texts(texts), longest_text(bundle)
     if stride is None or limit is None:
-        encodings = encode(
-            bundle, rows, truncate, advice=f"{CUT}, or read it in windows with stride=16 (--stride 16)"
-        )
+        encodings = encode(bundle, rows, truncate, advice=f"{CUT}, or {_in_windows(limit)}")
     else:
         encodings = bundle.files.text.windows(rows, limit, stride)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
