@@ -1,6 +1,7 @@
 """The longest text that a checkpoint's files allow, and where it is cut: as the library that owns it does."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,29 @@ def test_a_cross_encoder_cuts_its_pairs(tmp_path):
         assert abs(model.rerank("the cat", [LONG], truncate=True)[0]["score"] - expected) < 1e-6
         with pytest.raises(InputError, match="is longer than 14"):
             model.classify([("the cat", LONG)])
+
+
+def test_a_cross_encoder_s_scores_are_read_beside_its_modules(tmp_path):
+    """A lone config_sentence_transformers.json says nothing of them, as in sentence-transformers 6."""
+    tiny_checkpoint.save(tmp_path / "model", "bert", "BertForSequenceClassification", num_labels=1)
+    tiny_tokenizers.wordpiece().save_pretrained(tmp_path / "model")
+    made = CrossEncoder(str(tmp_path / "model"), device="cpu", activation_fn=torch.nn.Identity())
+    made.save_pretrained(str(tmp_path / "saved"))
+    scores = {}
+    for name in ("saved", "lone"):
+        folder = tmp_path / name
+        if name == "lone":
+            shutil.copytree(tmp_path / "saved", folder)
+            (folder / "modules.json").unlink()
+            config = json.loads((folder / "config.json").read_text())
+            config.pop("sentence_transformers", None)
+            (folder / "config.json").write_text(json.dumps(config))
+        expected = CrossEncoder(str(folder), device="cpu").predict([("the cat", "a dog")])[0]
+        txexport.export(folder, tmp_path / f"{name}-bundle", only="native")
+        with txexport.load(tmp_path / f"{name}-bundle", device="cpu") as model:
+            [scores[name]] = (row["score"] for row in model.rerank("the cat", ["a dog"]))
+        assert scores[name] == pytest.approx(expected, abs=1e-5)
+    assert scores["saved"] != pytest.approx(scores["lone"], abs=1e-3)
 
 
 def test_positions_are_the_limit_where_the_files_set_a_greater_one(bundle, tmp_path):

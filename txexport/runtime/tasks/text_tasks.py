@@ -56,11 +56,14 @@ def classify(
 
 
 def _scoring(bundle: LoadedBundle) -> dict:
-    """config.json, and what a cross-encoder's newer file says of its scores, which goes before."""
-    own = read_json(bundle.files.folder / "config_sentence_transformers.json", missing={}).get(
-        "activation_fn"
-    )
-    config = bundle.files.config
+    """config.json, and what a cross-encoder's newer file says of its scores, which goes before.
+
+    sentence-transformers reads that file only beside a modules.json.
+    """
+    folder, config = bundle.files.folder, bundle.files.config
+    if not (folder / "modules.json").is_file():
+        return config
+    own = read_json(folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
     return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
 
 
