@@ -192,7 +192,7 @@ def test_caches_are_compared_with_the_memory_there_is(cache, model_of, little, m
 def test_a_cache_that_grows_beyond_the_memory(model_of, monkeypatch):
     model = model_of("t5")
     monkeypatch.setattr(memory, "total", lambda: 2**19)
-    with pytest.raises(InputError, match="a cache of 1 rows of 2,048 tokens would take"):
+    with pytest.raises(InputError, match="a cache of 1 row of 2,048 tokens would take"):
         model.generate_ids([[5, 6]], max_new_tokens=10**9, eos_token_id=None)
 
 

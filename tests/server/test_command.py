@@ -25,7 +25,12 @@ def command(folder, *options):
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     arguments = [sys.executable, "-m", "txexport", "serve", str(folder), "--port", str(port), *options]
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's "&" ignores
+    )
     address = f"http://127.0.0.1:{port}"
 
     def answers():
