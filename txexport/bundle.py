@@ -99,7 +99,7 @@ def present(folder: Path) -> list[str]:
 
 
 def has_linked_weights(folder: Path, manifest: Manifest) -> bool:
-    """Whether a file of weights is a link, as in a model hub's cache: not every runtime opens such."""
+    """Tell whether a file of weights is a link, as in a model hub's cache: not every runtime opens such."""
     return any((folder / name).is_symlink() for name in manifest.data)
 
 

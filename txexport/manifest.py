@@ -303,7 +303,7 @@ class Manifest:
 
 
 def rounds_activations(session_options: Mapping[str, str]) -> bool:
-    """Whether a session with these options rounds what it multiplies blocks of integers with."""
+    """Tell whether a session with these options rounds what it multiplies blocks of integers with."""
     return session_options.get(ACCURACY_LEVEL) == INT8_ACTIVATIONS
 
 

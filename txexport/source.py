@@ -111,7 +111,7 @@ def name_of(checkpoint: Checkpoint) -> str:
 
 
 def is_listed_whole(source: Source) -> bool:
-    """Whether an export recorded every file that moves an answer, and not config.json and weights alone.
+    """Tell whether an export recorded every file that moves an answer, and not config.json and weights alone.
 
     Older ones did not. Of a GGUF file, and of a checkpoint with nothing beside the two, that is the same.
     """

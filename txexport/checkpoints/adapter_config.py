@@ -109,7 +109,7 @@ class AdapterConfig:
         return self.values.get("fan_in_fan_out", False)
 
     def saves_by_name(self, module: str) -> bool:
-        """Whether modules_to_save names a module, or one that it is a part of.
+        """Tell whether modules_to_save names a module, or one that it is a part of.
 
         By the end of its name, as peft has it: "norm" names every input_layernorm too.
         """

@@ -98,7 +98,7 @@ def _keeps_one_size(spec: DecoderSpec) -> bool:
 
 
 def _turns_anew(spec: DecoderSpec) -> bool:
-    """Whether the graph of a growing cache goes on beyond our own, by the long factors of LongRoPE."""
+    """Tell whether the graph of a growing cache goes on beyond our own, by the long factors of LongRoPE."""
     rotaries = (block.masked.rotary for block in spec.decoder.blocks)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 

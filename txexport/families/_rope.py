@@ -146,7 +146,7 @@ def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.n
 
 
 def _is_switched(values: Config, kind: str) -> bool:
-    """Whether longer sequences turn by other factors than shorter ones."""
+    """Tell whether longer sequences turn by other factors than shorter ones."""
     return kind == LONG and values.values.get("long_factor") != values.values["short_factor"]
 
 

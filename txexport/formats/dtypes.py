@@ -59,7 +59,7 @@ class Dtype:
 
     @property
     def blocks(self) -> bool:
-        """Whether matrices are blocks of integers, each with a scale of its own."""
+        """Tell whether matrices are blocks of integers, each with a scale of its own."""
         return isinstance(self.product, int) or self.stored
 
     @property
@@ -69,7 +69,7 @@ class Dtype:
 
     @property
     def stored(self) -> bool:
-        """Whether matrices are the integers of a quantised checkpoint."""
+        """Tell whether matrices are the integers of a quantised checkpoint."""
         return self.name in (STORED, STORED_FAST)
 
     @property

@@ -75,7 +75,7 @@ class Connection(H11Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it is over."""
+        """Tell whether it is over."""
         return self.transport.is_closing()
 
     @property

@@ -105,7 +105,7 @@ class CaseReport:
 
     @property
     def is_loss(self) -> bool:
-        """Whether this measures what a number format loses, of numbers that other cases prove."""
+        """Tell whether this measures what a number format loses, of numbers that other cases prove."""
         return self.name in LOSSES and bool(self.checks)
 
     def of_graph(self, file: str) -> "CaseReport":

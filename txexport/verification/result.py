@@ -141,12 +141,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether at least one case ran, none failed, and nothing that was to be proved is not."""
+        """Tell whether at least one case ran, none failed, and nothing that was to be proved is not."""
         return not self.failed and any(case.checks for case in self.cases) and not self.unproved
 
     @property
     def exact(self) -> bool:
-        """Whether all numbers are right: no case failed but by what a number format loses."""
+        """Tell whether all numbers are right: no case failed but by what a number format loses."""
         others = [case for case in self.cases if not case.is_loss]
         return all(case.ok for case in others) and any(case.checks for case in others) and not self.unproved
 

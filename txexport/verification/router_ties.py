@@ -40,7 +40,7 @@ def judged_by_choices(run: Run, spec: Mapping[str, Any]) -> list[TensorCheck]:
 
 
 def _has_experts(spec: Any) -> bool:
-    """Whether a part of a spec says how many experts there are."""
+    """Tell whether a part of a spec says how many experts there are."""
     if isinstance(spec, Mapping):
         return "num_experts" in spec or any(map(_has_experts, spec.values()))
     return isinstance(spec, list | tuple) and any(map(_has_experts, spec))

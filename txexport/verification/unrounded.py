@@ -22,7 +22,7 @@ ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 
 
 def rounds(files: Iterable[Path]) -> bool:
-    """Whether a node of the graphs rounds activations."""
+    """Tell whether a node of the graphs rounds activations."""
     protos = (onnx.load(file, load_external_data=False) for file in files)
     return any(_rounds(body) for model in protos for body in (model.graph, *model.functions))
 
@@ -98,7 +98,7 @@ def without_rounding(body: onnx.GraphProto | onnx.FunctionProto) -> None:
 
 
 def _of_outputs(node: onnx.NodeProto) -> bool:
-    """Whether a DequantizeLinear has a scale for each output of a matrix (in,out), and no zeros."""
+    """Tell whether a DequantizeLinear has a scale for each output of a matrix (in,out), and no zeros."""
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     return attributes.get("axis") == 1 and not attributes.get("block_size") and len(node.input) == 2
 

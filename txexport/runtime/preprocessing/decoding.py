@@ -48,7 +48,7 @@ class Joining:
 
     @cached_property
     def grows(self) -> bool:
-        """Whether the text of more tokens begins with that of fewer, but for its last character.
+        """Tell whether the text of more tokens begins with that of fewer, but for its last character.
 
         So of all decoders that published tokenizers have. Where one may take back what it has written, as a
         replacement of several characters across tokens, nothing is told before the end.
@@ -67,7 +67,7 @@ class Joining:
 
 
 def _grows(decoder: Mapping[str, Any]) -> bool:
-    """Whether the text of more tokens begins with that of fewer, by the steps of a decoder."""
+    """Tell whether the text of more tokens begins with that of fewer, by the steps of a decoder."""
     joined = False  # whether the tokens are one text by then
     for step in decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]:
         kind = step["type"]
@@ -78,7 +78,7 @@ def _grows(decoder: Mapping[str, Any]) -> bool:
 
 
 def _keeps(step: Mapping[str, Any]) -> bool:
-    """Whether what a step makes of one text begins with what it makes of a shorter one."""
+    """Tell whether what a step makes of one text begins with what it makes of a shorter one."""
     kind = step["type"]
     if kind == "Replace":
         pattern = step["pattern"]

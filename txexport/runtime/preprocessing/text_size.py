@@ -114,7 +114,7 @@ def _drops_nothing(settings: Mapping[str, Any]) -> bool:
 
 
 def _knows_everything(settings: Mapping[str, Any]) -> bool:
-    """Whether a model has a token for everything that it is given."""
+    """Tell whether a model has a token for everything that it is given."""
     model = settings["model"]
     if model["type"] not in ("BPE", "Unigram"):
         return False
@@ -129,12 +129,12 @@ def _knows_everything(settings: Mapping[str, Any]) -> bool:
 
 
 def _by_bytes(settings: Mapping[str, Any]) -> bool:
-    """Whether a character of the vocabulary is a byte."""
+    """Tell whether a character of the vocabulary is a byte."""
     return any(part["type"] == "ByteLevel" for part in _parts(settings, "normalizer", "pre_tokenizer"))
 
 
 def _splits_words(settings: Mapping[str, Any]) -> bool:
-    """Whether a model reads words as BERT's does: none is dropped, and no token reaches beyond one."""
+    """Tell whether a model reads words as BERT's does: none is dropped, and no token reaches beyond one."""
     return (
         settings["model"]["type"] == "WordPiece"
         and {part["type"] for part in _parts(settings, "normalizer")} <= {"BertNormalizer", "Lowercase"}

@@ -42,7 +42,7 @@ class Check(Protocol):
 
 
 def _chats(manifest: Manifest) -> bool:
-    """Whether a bundle answers conversations: it writes tokens, and reads them alone."""
+    """Tell whether a bundle answers conversations: it writes tokens, and reads them alone."""
     return TASKS[manifest.task].methods[0] == "generate"
 
 
@@ -70,5 +70,5 @@ def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[T
 
 
 def _reads(manifest: Manifest, *inputs: str) -> bool:
-    """Whether any graph takes one of these inputs."""
+    """Tell whether any graph takes one of these inputs."""
     return any(port.name in inputs for graph in manifest.every_graph for port in graph.inputs)

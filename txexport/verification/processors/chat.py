@@ -101,7 +101,7 @@ def theirs(tokenizer: Any, name: str | None, asked: Asked) -> str | Exception:
 
 
 def _agree(ours: str | InputError, expected: str | Exception) -> bool:
-    """Whether both are one text, or both none; what a template does not read, ours refuses alone."""
+    """Tell whether both are one text, or both none; what a template does not read, ours refuses alone."""
     if isinstance(ours, InputError):
         return isinstance(expected, Exception) or chat.UNREAD in str(ours)
     return ours == expected

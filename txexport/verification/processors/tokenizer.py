@@ -135,7 +135,7 @@ def _limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
 
 
 def _types(files: BundleFiles, theirs: Any, given: Sequence[str]) -> None:
-    """Whether a model is told which text of a pair a token is of. Raises AssertionError."""
+    """Tell whether a model is told which text of a pair a token is of. Raises AssertionError."""
     told = "token_type_ids" in theirs(given[5], given[6])
     if files.config and gives_types(files.text.settings, files.config) != told:
         differs("whether there are token types", "a pair", not told, told)

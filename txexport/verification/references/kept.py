@@ -35,7 +35,7 @@ class Kept(Checkpoint):
 
     @property
     def centred(self) -> bool:
-        """Whether some products take the middle off what they multiply."""
+        """Tell whether some products take the middle off what they multiply."""
         return any(one.rounding is about_middles for one in self.formats.values())
 
     @property

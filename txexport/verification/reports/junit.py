@@ -78,5 +78,5 @@ def _testcase(report: Report, case: CaseReport) -> Element:
 
 
 def _unproved(report: Report, case: CaseReport) -> bool:
-    """Whether a case was left out that the verdict needs."""
+    """Tell whether a case was left out that the verdict needs."""
     return bool(report.unproved) and case.name == CALIBRATED and case.skipped is not None
