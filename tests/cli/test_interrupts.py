@@ -39,4 +39,5 @@ def test_by_a_signal_at_any_time(tmp_path, after):
     os.kill(process.pid, signal.SIGINT)
     _, noise = process.communicate(timeout=60)
     assert "Traceback" not in noise
-    assert process.returncode in (0, 130)
+    # Python restores the signal's default action as it ends, so the last moments report the signal itself.
+    assert process.returncode in (0, 130, -signal.SIGINT)
