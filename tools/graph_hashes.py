@@ -1,8 +1,8 @@
-"""Print the SHA-256 of every graph that the tests' rows export to, so that a refactoring can show it moved none.
+"""Print the SHA-256 of every graph that the rows of tests export to; a pure refactoring leaves as it was.
 
     PYTHONPATH=tools:tests python tools/graph_hashes.py --checkpoints FOLDER > before.txt
 
-Checkpoints are kept in FOLDER and used again. A line has the graph's hash, the row and its cache, and the file.
+Checkpoints are kept in FOLDER and used again. A line gives a graph's hash, its row and cache, and its file.
 """
 
 import hashlib
