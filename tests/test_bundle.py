@@ -17,10 +17,10 @@ from helpers.project import ROOT
 
 import txexport
 from txexport import bundle, export, inspect, verify
+from txexport.bundle.manifest import FORMAT
 from txexport.checkpoints.checkpoint import sha256
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
-from txexport.manifest import FORMAT
 from txexport.runtime.tasks.pooling import read_pooling
 from txexport.verification import bundle_contents, reports
 
@@ -56,8 +56,8 @@ def test_every_file_that_the_runtime_reads_is_known_as_such():
     text = "".join(path.read_text() for path in (ROOT / "txexport/runtime").rglob("*.py"))
     names = set(re.findall(r'"([\w.]+\.(?:json|jinja|npz))"', text)) - {bundle.MANIFEST}
     assert len(names) > 8
-    assert [name for name in sorted(names) if not bundle.READ.fullmatch(name)] == []
-    assert bundle.READ.fullmatch(f"2_Dense/{bundle.DENSE}")
+    assert [name for name in sorted(names) if not bundle.folder.READ.fullmatch(name)] == []
+    assert bundle.folder.READ.fullmatch(f"2_Dense/{bundle.DENSE}")
 
 
 def test_a_proof_covers_what_txexport_json_says(copy):

@@ -10,8 +10,8 @@ import transformers
 from helpers.project import ROOT
 
 from txexport import bundle, inspect, load, quantize, verify
+from txexport.bundle.manifest import FORMAT, OLDEST
 from txexport.errors import BundleError
-from txexport.manifest import FORMAT, OLDEST
 
 DATA = ROOT / "tests/data"
 IDS = np.array([[5, 9, 11, 3, 17, 21], [40, 41, 42, 43, 44, 45]])

@@ -30,62 +30,39 @@ LIBRARIES = {
 # Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
 IMPORTED = {
     "txexport/__init__.py": (
-        "benchmark dtype_comparison exporter inspection runtime server telemetry verification"
+        "benchmark dtype_comparison exporter inspection runtime server support verification"
     ),
     "txexport/__main__.py": "cli",
     "txexport/errors.py": "",
-    "txexport/printable.py": "",
-    "txexport/markup.py": "printable",
-    "txexport/paths.py": "",
-    "txexport/progress.py": "",
-    "txexport/swap.py": "",
-    "txexport/telemetry.py": "",
-    "txexport/terminal.py": "rich",
-    "txexport/tokenizer_classes.py": "",
-    "txexport/arguments.py": "numpy paths",
-    "txexport/limits.py": "spec",
-    "txexport/manifest.py": "contracts formats limits",
-    "txexport/manifest_reading.py": "arguments contracts formats limits manifest paths spec",
-    "txexport/bundle.py": "contracts manifest manifest_reading paths spec swap",
-    "txexport/source.py": "checkpoints manifest",
-    "txexport/tasks.py": "contracts spec",
     "txexport/pytest_plugin.py": "runtime verification",
+    "txexport/support": "numpy rich",
+    "txexport/bundle": "contracts formats spec support",
+    "txexport/tasks.py": "contracts spec",
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",
-    "txexport/checkpoints": "numpy tokenizers transformers formats paths spec tokenizer_classes",
+    "txexport/checkpoints": "numpy tokenizers transformers formats spec support",
     "txexport/families": "numpy checkpoints spec tasks",
     "models/txmodels": "torch contracts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
-    "graphs/txgraphs": "numpy onnx onnxscript onnx_ir contracts formats spec",
-    "txexport/calibration": "numpy onnx bundle contracts manifest runtime spec",
+    "graphs/txgraphs": "numpy onnx onnx_ir onnxscript contracts formats spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs arguments bundle calibration checkpoints contracts families formats "
-        "inspection limits manifest paths progress runtime source spec swap tasks"
+        "numpy onnx onnx_ir txgraphs bundle checkpoints contracts families formats inspection runtime "
+        "spec support tasks"
     ),
-    "txexport/inspection": (
-        "onnx rich arguments bundle checkpoints contracts families formats limits manifest markup runtime "
-        "spec terminal"
-    ),
-    "txexport/runtime": (
-        "llguidance numpy onnxruntime openvino tokenizers PIL arguments bundle contracts manifest paths "
-        "progress tasks telemetry tokenizer_classes"
-    ),
-    "txexport/attention_page": "printable",
-    "txexport/dtype_comparison": (
-        "numpy rich arguments bundle contracts formats manifest progress runtime tasks terminal"
-    ),
-    "txexport/benchmark": "rich arguments bundle dtype_comparison formats progress runtime terminal",
+    "txexport/inspection": "onnx rich bundle checkpoints contracts families formats runtime spec support",
+    "txexport/runtime": "llguidance numpy onnxruntime openvino tokenizers PIL bundle contracts support tasks",
+    "txexport/dtype_comparison": "numpy rich bundle contracts formats runtime support tasks",
+    "txexport/benchmark": "rich bundle dtype_comparison formats runtime support",
     "txexport/verification": (
-        "PIL numpy onnx onnxruntime torch transformers rich txmodels "
-        "arguments bundle calibration checkpoints contracts dtype_comparison exporter families formats "
-        "inspection limits manifest markup paths printable progress runtime source spec tasks terminal"
+        "numpy onnx onnxruntime rich torch transformers PIL txmodels bundle checkpoints contracts "
+        "dtype_comparison exporter families formats inspection runtime spec support tasks"
     ),
-    "txexport/server": "arguments numpy printable runtime tasks",
+    "txexport/server": "numpy runtime support tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich attention_page batch benchmark bundle dtype_comparison exporter families "
-        "inspection paths printable runtime server tasks terminal verification"
+        "click numpy rich batch benchmark bundle dtype_comparison exporter families inspection runtime "
+        "server support tasks verification"
     ),
 }
 

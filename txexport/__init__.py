@@ -11,8 +11,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from txexport import telemetry
 from txexport.errors import TxexportError
+from txexport.support import telemetry
 
 if TYPE_CHECKING:
     from txexport.benchmark import bench

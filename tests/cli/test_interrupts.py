@@ -12,7 +12,7 @@ from helpers.project import ROOT
 
 def test_while_the_command_line_is_imported():
     """The modules of the command line, stopped where each is first looked for."""
-    for module in ("txexport.cli.main", "click", "txexport.cli.serve", "txexport.printable"):
+    for module in ("txexport.cli.main", "click", "txexport.cli.serve", "txexport.support.printable"):
         code = (
             "import sys, runpy\n"
             "class Interrupting:\n"

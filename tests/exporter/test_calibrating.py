@@ -17,7 +17,7 @@ import txexport
 from txexport import bundle
 from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
-from txexport.paths import sha256
+from txexport.support.paths import sha256
 from txexport.verification import verify
 from txexport.verification.checks import CALIBRATED
 

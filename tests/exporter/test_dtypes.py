@@ -14,9 +14,9 @@ from safetensors import safe_open
 
 import txexport
 from txexport import bundle
+from txexport.bundle.manifest import FORMAT
 from txexport.errors import BundleError, InputError
 from txexport.formats import DTYPES
-from txexport.manifest import FORMAT
 from txexport.verification import verify
 
 CONTENTS = ["exported graphs", "every weight", "manifest and copied files"]

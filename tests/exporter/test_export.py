@@ -20,13 +20,13 @@ from safetensors.numpy import save_file
 from tiny_pickled import pickled
 
 from txexport import bundle, families
+from txexport.bundle.manifest import OLDEST, Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.manifest import OLDEST, Form
+from txexport.exporter.source import way_to
 from txexport.runtime import load
-from txexport.source import way_to
 
 NATIVE = {  # our runtime's graphs
     "bert": ["onnx/model_native.onnx"],

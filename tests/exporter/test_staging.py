@@ -16,7 +16,8 @@ import tiny_checkpoint
 from click.testing import CliRunner
 from helpers.project import ROOT
 
-from txexport import bundle, swap
+from txexport import bundle
+from txexport.bundle import swap
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError
 from txexport.exporter import export, exporter, staging
@@ -108,11 +109,11 @@ def test_what_appears_in_the_old_bundle_at_the_last_moment_is_kept(
 
     if not exchange:
         without_exchange(monkeypatch)
-    monkeypatch.setattr("txexport.swap.put", late)
+    monkeypatch.setattr("txexport.bundle.swap.put", late)
     said = r"keeps files that no export wrote \(1_notes, config\.json, thesis\); move them away"
     with pytest.warns(UserWarning, match=said) as caught:
         export(checkpoint_of("gpt2"), out, force=True)
-    monkeypatch.setattr("txexport.swap.put", put)
+    monkeypatch.setattr("txexport.bundle.swap.put", put)
     assert bundle.read(out).model_type == "gpt2"
     [kept] = tmp_path.glob(".out.txexport-replaced-*")
     assert str(kept) in str(caught[0].message)
@@ -129,7 +130,7 @@ def test_what_appears_in_the_old_bundle_at_the_last_moment_is_kept(
 
 def without_exchange(monkeypatch):
     """As on a system that cannot let two folders change places."""
-    monkeypatch.setattr("txexport.swap.exchange", lambda a, b: False)
+    monkeypatch.setattr("txexport.bundle.swap.exchange", lambda a, b: False)
 
 
 def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_path, monkeypatch):
@@ -138,12 +139,12 @@ def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_pa
 
     def failing(source, target):
         if ".txexport-partial-" in str(source):
-            monkeypatch.setattr("txexport.swap.os.rename", rename)
+            monkeypatch.setattr("txexport.bundle.swap.os.rename", rename)
             raise OSError(errno.EIO, "Input/output error")
         rename(source, target)
 
     without_exchange(monkeypatch)
-    monkeypatch.setattr("txexport.swap.os.rename", failing)
+    monkeypatch.setattr("txexport.bundle.swap.os.rename", failing)
     with pytest.raises(BundleError, match="Input/output error; it is as it was"):
         export(checkpoint_of("gpt2"), out, force=True)
     assert bundle.read(out).model_type == "bert"
@@ -163,7 +164,7 @@ def test_a_folder_that_takes_the_place_between_the_renames_costs_no_bundle(
             (out / "thesis.txt").write_text("all of it")
 
     without_exchange(monkeypatch)
-    monkeypatch.setattr("txexport.swap.os.rename", squatted)
+    monkeypatch.setattr("txexport.bundle.swap.os.rename", squatted)
     with (
         pytest.warns(UserWarning, match=r"the bundle that was at .*out is at .*\.out\.txexport-old-"),
         pytest.raises(BundleError, match="could not be written: Directory not empty"),
@@ -214,7 +215,7 @@ def test_a_bundle_that_cannot_be_put_back_is_one_line(bundle_of, tmp_path, monke
         raise PermissionError(errno.EACCES, "Permission denied")
 
     old = shutil.copytree(bundle_of("bert"), tmp_path / AWAY)
-    monkeypatch.setattr("txexport.swap.os.rename", forbidden)
+    monkeypatch.setattr("txexport.bundle.swap.os.rename", forbidden)
     with pytest.raises(BundleError, match="could not be put back: Permission denied; rename it") as caught:
         load(tmp_path / "out")
     assert str(old) in str(caught.value)
@@ -232,7 +233,7 @@ def test_a_reader_waits_while_an_export_is_between_its_renames(bundle_of, tmp_pa
             old.rename(out)
 
     with swap.locked(out):
-        monkeypatch.setattr("txexport.swap.time.sleep", wait)
+        monkeypatch.setattr("txexport.bundle.swap.time.sleep", wait)
         assert bundle.read(out).model_type == "bert"
         assert waits == [swap.WAIT] * 3
         out.rename(old)
@@ -306,7 +307,7 @@ def test_a_lock_file_that_was_given_up_while_it_was_opened_is_no_lock(way, tmp_p
     if way.startswith("another"):
         os.link(lock, tmp_path / ".nfs0001")
     if way.startswith("killed"):
-        monkeypatch.setattr("txexport.swap.os.ftruncate", lambda *_: None)
+        monkeypatch.setattr("txexport.bundle.swap.os.ftruncate", lambda *_: None)
     given_up = os.stat(lock).st_ino
 
     def late(file):

@@ -12,9 +12,9 @@ import pytest
 from tiny_quantised import FORMATS, quantised, tiny_llama
 
 import txexport
+from txexport.bundle.manifest import FOLDED
 from txexport.errors import BundleError
 from txexport.formats import ACCURACY_LEVEL, DTYPES
-from txexport.manifest import FOLDED
 from txexport.runtime.engines import onnxruntime as engine
 from txexport.verification import verify
 

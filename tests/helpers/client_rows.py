@@ -25,8 +25,8 @@ from helpers.rows import (
     TRANSLATE,
     Row,
 )
+from txexport.bundle.manifest import GraphFile
 from txexport.contracts import cache_names
-from txexport.manifest import GraphFile
 
 TOLERANCE = 1e-4
 NEW_TOKENS = 10

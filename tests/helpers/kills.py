@@ -21,7 +21,8 @@ from functools import partial
 from pathlib import Path
 
 import txexport
-from txexport import bundle, swap
+from txexport import bundle
+from txexport.bundle import swap
 
 
 def fork(action: Callable[[], object]) -> int:

@@ -21,12 +21,12 @@ from txgraphs.model import models
 from txmodels.block import EncoderBlock
 from txmodels.model import Model
 
+from txexport.bundle.limits import limits
+from txexport.bundle.manifest import Form, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
 from txexport.exporter.exporter import export
-from txexport.limits import limits
-from txexport.manifest import Form, Manifest, Source
 from txexport.runtime import load
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle

@@ -29,11 +29,11 @@ from tokenizers import Regex, Tokenizer, normalizers
 
 import txexport
 from txexport import bundle
+from txexport.bundle.manifest import DataFile, Graphs
 from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.errors import BundleError, LibraryError
 from txexport.exporter import export
-from txexport.manifest import DataFile, Graphs
 from txexport.spec import Cache
 from txexport.verification import verify
 from txexport.verification.checks import HUB
@@ -580,7 +580,7 @@ def test_a_crash_of_a_library_is_an_error_of_txexport(crashing, tmp_path, monkey
         def interrupted(*_, kind=kind, **__):
             raise kind
 
-        monkeypatch.setattr("txexport.source.Checkpoint", interrupted)
+        monkeypatch.setattr("txexport.exporter.source.Checkpoint", interrupted)
         with pytest.raises(kind):
             verify(crashing)
 

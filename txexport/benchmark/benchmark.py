@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from txexport import bundle
-from txexport.arguments import check_count, checked
 from txexport.benchmark.judgement import wrong_of
 from txexport.benchmark.result import Benchmark, Candidate, Measured
 from txexport.benchmark.works import works_of_texts
@@ -15,12 +14,13 @@ from txexport.dtype_comparison.speed import Work, timed
 from txexport.dtype_comparison.texts import built_in
 from txexport.errors import BundleError, InputError, MissingLibraryError, shown
 from txexport.formats import DEFAULT
-from txexport.progress import Naming, naming
 from txexport.runtime import Model, load
 from txexport.runtime.cpus import available
 from txexport.runtime.engines import ENGINES, FLOAT32, PRECISIONS, THREADS
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.preprocessing.text_file import items_of
+from txexport.support.arguments import check_count, checked
+from txexport.support.progress import Naming, naming
 
 ONNXRUNTIME = ENGINES[0]  # which computes in float32 alone
 Works = dict[str, tuple[str, Work]]

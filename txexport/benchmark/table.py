@@ -5,7 +5,7 @@ from rich.text import Text
 
 from txexport.benchmark.result import Benchmark, Measured
 from txexport.dtype_comparison.table import duration, measured
-from txexport.terminal import FittedTable, number
+from txexport.support.terminal import FittedTable, number
 
 
 def render(result: Benchmark) -> Group:

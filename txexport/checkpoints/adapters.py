@@ -17,7 +17,7 @@ from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.pytorch.files import read_index
 from txexport.checkpoints.stored import FLOATS, Stored, reading
 from txexport.errors import CheckpointError, UnsupportedError, shown
-from txexport.paths import sha256
+from txexport.support.paths import sha256
 
 READERS: dict[str, Callable[[Path], dict[str, Stored]]] = {
     "adapter_model.safetensors": read_header,

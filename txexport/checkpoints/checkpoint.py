@@ -21,7 +21,7 @@ from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
 from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
-from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
+from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
 COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights

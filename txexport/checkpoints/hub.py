@@ -13,7 +13,7 @@ from txexport.checkpoints import adapter_config, adapters
 from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
 from txexport.checkpoints.colbert import METADATA
 from txexport.errors import CheckpointError, first_line, needed_for
-from txexport.paths import CHAT_TEMPLATES
+from txexport.support.paths import CHAT_TEMPLATES
 
 NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 MODULE = re.compile(r"\d+_\w+")  # a folder of sentence-transformers

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.text import Text
 
-from txexport.printable import line
-from txexport.terminal import Column, FittedTable
+from txexport.support.printable import line
+from txexport.support.terminal import Column, FittedTable
 
 NUMBERS = ("score", "probability", "start", "end")
 

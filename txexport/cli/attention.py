@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txexport.cli import options
-from txexport.paths import write_text
+from txexport.support.paths import write_text
 
 if TYPE_CHECKING:
     from txexport.runtime.tasks.attention import AttentionMap
@@ -57,7 +57,7 @@ def attention(
         "maps": [one.to_dict() for one in maps.values()],
     }
     if html is not None:
-        from txexport.attention_page import render
+        from txexport.inspection.attention_page import render
 
         write_text(html, render(document))
     if as_json:
@@ -71,8 +71,8 @@ def _show(one: "AttentionMap") -> None:
     from rich.text import Text
 
     from txexport.cli.console import Console
-    from txexport.printable import clean
-    from txexport.terminal import FittedTable
+    from txexport.support.printable import clean
+    from txexport.support.terminal import FittedTable
 
     average = one.weights.mean(axis=(0, 1))  # (S, T)
     table = FittedTable("token", "attends to")

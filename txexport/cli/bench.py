@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from txexport.cli.options import bundle, texts_file
-from txexport.paths import write_text
-from txexport.printable import line
+from txexport.support.paths import write_text
+from txexport.support.printable import line
 
 
 @click.command()

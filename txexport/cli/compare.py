@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from txexport.cli.reported import reported
-from txexport.printable import line
+from txexport.support.printable import line
 
 
 def _pairs(what: str, read: Callable[[str], Any]) -> Callable[..., dict[str, Any]]:

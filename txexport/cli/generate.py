@@ -11,7 +11,7 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answered, Answers, skipped
-from txexport.printable import line
+from txexport.support.printable import line
 
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from txexport.cli.reported import reported
 from txexport.cli.serve import serve
 from txexport.cli.tasks import COMMANDS
 from txexport.errors import TxexportError, crashes, reason
-from txexport.paths import write_text
-from txexport.printable import line
+from txexport.support.paths import write_text
+from txexport.support.printable import line
 
 
 class Commands(click.Group):
@@ -278,7 +278,7 @@ def families(as_json: bool) -> None:
         click.echo(json.dumps(result))
         return
     from txexport.cli.console import Console
-    from txexport.terminal import FittedTable
+    from txexport.support.terminal import FittedTable
 
     table = FittedTable("task", "families")
     for task, able in result.items():

@@ -3,8 +3,8 @@
 import numpy as np
 from rich.text import Text
 
-from txexport.printable import line
-from txexport.terminal import FittedTable, number
+from txexport.support.printable import line
+from txexport.support.terminal import FittedTable, number
 
 WIDEST = 8  # texts of which every pair has a column
 

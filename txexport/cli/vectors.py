@@ -13,7 +13,7 @@ import numpy as np
 
 from txexport.cli.answers import Answered, Answers
 from txexport.errors import InputError
-from txexport.paths import writing
+from txexport.support.paths import writing
 
 MOST = 1024  # texts of which every one is compared with all others
 HEADER = 128  # bytes of a file in NumPy's format 1.0 before its numbers, however many rows there will be

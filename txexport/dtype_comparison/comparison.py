@@ -5,19 +5,19 @@ from functools import partial
 from pathlib import Path
 
 from txexport import bundle
-from txexport.arguments import check_count, checked
+from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
 from txexport.dtype_comparison.accuracy import MEASURES, accuracy_of
 from txexport.dtype_comparison.result import DtypeComparison, DtypeResult
 from txexport.dtype_comparison.speed import timed, works_of
 from txexport.dtype_comparison.texts import built_in
 from txexport.formats import DEFAULT, DTYPES
-from txexport.manifest import Manifest
-from txexport.progress import Naming, naming
 from txexport.runtime import load
 from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.preprocessing.text_file import items_of
+from txexport.support.arguments import check_count, checked
+from txexport.support.progress import Naming, naming
 
 
 @checked

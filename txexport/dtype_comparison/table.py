@@ -6,7 +6,7 @@ from rich.text import Text
 
 from txexport.dtype_comparison.accuracy import CHANGE, COSINE, PERPLEXITY, WORST
 from txexport.dtype_comparison.result import DtypeComparison
-from txexport.terminal import FittedTable, number
+from txexport.support.terminal import FittedTable, number
 
 NUMBERS = {COSINE: ".5f", WORST: ".5f", PERPLEXITY: ".4g", CHANGE: "+.2%"}  # other measures are shares
 

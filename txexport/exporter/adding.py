@@ -5,17 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from txexport import bundle, families
-from txexport.arguments import checked
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.exporter import Item, samples, write_bundle
 from txexport.exporter.form import check_dtypes, check_stored
+from txexport.exporter.source import ADVICE, changed, place_of, source_of
 from txexport.formats import Integers
-from txexport.manifest import Manifest
-from txexport.paths import sha256
-from txexport.progress import Progress, counting
-from txexport.source import ADVICE, changed, place_of, source_of
+from txexport.support.arguments import checked
+from txexport.support.paths import sha256
+from txexport.support.progress import Progress, counting
 
 
 @checked

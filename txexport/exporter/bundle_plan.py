@@ -16,6 +16,7 @@ from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
 
+from txexport.bundle.manifest import ATTENDS_IN_PLACE, Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.contracts import (
@@ -44,7 +45,6 @@ from txexport.formats import (
     Use,
     stored_integers,
 )
-from txexport.manifest import ATTENDS_IN_PLACE, Form
 from txexport.spec import ModelSpec
 
 LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest version that computes it rightly

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from txexport.calibration import Moments, Reading, Tell, sha256_of
+from txexport.bundle.manifest import Calibration
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.calibration import Moments, Reading, Tell, sha256_of
 from txexport.exporter.weight_file import WeightFile
 from txexport.formats import Integers
 from txexport.formats.gptq import calibrated, feedback
 from txexport.formats.number_format import packed
 from txexport.inspection.graph_stats import initializers
-from txexport.manifest import Calibration
 from txexport.runtime.preprocessing.text import Item
 
 FEWEST = 1 / 16  # vectors that calibrate a matrix, of as many as its inputs: fewer say too little

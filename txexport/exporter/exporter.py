@@ -17,7 +17,8 @@ import onnx_ir as ir
 from txgraphs import OPSET
 
 from txexport import bundle, families
-from txexport.arguments import checked
+from txexport.bundle.limits import limits
+from txexport.bundle.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.hub import opened
 from txexport.contracts import Port, check_outputs, roles
@@ -27,14 +28,13 @@ from txexport.exporter.companions import companions
 from txexport.exporter.form import check_asked, written_form
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
+from txexport.exporter.source import Place, as_asked, merged, place_of
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.limits import limits
-from txexport.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source
-from txexport.paths import sha256
-from txexport.progress import Counting, Progress, counting
-from txexport.source import Place, as_asked, merged, place_of
 from txexport.spec.serialization import to_dict
+from txexport.support.arguments import checked
+from txexport.support.paths import sha256
+from txexport.support.progress import Counting, Progress, counting
 from txexport.tasks import TASKS
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two
@@ -152,7 +152,7 @@ def samples(
     texts: str | Path | Sequence[Item], resolved: families.Resolved, dtypes: Iterable[str]
 ) -> list[Item]:
     """Texts that are to calibrate what of some dtypes can be. Raises InputError where nothing can."""
-    from txexport.calibration import check_reads  # which takes ONNX Runtime
+    from txexport.exporter.calibration import check_reads  # which takes ONNX Runtime
     from txexport.runtime.preprocessing.text_file import items_of
 
     if not any(DTYPES[name].calibrates for name in dtypes):

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from txgraphs._lowering import IR_VERSIONS
 
+from txexport.bundle.manifest import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import OUTPUTS, Contract, roles
 from txexport.errors import InputError, UnsupportedError, shown
 from txexport.exporter.bundle_plan import HUB_OPSET
 from txexport.formats import DTYPES
-from txexport.manifest import Form
 from txexport.spec import Cache
 from txexport.tasks import Task
 

@@ -14,9 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 from txexport.checkpoints.adapter_config import CONFIG as ADAPTER
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import InputError, TxexportError, shown
+from txexport.exporter.source import Place, place_of
 from txexport.exporter.staging import check_replaceable
-from txexport.paths import writing
-from txexport.source import Place, place_of
+from txexport.support.paths import writing
 
 UNMERGED = "give what its merge_and_unload() returns, or its base with adapter=FOLDER of what it saved"
 

@@ -4,8 +4,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
-from txexport.manifest import Manifest
 
 DATA = Path(__file__).with_name("clients.json")
 NAMES = {

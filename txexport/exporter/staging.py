@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from txexport import bundle, swap
+from txexport import bundle
+from txexport.bundle import swap
 from txexport.errors import BundleError, reason
 
 

@@ -13,8 +13,8 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.errors import CheckpointError
 from txexport.formats import NumberFormat, Part, StoredIntegers, UnstorableError, part_name
-from txexport.paths import sha256
-from txexport.progress import Counting
+from txexport.support.paths import sha256
+from txexport.support.progress import Counting
 
 
 class WeightFile:

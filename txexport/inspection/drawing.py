@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from txexport.inspection.anatomy import LayerGroup, Part, StackParts
-from txexport.markup import plain
 from txexport.spec import NormPlacement
+from txexport.support.markup import plain
 
 WIDTH, RAIL, SIDE = 348, 20, 32  # pixels: of the drawing, where the rail is, and a second one beside it
 LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # of boxes, and where bars begin and how long they may be

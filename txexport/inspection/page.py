@@ -11,8 +11,8 @@ from txexport.inspection.drawing import MEASURES, TITLES, draw, numbered, parts_
 from txexport.inspection.flops import Pass
 from txexport.inspection.inspection import Inspection
 from txexport.inspection.table import calibrations, proof, scaled
-from txexport.markup import page, table, text
 from txexport.spec import BlockSpec, MaskedAttentionSpec, PositionedAttentionSpec
+from txexport.support.markup import page, table, text
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 WORKS = ("matrices", "attention", "head")

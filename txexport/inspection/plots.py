@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from txexport.markup import plain
+from txexport.support.markup import plain
 
 WIDTH, HEIGHT = 348, 236
 LEFT, RIGHT, TOP, BOTTOM = 50, 340, 10, 198  # of the plot's area

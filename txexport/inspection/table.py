@@ -13,7 +13,7 @@ from rich.text import Text
 from txexport.contracts import Port
 from txexport.inspection.graph_stats import GraphFacts
 from txexport.inspection.inspection import BundleFacts, Inspection
-from txexport.terminal import FittedTable, number
+from txexport.support.terminal import FittedTable, number
 
 LISTED = 100  # columns of a list of operators, where there are more
 UNITS = ("", "k", "M", "G", "T", "P")

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.arguments import check_flag, is_whole
+from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
@@ -18,13 +18,13 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
 )
 from txexport.errors import BundleError, InputError, shown
-from txexport.manifest import Manifest
-from txexport.progress import ByInput, Progress
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import LEFT, LONGEST_FIRST, Item, Text, as_rows, pad
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.runtime.session import Session, finite
+from txexport.support.arguments import check_flag, is_whole
+from txexport.support.progress import ByInput, Progress
 from txexport.tasks import TASKS, GlobalTokens
 
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from txexport.arguments import checked
-from txexport.manifest import Manifest
-from txexport.progress import Progress
+from txexport.bundle.manifest import Manifest
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.generation.config import GenerationConfig
@@ -48,6 +46,8 @@ from txexport.runtime.tasks.question_answering import Answer
 from txexport.runtime.tasks.scoring import Score
 from txexport.runtime.tasks.text_tasks import Ranked
 from txexport.runtime.tasks.token_classification import Entity
+from txexport.support.arguments import checked
+from txexport.support.progress import Progress
 
 
 @checked

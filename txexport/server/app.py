@@ -16,7 +16,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from txexport.errors import TxexportError
-from txexport.printable import line
 from txexport.server.bodies import AT_ONCE, Room
 from txexport.server.chat import chat_completions
 from txexport.server.completions import completions
@@ -27,6 +26,7 @@ from txexport.server.pages import docs, openapi
 from txexport.server.refusals import RefusedError, refusal_of
 from txexport.server.served import Limits, Served, find
 from txexport.server.transcriptions import transcriptions
+from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
 UNANSWERED = 499  # in logs, of a client that went

@@ -18,7 +18,7 @@ from txexport.errors import (
     UnsupportedError,
     shown,
 )
-from txexport.printable import line
+from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import uvicorn
 
-from txexport.arguments import checked
 from txexport.errors import InputError
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.server.app import application
 from txexport.server.connections import BURST, config_of, listening, refused_place
 from txexport.server.served import Limits, Served, open_all
+from txexport.support.arguments import checked
 
 STOP = 60  # seconds that requests have to end when the server is told to stop
 IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request

@@ -13,6 +13,8 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
+from txexport.bundle.limits import limits
+from txexport.bundle.manifest import MANIFEST, GraphFile, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.bundle_plan import BundlePlan, Planned
@@ -22,11 +24,9 @@ from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import decoded
 from txexport.inspection.graph_stats import initializers, ports
-from txexport.limits import limits
-from txexport.manifest import MANIFEST, GraphFile, Manifest
-from txexport.paths import sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
+from txexport.support.paths import sha256, stays_inside
 from txexport.verification.calibrated import plan_of
 from txexport.verification.checks import COPIED_FILES, EVERY_WEIGHT, IDENTITY, TensorCheck, check_of
 from txexport.verification.identity import check_graphs

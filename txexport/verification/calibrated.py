@@ -9,15 +9,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from txexport.calibration import Reading, sha256_of
+from txexport.bundle.manifest import Form, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.calibrating import Calibrating, integers_of, matrices_of
+from txexport.exporter.calibration import Reading, sha256_of
 from txexport.exporter.exporter import write_float32
 from txexport.families import Resolved
 from txexport.formats.gptq import ties_alone
 from txexport.formats.number_format import unpacked
-from txexport.manifest import Form, Manifest
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.preprocessing.text_file import read
 from txexport.verification.checks import SkipError, TensorCheck

@@ -13,13 +13,13 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx.helper import get_attribute_value
 
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.exporter import versions
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import initializers
-from txexport.manifest import Manifest
-from txexport.paths import sha256
+from txexport.support.paths import sha256
 from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
 
 Body = onnx.GraphProto | onnx.FunctionProto

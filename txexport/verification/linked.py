@@ -13,7 +13,7 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport.inspection.graph_stats import initializers
-from txexport.paths import stays_inside
+from txexport.support.paths import stays_inside
 
 
 def weight_files(model: onnx.ModelProto) -> set[str]:

@@ -5,8 +5,8 @@ import warnings
 from pathlib import Path
 
 from txexport import bundle
+from txexport.bundle.manifest import Proof
 from txexport.errors import reason
-from txexport.manifest import Proof
 from txexport.verification.checks import CHECKPOINT, TensorCheck
 from txexport.verification.result import Report
 

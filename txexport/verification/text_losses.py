@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import check_runs
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.dtype_comparison.accuracy import (
     CHANGE,
@@ -22,7 +23,6 @@ from txexport.dtype_comparison.accuracy import (
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
 from txexport.formats import DEFAULT
-from txexport.manifest import Manifest
 from txexport.runtime import Model, load
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txexport import bundle, families
-from txexport.arguments import checked
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.errors import (
@@ -18,11 +17,12 @@ from txexport.errors import (
     InputError,
     crashes,
 )
+from txexport.exporter.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.formats import DEFAULT, DTYPES
-from txexport.progress import naming
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.spec import ModelSpec, parameters
+from txexport.support.arguments import checked
+from txexport.support.progress import naming
 from txexport.verification import bundle_contents, calibrated, environment, identity, processors, runtimes
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import (

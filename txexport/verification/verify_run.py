@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from txexport import bundle
+from txexport.bundle.manifest import UNROUNDED
 from txexport.errors import BundleError, LibraryError, UnsupportedError, first_line
 from txexport.formats import DEFAULT, NumberFormat
-from txexport.manifest import UNROUNDED
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.spec import ModelSpec
 from txexport.verification.bounds import RELATIVE

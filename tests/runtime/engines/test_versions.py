@@ -7,8 +7,8 @@ import pytest
 
 import txexport
 from txexport.errors import BundleError
-from txexport.paths import sha256
 from txexport.runtime.engines import onnxruntime as engine
+from txexport.support.paths import sha256
 from txexport.verification import verify
 
 

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
 from txexport.runtime.preprocessing.special_tokens import special_tokens
-from txexport.tokenizer_classes import ALIASES, CLASSES, GENERIC, MISNAMED, OF_MODEL, SPECIAL_TOKENS
+from txexport.support.tokenizer_classes import ALIASES, CLASSES, GENERIC, MISNAMED, OF_MODEL, SPECIAL_TOKENS
 
 WORD_PIECE = {
     "Bert",

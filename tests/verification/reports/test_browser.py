@@ -7,7 +7,7 @@ from helpers.chromium import MISSING, chromium
 from helpers.pages import LAYOUT
 from helpers.reports import hostile
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 from txexport.verification import CaseReport, Report, TensorCheck, reports
 from txexport.verification.agreement import Behaviour
 

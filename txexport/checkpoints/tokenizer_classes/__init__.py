@@ -17,7 +17,7 @@ from txexport.checkpoints.tokenizer_classes import byte_level, sentencepiece, tr
 from txexport.checkpoints.tokenizer_classes.built import Built, finished
 from txexport.checkpoints.tokenizer_classes.settings import Settings, gathered
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import VOCABULARY, TokenizerFile
-from txexport.tokenizer_classes import GENERIC, tokenizer_class
+from txexport.support.tokenizer_classes import GENERIC, tokenizer_class
 
 REBUILT = (  # classes that take the vocabulary alone
     byte_level.CLASSES | sentencepiece.CLASSES | translators.CLASSES | wordpiece.CLASSES

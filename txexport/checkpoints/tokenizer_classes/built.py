@@ -9,7 +9,7 @@ from tokenizers.processors import PostProcessor
 
 from txexport.checkpoints.tokenizer_classes.settings import Settings
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
-from txexport.tokenizer_classes import SPECIAL_TOKENS
+from txexport.support.tokenizer_classes import SPECIAL_TOKENS
 
 Post = Callable[["Built"], PostProcessor]
 

@@ -8,8 +8,8 @@ from tokenizers.processors import PostProcessor
 from txexport.checkpoints.tokenizer_classes.built import Built, anew, as_given, plain, roberta, template
 from txexport.checkpoints.tokenizer_classes.settings import Settings
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
-from txexport.tokenizer_classes import CLASSES as DEFAULTS
-from txexport.tokenizer_classes import WHISPER
+from txexport.support.tokenizer_classes import CLASSES as DEFAULTS
+from txexport.support.tokenizer_classes import WHISPER
 
 QWEN_WORDS = Regex(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"

@@ -10,7 +10,7 @@ from tokenizers.normalizers import Normalizer
 from txexport.checkpoints.tokenizer_classes.built import Built, as_given, template
 from txexport.checkpoints.tokenizer_classes.settings import OLD_EXTRA, Settings
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
-from txexport.tokenizer_classes import INFILLING
+from txexport.support.tokenizer_classes import INFILLING
 
 SPACE = "▁"
 DECODER = (decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse())

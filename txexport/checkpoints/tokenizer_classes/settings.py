@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken
 
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
-from txexport.tokenizer_classes import CLASSES, SPECIAL_TOKENS
+from txexport.support.tokenizer_classes import CLASSES, SPECIAL_TOKENS
 
 EXTRA, OLD_EXTRA = "extra_special_tokens", "additional_special_tokens"
 DECODER = "added_tokens_decoder"

@@ -6,10 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from txexport.arguments import is_whole
+from txexport.bundle.manifest import Manifest
 from txexport.errors import InputError, needed_for, shown
-from txexport.manifest import Manifest
 from txexport.runtime.session import Session
+from txexport.support.arguments import is_whole
 
 ENGINES = ("onnxruntime", "openvino")
 FLOAT32, BFLOAT16 = PRECISIONS = (

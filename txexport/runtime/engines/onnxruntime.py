@@ -14,9 +14,9 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport import bundle
+from txexport.bundle.manifest import UNROUNDED, Manifest
 from txexport.contracts import Port, roles
 from txexport.errors import BundleError, InputError, first_line, install, warn
-from txexport.manifest import UNROUNDED, Manifest
 from txexport.runtime import cpus
 from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.kernels import Profile, kernels

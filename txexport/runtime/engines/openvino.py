@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from txexport import bundle, telemetry
+from txexport import bundle
+from txexport.bundle.manifest import Manifest, rounds_activations
 from txexport.contracts import cache_names, roles, static
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
@@ -24,11 +25,11 @@ from txexport.contracts.names import (
     TEXT_EMBEDS,
 )
 from txexport.errors import BundleError, InputError
-from txexport.manifest import Manifest, rounds_activations
 from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
 from txexport.runtime.session import Session
+from txexport.support import telemetry
 
 with telemetry.openvino_untold():
     import openvino

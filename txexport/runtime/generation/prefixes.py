@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from txexport.arguments import is_whole
 from txexport.errors import InputError, shown
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.support.arguments import is_whole
 
 TOKENS = 65_536  # of a store, where nobody says
 

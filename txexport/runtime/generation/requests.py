@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from txexport.arguments import is_whole
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import BundleError, InputError, counted, shown, warn
@@ -16,6 +15,7 @@ from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
 from txexport.runtime.session import Value
+from txexport.support.arguments import is_whole
 
 ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
 OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are no values, which no file has

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts import cache_names, roles
-from txexport.progress import Counting, Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.support.progress import Counting, Progress, counting
 
 CACHE_TOKENS = 8192  # of a batch; on a CPU more rows at once are hardly faster, and its cache takes memory
 

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from txexport.arguments import is_whole
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.support.arguments import is_whole
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray
 

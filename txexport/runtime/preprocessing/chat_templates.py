@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from txexport.errors import BundleError, InputError, shown
-from txexport.paths import CHAT_TEMPLATES
+from txexport.support.paths import CHAT_TEMPLATES
 
 FILE, DEFAULT = "chat_template.jinja", "default"
 

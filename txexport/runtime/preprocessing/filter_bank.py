@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from txexport.arguments import is_whole
 from txexport.errors import BundleError, InputError, UnsupportedError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, FRAMES, Source, as_sounds, read_sound
 from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.support.arguments import is_whole
 
 # What ASTFeatureExtractor does where its file is silent, and what no setting of it changes.
 COUNTS = {"sampling_rate": 16000, "num_mel_bins": 128, "max_length": 1024}

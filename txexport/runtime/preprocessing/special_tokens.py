@@ -7,7 +7,7 @@ from typing import Any
 
 from txexport.bundle import read_json
 from txexport.runtime.preprocessing.text import token_text
-from txexport.tokenizer_classes import CLASSES, SPECIAL_TOKENS, tokenizer_class
+from txexport.support.tokenizer_classes import CLASSES, SPECIAL_TOKENS, tokenizer_class
 
 MAP = "special_tokens_map.json"
 

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from tokenizers import Encoding, Tokenizer, normalizers
 
-from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
 from txexport.runtime.preprocessing.decoding import Cleaning, Joining
-from txexport.tokenizer_classes import WHISPER, tokenizer_class
+from txexport.support.arguments import is_whole
+from txexport.support.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 

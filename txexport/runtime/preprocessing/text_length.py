@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from txexport.arguments import is_whole
 from txexport.bundle import read_json
 from txexport.errors import BundleError, shown
+from txexport.support.arguments import is_whole
 
 TRANSFORMERS, SENTENCES = "tokenizer_config.json", "sentence_bert_config.json"
 UNLIMITED = 10**20  # from here on transformers cuts nothing: what it writes where there is no limit is 1e30

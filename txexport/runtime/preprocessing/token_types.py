@@ -5,7 +5,7 @@ from typing import Any
 
 from txexport.contracts.names import TOKEN_TYPE_IDS
 from txexport.errors import BundleError
-from txexport.tokenizer_classes import CLASSES, named_class, tokenizer_class
+from txexport.support.tokenizer_classes import CLASSES, named_class, tokenizer_class
 
 OWN = "txexport"  # the model type of what is put together by hand: the library has no class for it
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.arguments import check_flag
 from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names, roles
 from txexport.errors import InputError, UnsupportedError, counted
 from txexport.runtime import batches, memory
@@ -21,6 +20,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.text import Item, Text, as_items, as_rows
 from txexport.runtime.session import Session, finite
 from txexport.runtime.tasks.text_generation import generate_ids
+from txexport.support.arguments import check_flag
 
 DIGITS = 5  # of a weight as JSON
 

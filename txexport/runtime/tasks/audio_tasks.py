@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_VALUES, LOGITS
-from txexport.progress import Progress, counting
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress, counting
 
 BATCH_SOUNDS = 8
 SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them

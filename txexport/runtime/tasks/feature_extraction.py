@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_EMBEDS, LAST_HIDDEN_STATE, POOLER_OUTPUT, TEXT_EMBEDS
 from txexport.errors import InputError, counted, shown
-from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.tasks.pooling import Pooling, check_method, unit
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress
 
 VECTORS = (TEXT_EMBEDS, IMAGE_EMBEDS, POOLER_OUTPUT)
 

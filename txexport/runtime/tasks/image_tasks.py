@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from txexport.arguments import check_count, check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import (
     IMAGE_EMBEDS,
@@ -16,7 +15,6 @@ from txexport.contracts.names import (
     TEXT_EMBEDS,
 )
 from txexport.errors import InputError, counted, shown
-from txexport.progress import Progress, counting
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source, several
@@ -25,6 +23,8 @@ from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
 from txexport.runtime.tasks.labels import Label, labelled, ranked, sigmoid, softmax
 from txexport.runtime.tasks.pooling import unit
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress, counting
 
 BATCH_IMAGES = 8
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from txexport.errors import InputError
-from txexport.progress import Progress
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import (
     GenerationRequest,
@@ -16,6 +15,7 @@ from txexport.runtime.generation.requests import (
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source, several
 from txexport.runtime.tasks.image_tasks import as_sources
+from txexport.support.progress import Progress
 
 
 def image_to_text(

@@ -5,8 +5,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from txexport.arguments import check_count
 from txexport.errors import BundleError
+from txexport.support.arguments import check_count
 
 
 class Label(TypedDict):

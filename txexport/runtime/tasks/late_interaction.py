@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.arguments import check_flag
 from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, LAST_HIDDEN_STATE
 from txexport.errors import BundleError, InputError
-from txexport.progress import ByInput, Progress
 from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of, text_limit, together
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.pooling import unit
 from txexport.runtime.tasks.token_vectors import TokenVectors
+from txexport.support.arguments import check_flag
+from txexport.support.progress import ByInput, Progress
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from typing import TypedDict
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.arguments import check_count, check_flag
 from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, shown
-from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, longest_text, run, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.tasks.labels import softmax
 from txexport.runtime.tasks.text_tasks import as_pairs
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress
 
 WINDOW, OVERLAP = 384, 128  # tokens; what models were trained with
 HIDDEN = np.float32(-10000)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from txexport.errors import InputError, counted
-from txexport.progress import Progress, counting
 from txexport.runtime.batches import together
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
+from txexport.support.progress import Progress, counting
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.contracts.names import LOGITS
 from txexport.errors import BundleError, InputError, shown
-from txexport.progress import Progress
 from txexport.runtime.generation import generation, scheduler
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, check_place
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
+from txexport.support.progress import Progress
 
 SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from txexport.arguments import check_flag
-from txexport.progress import Progress
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
@@ -18,6 +16,8 @@ from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.image_to_text import image_to_text
+from txexport.support.arguments import check_flag
+from txexport.support.progress import Progress
 
 
 def generate(

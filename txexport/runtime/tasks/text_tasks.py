@@ -8,17 +8,17 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from txexport.arguments import check_count, check_flag
 from txexport.bundle import read_json
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS, PREDICTION_LOGITS, SEQ_RELATIONSHIP_LOGITS
 from txexport.errors import BundleError, InputError, counted, shown
-from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, SCORES_AT_ONCE, encode, gather, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item, as_items, as_list, as_texts
 from txexport.runtime.tasks import late_interaction
 from txexport.runtime.tasks.labels import Label, cross_encoder, labelled, names, ranked, sigmoid, softmax
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress
 
 
 class Word(TypedDict):

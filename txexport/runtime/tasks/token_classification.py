@@ -14,11 +14,11 @@ from tokenizers import Encoding
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, shown
-from txexport.progress import Progress
 from txexport.runtime.batches import BATCH_TOKENS, CUT, encode, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
+from txexport.support.progress import Progress
 
 STRIDE = 16  # tokens that windows share, as is advised
 AGGREGATIONS = ("simple", "first", "average", "max", "none")

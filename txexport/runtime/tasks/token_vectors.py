@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from txexport.arguments import is_whole
 from txexport.bundle import module_folder, read_json
 from txexport.errors import BundleError, shown
 from txexport.runtime.tasks.pooling import TOKENS, Dense, dense_layer, is_late, lower_case, read_prompts
+from txexport.support.arguments import is_whole
 
 FILE = "config_sentence_transformers.json"
 LENGTHS = 4, 2**20  # at least a token of the text, beside a prefix and those that a tokenizer adds

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
-from txexport.manifest import Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.calibration.inputs import alone, rows_of, sources_and_targets
+from txexport.bundle.manifest import Manifest
 from txexport.errors import BundleError, InputError
-from txexport.manifest import Manifest
+from txexport.exporter.calibration.inputs import alone, rows_of, sources_and_targets
 from txexport.runtime.batches import (
     check_marks,
     global_tokens,

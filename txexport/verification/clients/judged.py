@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS, PIXEL_VALUES
 from txexport.errors import InputError, UnsupportedError
-from txexport.manifest import Graphs, Manifest
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle import files_sha256
+from txexport.bundle.manifest import MANIFEST
 from txexport.contracts import cache_names, roles
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
-from txexport.manifest import MANIFEST
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from txexport import bundle
-from txexport.arguments import checked
 from txexport.contracts import roles
 from txexport.errors import InputError
-from txexport.progress import naming
+from txexport.support.arguments import checked
+from txexport.support.progress import naming
 from txexport.verification import environment
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import TensorCheck

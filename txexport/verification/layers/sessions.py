@@ -8,8 +8,8 @@ import onnx
 import onnxruntime as ort
 from torch import nn
 
+from txexport.bundle.manifest import UNROUNDED
 from txexport.errors import UnsupportedError
-from txexport.manifest import UNROUNDED
 from txexport.runtime.engines.onnxruntime import providers, session_options
 from txexport.verification.layers.expand import Expansion, Place, Point, unmatched
 from txexport.verification.layers.trace import Traced

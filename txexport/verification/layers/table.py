@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from txexport.printable import line
-from txexport.terminal import FittedTable, number
+from txexport.support.printable import line
+from txexport.support.terminal import FittedTable, number
 from txexport.verification.layers.result import COLUMNS, ComponentCheck, LayerReport, digits
 
 TITLES = {"cross_attention": "cross", "feed_forward": "feed-forward"}

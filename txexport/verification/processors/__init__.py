@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
-from txexport.manifest import Manifest
 from txexport.tasks import TASKS
 from txexport.verification.checks import (
     CHAT_TEMPLATE,

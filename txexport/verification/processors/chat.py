@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import InputError, first_line, shown
-from txexport.manifest import Manifest
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat_messages import REASONING
 from txexport.runtime.preprocessing.chat_templates import templates_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.contracts.names import INPUT_VALUES
 from txexport.errors import BundleError, UnsupportedError
-from txexport.manifest import Manifest
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 from txexport.verification.checks import SkipError, TensorCheck

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.tokenizer_classes import LETTERS
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.errors import first_line, is_failure
-from txexport.manifest import Manifest
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.preprocessing.text_length import UNLIMITED, sentence_settings

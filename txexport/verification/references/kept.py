@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.bundle.manifest import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
 from txexport.exporter.bundle_plan import DtypePlan
 from txexport.families import Resolved
 from txexport.formats import kept
 from txexport.formats.int8 import about_middles
-from txexport.manifest import Form
 from txexport.verification.calibrated import plan_of
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from txexport import bundle
 from txexport.errors import InputError
-from txexport.paths import write_text
+from txexport.support.paths import write_text
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from txexport.markup import page, plain, table, text
+from txexport.support.markup import page, plain, table, text
 from txexport.verification import counts
 from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot

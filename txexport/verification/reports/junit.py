@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 from txexport.verification import counts
 from txexport.verification.checks import CALIBRATED, NATIVE, RUNTIME, CaseReport
 from txexport.verification.reports.common import facts, hashes, listed, number, outcome

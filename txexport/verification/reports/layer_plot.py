@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 from txexport.verification.layers.result import ComponentCheck, LayerReport
 from txexport.verification.reports.common import number
 from txexport.verification.reports.plot import HEAD, LINE, TRACK, axis, bounds, decades, mark, track

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 from txexport.verification import counts
 from txexport.verification.checks import EVERY, TensorCheck
 from txexport.verification.reports.common import facts, hashes, listed, number

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 from txexport.verification.checks import CaseReport, TensorCheck
 from txexport.verification.reports.common import number
 from txexport.verification.result import Report

@@ -3,8 +3,8 @@
 from rich.console import Group
 from rich.text import Text
 
-from txexport.printable import line
-from txexport.terminal import Column, FittedTable, Notes, number
+from txexport.support.printable import line
+from txexport.support.terminal import Column, FittedTable, Notes, number
 from txexport.verification.checks import CaseReport
 from txexport.verification.layers import table as layer_table
 from txexport.verification.result import Report

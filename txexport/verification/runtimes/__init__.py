@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from txexport.bundle.manifest import Manifest
 from txexport.errors import InputError, UnsupportedError
-from txexport.manifest import Manifest
 from txexport.runtime.engines.onnxruntime import device_name
 from txexport.verification.runtimes import node, onnxruntime, openvino, reference, web
 from txexport.verification.runtimes.runtime import Runtime

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from txexport.manifest import Manifest
+from txexport.bundle.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes import npm
 from txexport.verification.runtimes.frames import builder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from txexport.manifest import Manifest
+from txexport.bundle.manifest import Manifest
 from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.session import Session
 from txexport.verification.checks import RUNTIME

@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 
 from txexport import bundle
+from txexport.bundle.manifest import Manifest
 from txexport.errors import install
-from txexport.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 

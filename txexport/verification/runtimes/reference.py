@@ -9,8 +9,8 @@ import onnx
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
+from txexport.bundle.manifest import Manifest
 from txexport.inspection import flops
-from txexport.manifest import Manifest
 from txexport.runtime.engines.computed import Arrays, Compute
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec

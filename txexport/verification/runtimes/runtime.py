@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx
 
+from txexport.bundle.manifest import Manifest
 from txexport.errors import BundleError, first_line
 from txexport.inspection.graph_stats import ports
-from txexport.manifest import Manifest
 from txexport.runtime.engines.computed import Compute, Computed
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec

@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx
 
-from txexport.manifest import Manifest
+from txexport.bundle.manifest import Manifest
 from txexport.runtime.session import Session
 from txexport.verification.linked import weight_files
 from txexport.verification.runtimes import npm

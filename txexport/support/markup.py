@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 
 STYLE = Path(__file__).with_name("markup.css").read_text(encoding="utf-8")
 LONG = re.compile(r"\S{15,}")

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from txexport.printable import clean
+from txexport.support.printable import clean
 
 HERE = Path(__file__).parent
 STYLE, SCRIPT = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))

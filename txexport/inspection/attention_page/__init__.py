@@ -1,5 +1,5 @@
 """Attention weights as a page that one can look at, made of what `txexport attention --json` gives."""
 
-from txexport.attention_page.page import render
+from txexport.inspection.attention_page.page import render
 
 __all__ = ["render"]

@@ -14,7 +14,7 @@ from rich.text import Text
 from txexport import families
 from txexport.cli import console
 from txexport.cli.main import main
-from txexport.terminal import Column, FittedTable, Notes, folded, number
+from txexport.support.terminal import Column, FittedTable, Notes, folded, number
 from txexport.verification import CaseReport, Report, TensorCheck
 from txexport.verification.reports import table
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from txexport.bundle.manifest import Manifest, Source
 from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import COMPANIONS, Checkpoint
 from txexport.checkpoints.hub import adapter_at, opened
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
-from txexport.manifest import Manifest, Source
 
 ADVICE = "say where the one that was exported is with --source"
 ADAPTER_ADVICE = "say where it is with --adapter"

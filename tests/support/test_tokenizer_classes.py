@@ -9,7 +9,7 @@ from transformers.models.auto import tokenization_auto
 from txexport import families
 from txexport.checkpoints.tokenizer_classes import BUILDERS
 from txexport.runtime.preprocessing.token_types import gives_types
-from txexport.tokenizer_classes import (
+from txexport.support.tokenizer_classes import (
     ALIASES,
     CLASSES,
     GENERIC,

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 
 from txexport.errors import InputError, shown
-from txexport.paths import LONGEST_NAME
+from txexport.support.paths import LONGEST_NAME
 
 F = TypeVar("F", bound=Callable[..., Any])
 NUMBERS: dict[type, tuple[type, ...]] = {

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from txexport.bundle.limits import LONG, limited
 from txexport.contracts import Port, roles
 from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
-from txexport.limits import LONG, limited
 
 MANIFEST = "txexport.json"
 # The opset of the static cache, and the ONNX Runtime that computes several tokens over a filled one rightly:

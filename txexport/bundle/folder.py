@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof
+from txexport.bundle.manifest_reading import parsed
+from txexport.bundle.swap import recover
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
-from txexport.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof
-from txexport.manifest_reading import parsed
-from txexport.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.swap import recover
+from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4

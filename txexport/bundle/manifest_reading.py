@@ -3,12 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from txexport.arguments import check_fields
-from txexport.contracts import OUTPUTS, Port, for_others, roles
-from txexport.errors import BundleError, SpecError
-from txexport.formats import DTYPES
-from txexport.limits import BEYOND, limits
-from txexport.manifest import (
+from txexport.bundle.limits import BEYOND, limits
+from txexport.bundle.manifest import (
     FORMAT,
     OLDEST,
     Calibration,
@@ -20,9 +16,13 @@ from txexport.manifest import (
     Proof,
     Source,
 )
-from txexport.paths import stays_inside
+from txexport.contracts import OUTPUTS, Port, for_others, roles
+from txexport.errors import BundleError, SpecError
+from txexport.formats import DTYPES
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
+from txexport.support.arguments import check_fields
+from txexport.support.paths import stays_inside
 
 
 def parsed(path: Path, values: dict) -> Manifest:

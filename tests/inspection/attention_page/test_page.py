@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import chromium
 
-from txexport.attention_page import render
+from txexport.inspection.attention_page import render
 
 pytestmark = pytest.mark.skipif(chromium.MISSING is not None, reason=str(chromium.MISSING))
 TOKENS = ["Use", " it", "</script><script>throw 1</script>", "\n", "<b>&amp;", "e\u202end"]

@@ -13,8 +13,8 @@ from helpers.bundle_edits import graph_path
 from txexport import bundle
 from txexport.errors import BundleError, CheckpointError
 from txexport.exporter import export
-from txexport.paths import links_out, stays_inside
 from txexport.runtime import load
+from txexport.support.paths import links_out, stays_inside
 
 OUTSIDE = [
     "../a",

@@ -10,15 +10,15 @@ from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FILL, GENERATE, Row
 from txmodels.linear import Linear
 
 from txexport import families
-from txexport.calibration import Reading, check_reads, moments, sha256_of
+from txexport.bundle.manifest import Form
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_ATTENTION_MASK, INPUT_IDS
 from txexport.errors import InputError
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.calibrating import matrices_of
+from txexport.exporter.calibration import Reading, check_reads, moments, sha256_of
 from txexport.exporter.exporter import write_float32
-from txexport.manifest import Form
 from txexport.spec import DualEncoderSpec
 from txexport.verification.references.originals import Twin
 

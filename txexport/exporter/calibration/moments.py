@@ -17,10 +17,10 @@ import onnx
 from onnx import helper
 
 from txexport import bundle
-from txexport.calibration.inputs import Batch, batches
+from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_HIDDEN_STATES, INPUT_IDS, LAST_HIDDEN_STATE
-from txexport.manifest import Manifest
+from txexport.exporter.calibration.inputs import Batch, batches
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item

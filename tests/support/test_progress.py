@@ -5,7 +5,7 @@ from helpers.rows import CHOOSE, ROWS, TAG
 
 from txexport import load
 from txexport.errors import InputError
-from txexport.progress import counting, naming
+from txexport.support.progress import counting, naming
 
 
 def bert_for(task):
