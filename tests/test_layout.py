@@ -36,7 +36,7 @@ IMPORTED = {
     "txexport/errors.py": "",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/support": "numpy rich",
-    "txexport/bundle": "contracts formats spec support",
+    "txexport/bundle": "checkpoints contracts formats spec support",
     "txexport/tasks.py": "contracts spec",
     "txexport/spec": "",
     "txexport/formats": "numpy",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txexport import bundle, families
+from txexport.bundle.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.errors import (
@@ -17,7 +18,6 @@ from txexport.errors import (
     InputError,
     crashes,
 )
-from txexport.exporter.source import ADVICE, changed, is_listed_whole, name_of, source_of
 from txexport.formats import DEFAULT, DTYPES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec, parameters
