@@ -10,9 +10,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    LogMelSpec,
     MaskedAttentionSpec,
-    PatchSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -20,7 +18,6 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
 )
@@ -28,7 +25,8 @@ from txgraphs._graph import Graph
 from txgraphs._nodes import Place
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.disentangled_attention import relative_vectors
-from txgraphs.embedding import embedding
+from txgraphs.inputs import SIGNALS
+from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import (
     biased_mask,
     cache_mask,
@@ -51,7 +49,6 @@ from txgraphs.position import (
     rounded_alibi,
     token_positions,
 )
-from txgraphs.signal import patch_embedding, sound_embedding, spectrogram_embedding
 from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
@@ -99,18 +96,10 @@ def signal_encoder(
 ) -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
     context: Values = {"mask": None, "cos": None, "sin": None}
-    match spec.embedding:
-        case PatchSpec() as patches:
-            if spec.rotary is not None:
-                turning = patch_rotation(patches, spec.rotary, graph.dtype)
-                context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-            x = patch_embedding(patches, graph / f"{stack}.embedding", signal)
-        case LogMelSpec() as sound:
-            x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
-        case SpectrogramSpec() as spectrogram:
-            x = spectrogram_embedding(spectrogram, graph / f"{stack}.embedding", signal)
-        case kind:
-            assert_never(kind)
+    if spec.rotary is not None:
+        turning = patch_rotation(spec.patches, spec.rotary, graph.dtype)
+        context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
+    x = SIGNALS[type(spec.embedding)](spec.embedding, graph / f"{stack}.embedding", signal)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)

@@ -12,9 +12,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    LogMelSpec,
     MaskedAttentionSpec,
-    PatchSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -22,12 +20,12 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.disentangled_attention import RelativeVectors
-from txmodels.embedding import Embedding
+from txmodels.inputs import SIGNALS
+from txmodels.inputs.tokens import Embedding
 from txmodels.mask import (
     biased_mask,
     cache_mask,
@@ -49,7 +47,6 @@ from txmodels.position import (
     rounded_alibi,
     token_positions,
 )
-from txmodels.signal import PatchEmbedding, SoundEmbedding, SpectrogramEmbedding
 from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
@@ -202,7 +199,7 @@ class SignalEncoder(nn.Module):
     def __init__(self, spec: SignalStackSpec, weighted: bool = False):
         super().__init__()
         self.spec = spec
-        self.embedding = _signal_embedding(spec.embedding)
+        self.embedding = SIGNALS[type(spec.embedding)](spec.embedding)
         self.layers = nn.ModuleList(EncoderBlock(block, weighted) for block in spec.layers)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -212,8 +209,8 @@ class SignalEncoder(nn.Module):
         `given` is filled with what layers give.
         """
         given, cos, sin = given or Given(), None, None
-        if self.spec.rotary is not None and isinstance(self.spec.embedding, PatchSpec):
-            cos, sin = patch_rotation(self.spec.embedding, self.spec.rotary, signal)  # (B, S, R)
+        if self.spec.rotary is not None:
+            cos, sin = patch_rotation(self.spec.patches, self.spec.rotary, signal)  # (B, S, R)
         x = self.embedding(signal)  # (B, S, W)
         for layer in self.layers:
             given.hidden(x)
@@ -320,18 +317,6 @@ class Decoder(_Stack):
         for window in {attention.window for attention in self.masked()}:
             masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
         return position_ids, self.biased(masks, position_ids, order)
-
-
-def _signal_embedding(spec: PatchSpec | LogMelSpec | SpectrogramSpec) -> nn.Module:
-    match spec:
-        case PatchSpec():
-            return PatchEmbedding(spec)
-        case LogMelSpec():
-            return SoundEmbedding(spec)
-        case SpectrogramSpec():
-            return SpectrogramEmbedding(spec)
-        case _:
-            assert_never(spec)
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:
