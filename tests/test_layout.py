@@ -230,10 +230,12 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
+HEADS = ("masked_lm", "none", "sequence", "spans", "tokens")
 # A factory's specialisations, which are names in the graph only; the entry points of whole graphs; and what
 # a graph is told in other words than its twin.
 SPECIALISED = {
     "mask.py": {"filled_slots"},
+    "stack.py": {"embedded"},
     "attention.py": {"biased_mix", "capped_mix", "filled_mix", "own_mix", "shared_mix", "used_slots"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
@@ -242,14 +244,14 @@ SPECIALISED = {
     "architectures/encoder.py": {"encoder_models"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
     "model.py": {"models"},
-    **{f"heads/{head}.py": {"outputs"} for head in ("masked_lm", "none", "sequence", "spans", "tokens")},
+    **{f"heads/{head}.py": {"outputs"} for head in HEADS},
 }
 
 
 # Whole models and modules without parameters, which have no function of their own.
 WHOLE = {
     "model.py": {"model"},
-    "heads/none.py": {"no_head"},
+    **{f"heads/{head}.py": {"head", "no_head"} for head in HEADS},
     **{
         f"architectures/{one}.py": {f"{one}_model"}
         for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder")

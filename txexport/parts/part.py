@@ -89,6 +89,10 @@ class Head(Protocol):
         """The kind in HeadSpec."""
 
     @property
+    def component(self) -> str:
+        """The file in txmodels/heads and txgraphs/heads that computes it over an encoder."""
+
+    @property
     def per_sequence(self) -> bool:
         """Whether it reads one vector of a sequence."""
 

@@ -88,4 +88,4 @@ class Decoder:
         return batch
 
 
-DECODER = Decoder()
+ARCHITECTURE = Decoder()

@@ -116,4 +116,4 @@ def _alone(spec: DualEncoderSpec) -> bool:
     return spec.pick != Pick.FINAL
 
 
-DUAL_ENCODER = DualEncoder()
+ARCHITECTURE = DualEncoder()

@@ -106,4 +106,4 @@ def check_no_cache(spec: object, contract: Contract) -> None:
         raise SpecError(f"{type(spec).__name__}: nothing is generated, so no graph has a cache")
 
 
-ENCODER = Encoder()
+ARCHITECTURE = Encoder()

@@ -185,4 +185,4 @@ def _merged(first: Signature, later: Signature) -> Signature:
     return Signature((*first.inputs, *past, BRANCH), tuple(present))
 
 
-ENCODER_DECODER = EncoderDecoder()
+ARCHITECTURE = EncoderDecoder()
