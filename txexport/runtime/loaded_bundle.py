@@ -11,7 +11,7 @@ from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
-from txexport.runtime.tasks.token_vectors import TokenVectors
+from txexport.runtime.vectors.token_vectors import TokenVectors
 from txexport.tasks import TASKS, served_by
 
 LATE_INTERACTION = ("embed_tokens", "rerank")  # methods of a checkpoint whose tokens have a vector each

@@ -41,11 +41,11 @@ from txexport.runtime.tasks.attention import AttentionMap
 from txexport.runtime.tasks.audio_tasks import BATCH_SOUNDS
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES
 from txexport.runtime.tasks.labels import Label
-from txexport.runtime.tasks.pooling import Pooling
 from txexport.runtime.tasks.question_answering import Answer
 from txexport.runtime.tasks.scoring import Score
 from txexport.runtime.tasks.text_tasks import Ranked
 from txexport.runtime.tasks.token_classification import Entity
+from txexport.runtime.vectors.pooling import Pooling
 from txexport.support.arguments import checked
 from txexport.support.progress import Progress
 

@@ -11,7 +11,7 @@ from txexport.errors import InputError, counted, shown
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
-from txexport.runtime.tasks.pooling import Pooling, check_method, unit
+from txexport.runtime.vectors.pooling import Pooling, check_method, unit
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress
 

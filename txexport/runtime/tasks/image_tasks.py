@@ -22,7 +22,7 @@ from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
 from txexport.runtime.tasks.labels import Label, labelled, ranked, sigmoid, softmax
-from txexport.runtime.tasks.pooling import unit
+from txexport.runtime.vectors.pooling import unit
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress, counting
 

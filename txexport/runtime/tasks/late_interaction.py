@@ -15,8 +15,8 @@ from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
-from txexport.runtime.tasks.pooling import unit
-from txexport.runtime.tasks.token_vectors import TokenVectors
+from txexport.runtime.vectors.pooling import unit
+from txexport.runtime.vectors.token_vectors import TokenVectors
 from txexport.support.arguments import check_flag
 from txexport.support.progress import ByInput, Progress
 
