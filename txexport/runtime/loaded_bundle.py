@@ -77,7 +77,11 @@ class LoadedBundle:
         return self.sessions[roles.DECODER if self.has_encoder else roles.MODEL]
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs by name of the graph of a role for inputs by name. Errors as `Model.run`."""
+        """Outputs by name of one graph for inputs by name, as txexport.json lists them with their shapes.
+
+        `graph` is "encoder_model" or "decoder_model" where there are two. Raises InputError for another, and
+        for inputs that are unknown, missing, of another type or shape, out of range or too long.
+        """
         if graph is None and len(self.sessions) > 1:
             raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
         role = next(iter(self.sessions)) if graph is None else graph

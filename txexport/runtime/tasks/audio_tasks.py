@@ -28,7 +28,12 @@ def classify_audio(
     batch_size: int = BATCH_SOUNDS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """See Model.classify_audio."""
+    """The `top_k` likeliest labels of a sound, likeliest first, or of each of several.
+
+    A sound is the path of a WAV file or an array of floats (N,) between -1 and 1 at the rate of the
+    checkpoint's feature extractor. Raises InputError for what is none, and unless `truncate` cuts it, for
+    one that is longer than the model reads.
+    """
     check_task(bundle, "classify_audio")
     check_flag("truncate", truncate)
     check_count("batch_size", batch_size)

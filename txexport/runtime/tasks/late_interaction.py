@@ -42,7 +42,13 @@ def embed_tokens(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """See Model.embed_tokens."""
+    """A vector for each token of a text, (T, V) float32 of length 1, as ColBERT and PyLate make them.
+
+    For late interaction, where texts are documents, and with `is_query` queries: each has its own first
+    token and longest length, as the checkpoint's files say, queries are filled up to theirs with mask
+    tokens, which have vectors too, and documents have none of punctuation. What those compare is
+    `rerank`. Raises InputError for a checkpoint of another kind.
+    """
     check_flag("is_query", is_query)
     check_task(bundle, "embed_tokens")
     how = bundle.late_interaction

@@ -48,7 +48,14 @@ def answer(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Answer] | list[list[Answer]]:
-    """See Model.answer."""
+    """The `top_k` likeliest answers within a context; for several questions or contexts, of each pair.
+
+    An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is
+    false. Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in
+    windows whose contexts share `doc_stride` tokens (half, at most 128). Scores of one text found twice
+    are added. `handle_impossible_answer` lets "" stand for no answer. Raises InputError for a question or
+    context without text, and for a question that leaves no room for its context.
+    """
     check_task(bundle, "answer")
     check_count("top_k", top_k)
     check_count("max_answer_len", max_answer_len)
