@@ -12,9 +12,7 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
 from txexport.runtime.vectors.token_vectors import TokenVectors
-from txexport.tasks import TASKS, served_by
-
-LATE_INTERACTION = ("embed_tokens", "rerank")  # methods of a checkpoint whose tokens have a vector each
+from txexport.tasks import LATE_INTERACTION, TASKS, tasks_of_method
 
 
 class LoadedBundle:
@@ -62,7 +60,7 @@ class LoadedBundle:
     @property
     def late_interaction(self) -> TokenVectors | None:
         """How every token of a text has a vector, of an encoder whose checkpoint is for that."""
-        return self.files.token_vectors if self.manifest.task == served_by("embed")[0] else None
+        return self.files.token_vectors if self.manifest.task == tasks_of_method("embed")[0] else None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -128,7 +126,7 @@ def open_bundle(
 
 def check_task(bundle: LoadedBundle, method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task, served = bundle.manifest.task, served_by(method)
+    task, served = bundle.manifest.task, tasks_of_method(method)
     if method not in bundle.methods:
         if bundle.late_interaction is not None:
             own = " or ".join(bundle.methods)
