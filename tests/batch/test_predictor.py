@@ -211,7 +211,7 @@ def test_an_engine_may_be_chosen(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"method": "chat"}, "method is 'chat', expected one of embed, fill_mask, classify"),
+        ({"method": "chat"}, "method is 'chat', expected one of embed, classify, zero_shot, rerank"),
         ({"method": "embed", "on_error": "skip"}, "on_error is 'skip', expected stop or null"),
         (
             {"method": "answer", "inputs": "q"},

@@ -3,12 +3,14 @@
 import pickle
 import pydoc
 from inspect import Parameter, signature, unwrap
+from typing import get_type_hints
 
 import pytest
 
 from txexport.runtime import Model
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.tasks.prefix_session import PrefixSession
+from txexport.runtime.tasks.question_answering import AnswerKeywords, AnswerOptions
 from txexport.tasks import ROWS
 
 OWN = {"close"}  # of Model itself, beside its properties
@@ -76,3 +78,14 @@ def test_methods_are_pickled_by_name(owner):
 def test_every_public_method_says_what_it_does():
     public = [value for name, value in vars(Model).items() if not name.startswith("_")]
     assert all(value.__doc__ for value in public)
+
+
+def test_keywords_of_an_options_object_are_its_fields():
+    """mypy reads the TypedDict, and inspect, the server and the documentation the dataclass."""
+    assert get_type_hints(AnswerKeywords) == get_type_hints(AnswerOptions)
+    arguments = signature(Model.answer).parameters
+    assert list(arguments)[:4] == ["self", "question", "context", "top_k"]
+    assert {name: arguments[name].default for name in get_type_hints(AnswerOptions)} == vars(AnswerOptions())
+    assert list(arguments)[-2:] == ["batch_tokens", "progress"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'top'"):
+        AnswerOptions(top=3)
