@@ -21,11 +21,11 @@ from tiny_pickled import pickled
 
 from txexport import bundle, families
 from txexport.bundle.manifest import OLDEST, Form
+from txexport.bundle.source import way_to
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.source import way_to
 from txexport.runtime import load
 
 NATIVE = {  # our runtime's graphs

@@ -21,11 +21,11 @@ from safetensors.numpy import load_file
 
 import txexport
 from txexport import bundle, families
+from txexport.bundle.source import source_of
 from txexport.checkpoints.checkpoint import read_header
 from txexport.cli.main import main
 from txexport.errors import BundleError
 from txexport.exporter import export
-from txexport.exporter.source import source_of
 from txexport.formats.gptq import calibrated as gptq
 from txexport.formats.gptq import feedback, ties_alone
 from txexport.formats.number_format import packed, unpacked

@@ -580,7 +580,7 @@ def test_a_crash_of_a_library_is_an_error_of_txexport(crashing, tmp_path, monkey
         def interrupted(*_, kind=kind, **__):
             raise kind
 
-        monkeypatch.setattr("txexport.exporter.source.Checkpoint", interrupted)
+        monkeypatch.setattr("txexport.bundle.source.Checkpoint", interrupted)
         with pytest.raises(kind):
             verify(crashing)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from txexport import bundle, families
 from txexport.bundle.manifest import Manifest
+from txexport.bundle.source import ADVICE, changed, place_of, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.exporter import Item, samples, write_bundle
 from txexport.exporter.form import check_dtypes, check_stored
-from txexport.exporter.source import ADVICE, changed, place_of, source_of
 from txexport.formats import Integers
 from txexport.support.arguments import checked
 from txexport.support.paths import sha256

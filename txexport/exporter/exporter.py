@@ -17,20 +17,20 @@ import onnx_ir as ir
 from txgraphs import OPSET
 
 from txexport import bundle, families
-from txexport.bundle.limits import limits
 from txexport.bundle.manifest import DataFile, Form, GraphFile, Graphs, Manifest, Source
+from txexport.bundle.source import Place, as_asked, merged, place_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.hub import opened
-from txexport.contracts import Port, check_outputs, roles
+from txexport.contracts import Port, roles
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.form import check_asked, written_form
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
-from txexport.exporter.source import Place, as_asked, merged, place_of
 from txexport.exporter.staging import placed
 from txexport.formats import DEFAULT, DTYPES, STORED
+from txexport.parts import check_outputs, limits
 from txexport.spec.serialization import to_dict
 from txexport.support.arguments import checked
 from txexport.support.paths import sha256

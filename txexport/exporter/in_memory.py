@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
 
+from txexport.bundle.source import Place, place_of
 from txexport.checkpoints.adapter_config import CONFIG as ADAPTER
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import InputError, TxexportError, shown
-from txexport.exporter.source import Place, place_of
 from txexport.exporter.staging import check_replaceable
 from txexport.support.paths import writing
 
