@@ -37,7 +37,7 @@ IMPORTED = {
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/support": "numpy rich",
     "txexport/bundle": "checkpoints contracts formats parts spec support",
-    "txexport/tasks.py": "contracts spec",
+    "txexport/tasks": "contracts spec",
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",

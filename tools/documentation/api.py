@@ -49,6 +49,8 @@ class _Signature:
         self._types = {argument.arg: _type(argument.annotation) for argument in written}
         parameters = inspect.signature(function).parameters.values()
         self.parameters = [parameter for parameter in parameters if parameter.name != "self"]
+        for one in self.parameters:  # those of a dataclass of options are not in the source
+            self._types.setdefault(one.name, inspect.formatannotation(one.annotation))
         self.returns = _type(node.returns) or "None"
 
     def rows(self) -> list[str]:

@@ -11,20 +11,20 @@ from typing import Any, NoReturn
 
 import click
 
-from txexport.cli import options
+from txexport.cli import audio_tasks, generate, image_tasks, options, tasks
 from txexport.cli.answers import SKIPPED
+from txexport.cli.attention import attention
 from txexport.cli.bench import bench
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
-from txexport.cli.generate import generate, image_to_text, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
-from txexport.cli.tasks import COMMANDS
 from txexport.errors import TxexportError, crashes, reason
 from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.tasks import METHODS
 
 
 class Commands(click.Group):
@@ -292,8 +292,13 @@ def families(as_json: bool) -> None:
     )
 
 
-for command in (
-    *(export, quantize, compare, compare_dtypes, bench, generate, transcribe, image_to_text, serve),
-    *COMMANDS,
-):
+TASK_COMMANDS = {
+    command.name: command
+    for module in (tasks, generate, image_tasks, audio_tasks)
+    for command in vars(module).values()
+    if isinstance(command, click.Command)
+}
+for command in (export, quantize, compare, compare_dtypes, bench, serve, attention):
     main.add_command(command)
+for method in METHODS.values():
+    main.add_command(TASK_COMMANDS[method.command])

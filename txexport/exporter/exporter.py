@@ -35,7 +35,7 @@ from txexport.spec.serialization import to_dict
 from txexport.support.arguments import checked
 from txexport.support.paths import sha256
 from txexport.support.progress import Counting, Progress, counting
-from txexport.tasks import TASKS
+from txexport.tasks import row_of
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two
 
@@ -129,7 +129,7 @@ def export(
             image_size=None if size is None else list(size),
         )
         check_asked(asked, checkpoint)
-        form = written_form(TASKS[resolved.task], asked)
+        form = written_form(row_of(resolved.task, resolved.spec.architecture), asked)
         check_outputs(resolved.spec, form.outputs)
         if client == roles.GENAI:
             check_genai(resolved.spec, resolved.task)
@@ -209,7 +209,7 @@ def write_bundle(
             promised=resolved.promised,
         )
         manifest.write(folder / bundle.MANIFEST)
-        if TASKS[resolved.task].methods[0] == "generate":
+        if row_of(resolved.task, resolved.spec.architecture).methods[0] == "generate":
             _tell_templates(folder)
     return manifest
 
@@ -241,7 +241,7 @@ def _calibrated(
 
 def write_float32(checkpoint: Checkpoint, resolved: families.Resolved, out: Path) -> Path:
     """Write the folder `out`: the bundle that reads the texts that calibrate."""
-    form = written_form(TASKS[resolved.task], Form(None, OPSET, only="hub"))
+    form = written_form(row_of(resolved.task, resolved.spec.architecture), Form(None, OPSET, only="hub"))
     place = place_of(checkpoint, out, absolute=False)
     write_bundle(
         checkpoint, resolved, BundlePlan(checkpoint, resolved, form), out, place, False, counting(None)

@@ -33,7 +33,7 @@ from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
-from txexport.tasks import TASKS, served_by
+from txexport.tasks import TASKS, tasks_of_method
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Resolved:
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
-VECTORS = served_by("embed")[0]
+VECTORS = tasks_of_method("embed")[0]
 COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
 
 # Families by what config.json says of other code: a model_type, or a class of configs.

@@ -18,7 +18,7 @@ from txexport.spec import (
     serialization,
 )
 
-PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
+PLAIN = tuple(task.name for task in tasks.ROWS if tasks.first_of_head(task.head) is task)
 TRANSLATION = "text2text-generation"  # of an encoder and a decoder, under the head of a decoder alone
 TASKS = {task: (task,) for task in (*PLAIN, TRANSLATION)}
 
@@ -29,7 +29,7 @@ def task_of(spec: ModelSpec) -> str:
     """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
     match spec:
         case EncoderSpec(encoder=TextStackSpec(), next_sentence=None, distilled=False) | DecoderSpec():
-            return tasks.of_head(spec.head.kind).name
+            return tasks.first_of_head(spec.head.kind).name
         case EncoderDecoderSpec():
             return TRANSLATION
         case _:

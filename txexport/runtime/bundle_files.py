@@ -11,8 +11,8 @@ from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.preprocessing.text_length import read_max_length
 from txexport.runtime.preprocessing.text_size import TextSize
-from txexport.runtime.tasks.pooling import Pooling, read_pooling
-from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
+from txexport.runtime.vectors.pooling import Pooling, read_pooling
+from txexport.runtime.vectors.token_vectors import TokenVectors, read_token_vectors
 
 
 class BundleFiles:

@@ -45,6 +45,25 @@ def checked(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def with_options(options: type) -> Callable[[F], F]:
+    """Show the fields of the dataclass `options` in a function's signature, for the keywords that it takes.
+
+    For a function whose ** are Unpack of a TypedDict with the same fields, from which it makes `options`.
+    """
+
+    def decorate(function: F) -> F:
+        signature, parameter = inspect.signature(function), inspect.Parameter
+        fields = inspect.signature(options).parameters.values()
+        others = [one for one in signature.parameters.values() if one.kind is not parameter.VAR_KEYWORD]
+        keywords = [one for one in others if one.kind is parameter.KEYWORD_ONLY]
+        positional = [one for one in others if one.kind is not parameter.KEYWORD_ONLY]
+        ordered = [*positional, *(one.replace(kind=parameter.KEYWORD_ONLY) for one in fields), *keywords]
+        function.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 def _check_path(name: str, value: str | os.PathLike) -> None:
     """Raise InputError for a path that no file system takes."""
     if any(len(part) > LONGEST_NAME for part in Path(value).parts):

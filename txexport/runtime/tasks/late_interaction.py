@@ -15,8 +15,8 @@ from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
-from txexport.runtime.tasks.pooling import unit
-from txexport.runtime.tasks.token_vectors import TokenVectors
+from txexport.runtime.vectors.pooling import unit
+from txexport.runtime.vectors.token_vectors import TokenVectors
 from txexport.support.arguments import check_flag
 from txexport.support.progress import ByInput, Progress
 
@@ -42,7 +42,13 @@ def embed_tokens(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """See Model.embed_tokens."""
+    """A vector for each token of a text, (T, V) float32 of length 1, as ColBERT and PyLate make them.
+
+    For late interaction, where texts are documents, and with `is_query` queries: each has its own first
+    token and longest length, as the checkpoint's files say, queries are filled up to theirs with mask
+    tokens, which have vectors too, and documents have none of punctuation. What those compare is
+    `rerank`. Raises InputError for a checkpoint of another kind.
+    """
     check_flag("is_query", is_query)
     check_task(bundle, "embed_tokens")
     how = bundle.late_interaction

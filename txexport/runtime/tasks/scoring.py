@@ -34,7 +34,11 @@ def score(
     batch_tokens: int = CACHE_TOKENS,
     progress: Progress | None = None,
 ) -> list[Score]:
-    """See Model.score."""
+    """How likely the model finds each token of texts, given those before it; the first ones have none.
+
+    An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
+    InputError for a task that does not generate and for texts that are too long.
+    """
     if bundle.reads_signal:
         what, method = ("speech", "transcribe") if bundle.is_speech else ("images", "image_to_text")
         raise InputError(f"a model of {what} scores no texts; it has {method}")

@@ -34,7 +34,7 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.spec import EncoderSpec
-from txexport.tasks import TASKS
+from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.centred_products import CentredProducts
 from txexport.verification.references.kept import Kept
@@ -223,7 +223,8 @@ class Transformers:
         decoder = spec.stacks.get("decoder")
         self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
-        name = resolved.original or TASKS[resolved.task].judge(resolved.model_type)
+        row = row_of(resolved.task, resolved.spec.architecture)
+        name = resolved.original or row.judge(resolved.model_type)
         self.asked = {f"output_{kind}": True for kind in outputs}
         self.given: dict[str, bool] = dict(self.asked)
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
