@@ -174,10 +174,18 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         except CheckpointError as error:
             first = first or error
         else:
-            spelt_out = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            respelt = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            spelt_out, note = respelt or (None, None)
             return Resolved(
-                *(model_type, one, spec, weights, original, _promised(config, spec), translated),
-                *(spelt_out or (None, None)),
+                model_type=model_type,
+                task=one,
+                spec=spec,
+                weights=weights,
+                original=original,
+                promised=_promised(config, spec),
+                translated=translated,
+                spelt_out=spelt_out,
+                note=note,
             )
     assert first is not None
     raise first
