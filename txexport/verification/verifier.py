@@ -19,8 +19,9 @@ from txexport.errors import (
     crashes,
 )
 from txexport.formats import DEFAULT, DTYPES
+from txexport.parts import parameters
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.spec import ModelSpec, parameters
+from txexport.spec import ModelSpec
 from txexport.support.arguments import checked
 from txexport.support.progress import naming
 from txexport.verification import bundle_contents, calibrated, environment, identity, processors, runtimes
@@ -127,7 +128,7 @@ def verify(
     planned, names = _planned(folder, views, resolved.spec, cases, texts, contents)
     outputs = manifest.form.outputs
     originals = originals_of(kinds, checkpoint, resolved, outputs) if any(planned.values()) else {}
-    bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
+    bound = tolerance(sum(math.prod(shape) for shape in parameters(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
     kept = {
         dtype.name: kept_in(folder, checkpoint, resolved, manifest.form, dtype.name)

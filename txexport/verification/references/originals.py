@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txmodels.architectures import DualEncoderModel as DualEncoder
+from txmodels.model import Transformer as Model
 from txmodels.training.checkpoints import build
 
 from txexport import families
@@ -176,14 +176,14 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 
 
-def read(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
+def read(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     """What an encoder or two towers put out, by the names of their graphs."""
     if isinstance(model, DualEncoder):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
 
-def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
     """decoder_input_ids (1,T) and what an encoder reads -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
     result, own = {}, None
