@@ -91,7 +91,7 @@ class Take:
 
     @property
     def along_outputs(self) -> bool:
-        """Whether rows are the checkpoint's own, if not all of them."""
+        """True if rows are the checkpoint's own, if not all of them."""
         changed = (
             self.transpose,
             self.along_inputs,
@@ -104,7 +104,7 @@ class Take:
 
     @property
     def plain(self) -> bool:
-        """Whether the bytes are the checkpoint's own."""
+        """True if the bytes are the checkpoint's own."""
         return self.parts == 1 and self.along_outputs
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ Rules = dict[str, str | Take]
 
 @dataclass(frozen=True)
 class Naming:
-    """How a checkpoint's names vary: `prefix`, or one of `others`, may precede any, and endings be older.
+    """Variations of names: `prefix` or one of `others` may precede a name, and endings may be older.
 
     `rename` maps old endings to new ones. What follows the name of one of `parts` varies as that one's names.
     """

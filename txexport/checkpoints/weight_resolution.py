@@ -66,7 +66,7 @@ class Weight:
         return blocks.outputs(self.take.cut(np.arange(blocks.shape[0])))
 
     def rounds(self, checkpoint: Checkpoint) -> bool:
-        """Whether the checkpoint means what is multiplied with it to be rounded; see Checkpoint.rounds."""
+        """Tell whether the checkpoint quantises its activations; see Checkpoint.rounds."""
         return bool(self.tensors) and checkpoint.rounds(self.tensors[0])
 
 
@@ -167,7 +167,7 @@ def _fill(source: str, match: re.Match) -> str:
 
 
 def _is_filler(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether a tensor is the bias of zeros that older writers of GPTQ gave every matrix."""
+    """Tell whether a tensor is the bias of zeros that older writers of GPTQ gave every matrix."""
     module, _, leaf = name.rpartition(".")
     packed = isinstance(checkpoint.tensors.get(f"{module}.weight"), Matrix)
     return packed and leaf == "bias" and not checkpoint.read(name).any()

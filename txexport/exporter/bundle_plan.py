@@ -1,4 +1,4 @@
-"""What export writes of a checkpoint, and verify expects: which graphs, and which weights in which file."""
+"""The plan of a bundle: its graphs, and the weights in each file. export writes it, verify expects it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ version = cache(metadata.version)  # which reads a file
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """One graph of a bundle: its place, what it is for, by which contract, and in which dtype."""
+    """One graph of a bundle: its path, role, contract and dtype."""
 
     path: str
     role: str
@@ -58,11 +58,11 @@ class PlannedGraph:
 
 
 class BundlePlan:
-    """The graphs and the weights files of a checkpoint's bundle in that form, of every dtype.
+    """The graphs and weights files of a checkpoint's bundle with these options, for every dtype.
 
-    `native` are graphs that our runtime runs, `hub` those for other clients, `data` the files of weights by
-    place: each graph that clients open alone has its own, into which the others point. `integers` are those
-    of calibrated matrices, without which a plan has those of the search in their place.
+    `native` graphs are for txexport's runtime, `hub` graphs for other clients. `data` are the weights files
+    by path: each graph that clients open alone has one, and the other graphs point into them. `integers`
+    reads the integers of calibrated matrices; if absent, scales from the search are used.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class BundlePlan:
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a graph takes token ids."""
+        """True if a graph takes token ids."""
         ports = (signatures(self.spec, one.contract)[one.role] for one in self.graphs)
         return any(port.name == names.INPUT_IDS for signature in ports for port in signature.inputs)
 
@@ -116,7 +116,7 @@ class BundlePlan:
 
 
 class DtypePlan:
-    """What of a plan is of one dtype."""
+    """The part of a plan for one dtype."""
 
     def __init__(self, checkpoint: Checkpoint, whole: BundlePlan, dtype: Dtype):
         self.spec, self.options, self.dtype = whole.spec, whole.options, dtype
@@ -181,7 +181,7 @@ class DtypePlan:
         return {roles.data_path(path): set(asked[path]) for path in own}
 
     def _owns(self, graph: PlannedGraph) -> bool:
-        """Whether a client opens a graph alone, so that its weights must lie beside it."""
+        """Tell whether a client opens a graph alone, so that its weights must be in a file of its own."""
         if self.options.single_file:
             return False
         alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
@@ -245,7 +245,7 @@ def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
 
 @cache
 def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
-    """What each graph asks for, and for what."""
+    """The parameters that each graph reads, and their uses."""
     return {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
         for role, graph in models(spec, contract, lambda role: {}).items()

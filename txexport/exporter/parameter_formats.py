@@ -16,9 +16,9 @@ Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
 
 
 def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:
-    """The parameters that match a pattern, and those of the same numbers.
+    """The parameters that match a pattern, and those with the same numbers.
 
-    Raises InputError for a pattern that none matches.
+    Raises InputError for a pattern without a match.
     """
     keys = set()
     for pattern in patterns:
@@ -41,9 +41,9 @@ def _uses_of_numbers(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> di
 
 
 def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtype) -> dict[str, NumberFormat]:
-    """How each parameter is stored, which follows from all uses of its numbers.
+    """The number format of each parameter, chosen from all uses of its numbers.
 
-    Equal numbers lie once, so they are stored alike.
+    Parameters with equal numbers are stored once, so they have one format.
     """
     uses = _uses_of_numbers(weights, asked)
     heads = {weights[name].key for name in weights if name in HEADS}
@@ -62,9 +62,9 @@ _known: WeakKeyDictionary[Checkpoint, dict[tuple, StoredIntegers | None]] = Weak
 def checkpoint_integers(
     checkpoint: Checkpoint, weights: Mapping[str, Weight], asked: Iterable[Uses]
 ) -> dict[str, StoredIntegers]:
-    """The formats of a quantised checkpoint's own integers, where products alone read them.
+    """The formats of a quantised checkpoint's own integers, for matrices that are only multiplied.
 
-    What a matrix needs stands in its integers, which are read once for all plans of a checkpoint.
+    They depend on the integers, which are read once for all plans of a checkpoint.
     """
     uses = _uses_of_numbers(weights, asked)
     known = _known.setdefault(checkpoint, {})
