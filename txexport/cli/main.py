@@ -156,7 +156,8 @@ def main() -> None:
     help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
 )
 @click.option(
-    *("--budget", "budgets"),
+    "--budget",
+    "budgets",
     multiple=True,
     metavar="NAME=SHARE",
     help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks; and of "
@@ -165,19 +166,11 @@ def main() -> None:
 @reported
 def verify(
     out: Path,
-    source: Path | None,
-    adapter: Path | None,
-    reference: str | None,
-    device: str,
     runtimes: tuple[str, ...],
     names: tuple[str, ...],
     cases: str | None,
-    layers: bool,
-    texts: Path | None,
-    third: bool,
-    allow_edited: bool,
-    client: str | None,
     budgets: tuple[str, ...],
+    **arguments: Any,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
@@ -206,19 +199,11 @@ def verify(
 
         report = run(
             out,
-            source=source,
-            adapter=adapter,
-            reference=reference,
-            device=device,
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
-            layers=layers,
-            texts=texts,
-            third=third,
-            allow_edited=allow_edited,
-            client=client,
             budget=options.shares(budgets),
             progress=show,
+            **arguments,
         )
     return report
 

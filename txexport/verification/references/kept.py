@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle.manifest import Form
+from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_resolution import Weight
 from txexport.exporter.bundle_plan import DtypePlan
 from txexport.families import Resolved
 from txexport.formats import kept
@@ -16,7 +16,9 @@ from txexport.formats.int8 import about_middles
 from txexport.verification.calibrated import plan_of
 
 
-def kept_in(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str) -> "Kept":
+def kept_in(
+    folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: ExportOptions, dtype: str
+) -> "Kept":
     """The checkpoint with the numbers that the bundle in `folder`, of that form, keeps of it in a dtype."""
     return Kept(checkpoint, plan_of(folder, checkpoint, resolved, form).dtypes[dtype])
 
