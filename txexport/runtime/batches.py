@@ -99,13 +99,13 @@ def run(
     """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
 
     `progress` is told how many inputs are done, and of how many; `owners` has the input of each encoding
-    where one may have several. Errors as `together`.
+    where one may have several. Errors as `batches_by_length`.
     """
     role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for places in together(lengths, lengths, batch_tokens):
+    for places in batches_by_length(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
         check_room(session, len(places), max(lengths[i] for i in places))
         feeds = inputs_of(bundle, role, [encodings[i] for i in places])
@@ -126,7 +126,7 @@ def check_room(session: Session, rows: int, longest: int) -> None:
     memory.check(f"a batch of {rows:,} texts of {longest:,} tokens", size)
 
 
-def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Places of what runs together, those of the greatest length first, and each batch's in their order.
 
     In a batch each costs what the dearest of them does, in all at most `budget`; one alone may cost more.

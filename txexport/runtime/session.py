@@ -7,7 +7,7 @@ import numpy as np
 
 from txexport.contracts import Port
 from txexport.errors import BundleError, EngineError, InputError, first_line
-from txexport.runtime.memory import Spare
+from txexport.runtime.memory import BufferPool
 
 TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
 
@@ -62,13 +62,14 @@ class Session:
     """One graph on one device: "cpu", "cuda", or another execution provider.
 
     `runtime` is the engine's name in errors. `memory` is where values are left between runs: CUDA's own for
-    what runs there, and else the CPU's, from which ONNX Runtime moves them. `spare` is the memory of caches.
+    what runs there, and else the CPU's, from which ONNX Runtime moves them. `buffers` holds the memory
+    of caches.
     """
 
     def __init__(self, engine: Engine, device: str, runtime: str = "ONNX Runtime"):
         self.engine, self.device, self.runtime = engine, device, runtime
         self.memory = "cuda" if device in ("cuda", "tensorrt") else "cpu"
-        self.spare = Spare()
+        self.buffers = BufferPool()
         self.inputs = {port.name: port for port in engine.inputs}
         self.outputs = {port.name: port for port in engine.outputs}
 

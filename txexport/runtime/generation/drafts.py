@@ -71,9 +71,10 @@ class Proposer(Protocol):
 
 
 class PromptLookup:
-    """What followed the last time that a text went on as it does now (Saxena 2023).
+    """Prompt lookup decoding: copies what followed an earlier occurrence of the last n-gram (Saxena 2023).
 
-    The longer that has been, the more: a word in common is no copy yet, and what is read in vain takes time.
+    `texts` have negative ids where media stand: these match nothing and are never copied. A longer match
+    gives a longer draft, since short matches are unreliable and rejected tokens cost time.
     """
 
     steps, ragged = 0, True
@@ -82,7 +83,7 @@ class PromptLookup:
         self.texts = [list(text) for text in texts]
         self.before = [len(text) for text in self.texts]
         self.count, self.size, self.ends = count, size, ends
-        # Of each row by what stands there, where the token after it is; what ends the text stands in none.
+        # For each row, the position after the last occurrence of an n-gram that has a token after it.
         self.places: list[dict[tuple[int, ...], int]] = [{} for _ in self.texts]
         for row, text in enumerate(self.texts):
             self._note(row, range(1, len(text)))
@@ -100,6 +101,8 @@ class PromptLookup:
     def _note(self, row: int, places: range) -> None:
         text, known = self.texts[row], self.places[row]
         for place in places:
+            if text[place] < 0:  # of a medium
+                continue
             for size in range(1, min(self.size, place) + 1):
                 known[tuple(text[place - size : place])] = place
 
@@ -120,11 +123,14 @@ class PromptLookup:
         return next((n for n in range(enough) if text[place - 1 - n] != text[-1 - n]), enough)
 
     def _copied(self, text: list[int], place: int, count: int) -> list[int]:
-        """What stands from `place` on; where the text ends, its copy goes on, as what repeats does."""
+        """The tokens from `place` on, up to a medium; beyond the end of the text the copy repeats itself."""
         copy: list[int] = []
         while len(copy) < count and not self.ends.intersection(copy[-1:]):
             at = place + len(copy)
-            copy.append(text[at] if at < len(text) else copy[at - len(text)])
+            token = text[at] if at < len(text) else copy[at - len(text)]
+            if token < 0:
+                break
+            copy.append(token)
         return copy
 
 

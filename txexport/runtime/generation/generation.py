@@ -10,6 +10,7 @@ import numpy as np
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, counted
 from txexport.runtime.batches import SCORES_AT_ONCE
+from txexport.runtime.generation.checked_cache import CheckedCache
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.drafts import (
     Assistant,
@@ -20,15 +21,15 @@ from txexport.runtime.generation.drafts import (
 from txexport.runtime.generation.group_beam_search import Chosen, group_beam
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
 from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.media import hide
 from txexport.runtime.generation.options import SCHEDULES
 from txexport.runtime.generation.penalties import Step
-from txexport.runtime.generation.prefixes import Leavers
+from txexport.runtime.generation.prefixes import FinishedRowRecorder
 from txexport.runtime.generation.requests import GenerationRequest, encoded
 from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
 from txexport.runtime.generation.speculation import Speculation
-from txexport.runtime.generation.watched_cache import WatchedCache
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
@@ -51,17 +52,17 @@ def run(
     ]
     _check(request, limits)
     cache, logits = prefill(request, limits)
+    owners = np.arange(len(request.decoder_input_ids))  # (R): each row's prompt
     if config.num_beams > 1:
-        if request.prefix_store is not None:  # of beams the prompts, which all of them begin with
+        if request.prefix_store is not None:  # the prompts alone, which all beams share
             empty = [Generated() for _ in request.decoder_input_ids]
-            prompts = request.decoder_input_ids
-            Leavers(request.prefix_store, request.bundle, cache, prompts, empty).select(np.arange(0))
-        best = _beams(request, limits, rngs, WatchedCache(cache, config.remove_invalid_values), logits)
+            _recorder(request, cache, request.decoder_input_ids, empty, owners).select(np.arange(0))
+        best = _beams(request, limits, rngs, CheckedCache(cache, config.remove_invalid_values), logits)
         for place, hypothesis in enumerate(chain.from_iterable(best)):
             results[place].tokens, results[place].score = hypothesis.tokens, hypothesis.score
             yield [(place, token) for token in hypothesis.tokens]
         return
-    owners = np.repeat(np.arange(len(request.decoder_input_ids)), config.num_return_sequences)
+    owners = owners.repeat(config.num_return_sequences)
     if config.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
@@ -73,10 +74,10 @@ def run(
     prompts = [request.decoder_input_ids[owner] for owner in owners]
     drawing = choose if config.do_sample else None
     proposer = _proposer(request, limits, prompts, plan, owners, drawing)
-    leavers = None
+    recorder = None
     if request.prefix_store is not None:
-        leavers = Leavers(request.prefix_store, request.bundle, cache, prompts, results)
-    decoder = WatchedCache(cache, config.remove_invalid_values, leavers)
+        recorder = _recorder(request, cache, prompts, results, owners)
+    decoder = CheckedCache(cache, config.remove_invalid_values, recorder)
     if proposer is None:
         yield from sample(decoder, logits, plan, choose, results, log_probs=request.log_probs)
     else:
@@ -93,8 +94,21 @@ def run(
             timed=request.assistant is None or not config.do_sample,
         )
         yield from speculation.run(logits)
-    if leavers is not None:
-        leavers.select(np.arange(0))
+    if recorder is not None:
+        recorder.select(np.arange(0))
+
+
+def _recorder(
+    request: GenerationRequest,
+    cache: StaticCache | DynamicCache,
+    prompts: Sequence[Sequence[int]],
+    results: Sequence[Generated],
+    owners: np.ndarray,
+) -> FinishedRowRecorder:
+    """The recorder of finished rows for the request's prefix store; `owners` (R) are the rows' prompts."""
+    assert request.prefix_store is not None
+    media = [request.media_of(owner) for owner in owners.tolist()]
+    return FinishedRowRecorder(request.prefix_store, request.bundle, cache, prompts, results, media)
 
 
 def _proposer(
@@ -121,14 +135,15 @@ def _proposer(
             config.assistant_confidence_threshold,
             mine.limit,
         )
-        decoder = WatchedCache(cache, config.remove_invalid_values)
+        decoder = CheckedCache(cache, config.remove_invalid_values)
         return Assistant(decoder, prompts, plan.ends, settings, plan.shape, choose)
     if config.prompt_lookup_num_tokens is None:
         return None
-    texts: list[Sequence[int]] = list(prompts)
+    media = [request.media_of(owner) for owner in owners.tolist()]
+    texts: list[Sequence[int]] = list(map(hide, prompts, media))
     sources = request.encoder_input_ids
     if request.bundle.has_encoder and sources is not None:
-        texts = [[*sources[owner], *prompt] for owner, prompt in zip(owners, prompts, strict=True)]
+        texts = [[*sources[owner], *text] for owner, text in zip(owners, texts, strict=True)]
     return PromptLookup(texts, config.prompt_lookup_num_tokens, config.max_matching_ngram_size, plan.ends)
 
 
@@ -269,7 +284,7 @@ def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.n
     prompts, store = request.decoder_input_ids, request.prefix_store
     if store is None:
         return cache.lengths
-    kept = [store.longest(request.bundle, prompt) for prompt in prompts]
+    kept = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
     lengths = [length for length, _ in kept]
     rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
     if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it

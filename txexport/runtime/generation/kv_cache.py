@@ -77,7 +77,7 @@ class StaticCache:
             count = math.prod(shape) * dtype.itemsize
             layouts[name] = (end, end + count, shape, dtype)
             end += -(-count // memory.ALIGNMENT) * memory.ALIGNMENT
-        block = self.session.spare.zeros(end)
+        block = self.session.buffers.zeros(end)
         return {
             name: block[start:stop].view(dtype).reshape(shape)
             for name, (start, stop, shape, dtype) in layouts.items()

@@ -1,4 +1,4 @@
-"""What to generate, checked and, batch by batch, with what an encoder makes of its inputs."""
+"""Generation requests: options, prompts and their checks, and the encoder's output for each batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from txexport.contracts import cache_names, roles
-from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    INPUT_FEATURES,
+    INPUT_IDS,
+    INPUT_VALUES,
+    LOGITS,
+    PIXEL_VALUES,
+)
 from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
+from txexport.runtime.generation.media import Media, check_media
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
@@ -18,21 +27,25 @@ from txexport.runtime.session import Value
 from txexport.support.arguments import is_whole
 
 ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
-OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are no values, which no file has
+OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are objects, which no file can hold
+MEDIA_INPUTS = (PIXEL_VALUES, INPUT_FEATURES, INPUT_VALUES)
+
+Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationRequest:
-    """Rows to extend, all that a caller asks for or one batch of them, and how.
+    """Prompts to extend, all of a call or one batch of them, and the options.
 
-    `inputs` are token ids, or sounds or images, of which `read` makes what the encoder takes. `strict` makes
-    it an error to ask for more tokens than the decoder has room for. `first_place` is that of the first row
-    among those which a caller answers in parts: what is drawn depends on it. Stop strings may begin in the
-    prompts, as in transformers, where `stops_in_prompts`. `begin` may change what a batch's decoder begins
-    with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the
-    encoder's output gives every step: `cross` by input name.
+    `inputs` are rows of token ids, or sounds or images, from which `read` makes the encoder's input. `media`
+    has the media behind the placeholder ids of each row, or is empty where all rows are text. With `strict`,
+    more new tokens than the decoder has room for are an error. `first_place` is the position of the first row
+    in a call that is answered in parts; samples depend on it. With `stops_in_prompts`, stop strings may begin
+    in the prompt, as in transformers. `begin` may replace the decoder's first tokens. `encoded` sets
+    `decoder_input_ids`, the decoder's first tokens, and `cross`, the cross-attention inputs of every step by
+    name.
     """
 
     bundle: LoadedBundle
@@ -50,6 +63,21 @@ class GenerationRequest:
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
     cross: dict[str, Value] = field(default_factory=dict)
+    media: Sequence[Media] = ()
+
+    def of_rows(self, rows: Sequence[int]) -> "GenerationRequest":
+        """The request for some of its rows."""
+        media = [self.media[row] for row in rows] if self.media else ()
+        return replace(self, inputs=[self.inputs[row] for row in rows], media=media)
+
+    def media_of(self, row: int) -> Media:
+        """The media of a row's prompt."""
+        return self.media[row] if self.media else ()
+
+    @property
+    def media_inputs(self) -> Shapes:
+        """The graph inputs, with the shape of a row, through which the bundle reads this request's media."""
+        return _media_inputs(self.bundle) if any(self.media) else _encoder_media(self.bundle)
 
     @property
     def vocab_size(self) -> int:
@@ -119,13 +147,50 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
         raise InputError(
             f"{ASSISTANT} has {counted(words, 'token')}, expected the {own} of the model that it assists"
         )
-    if assistant.has_encoder != bundle.has_encoder or assistant.reads_signal or bundle.reads_signal:
+    if assistant.has_encoder != bundle.has_encoder:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 with {ASSISTANT}")
     if config.prompt_lookup_num_tokens is not None:
         raise InputError(f"prompt_lookup_num_tokens is given, expected none with {ASSISTANT}")
     return assistant
+
+
+def _media_inputs(bundle: LoadedBundle) -> Shapes:
+    """The inputs of all graphs that take images or sounds, with the shape of a row."""
+    ports = [port for session in bundle.sessions.values() for port in session.inputs.values()]
+    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+
+
+def _encoder_media(bundle: LoadedBundle) -> Shapes:
+    """The inputs for media that every request of the bundle has: its encoder's."""
+    if not bundle.has_encoder:
+        return {}
+    ports = bundle.sessions[roles.ENCODER].inputs.values()
+    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+
+
+def _check_media(request: GenerationRequest) -> None:
+    """Raise InputError for media that the bundle, or its assistant, cannot read."""
+    if request.media:
+        for row, media in zip(request.inputs, request.media, strict=True):
+            check_media(media, len(row))
+    needed, assistant = request.media_inputs, request.assistant
+    if any(request.media) and not needed:
+        raise InputError(f"a prompt has media, and {request.bundle} reads none; give text alone")
+    if assistant is None:
+        return
+    readable = _media_inputs(assistant)
+    unread = [name for name, shape in needed.items() if readable.get(name) != shape]
+    if unread:
+        raise InputError(
+            f"{ASSISTANT} is {assistant}, which does not read the prompts' {', '.join(unread)} as "
+            f"{request.bundle} does; choose one that does, or none"
+        )
+    if missing := _encoder_media(assistant).keys() - needed.keys():
+        raise InputError(
+            f"{ASSISTANT} is {assistant}, which reads {', '.join(sorted(missing))}; choose one for text"
+        )
 
 
 def checked(request: GenerationRequest) -> GenerationRequest:
@@ -141,6 +206,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if config.ignored:
         warn(f"generation leaves out {', '.join(config.ignored)}")
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
+    _check_media(request)
     rows: Sequence = as_list(request.inputs)
     if not rows or bundle.reads_signal:
         return replace(request, inputs=rows)

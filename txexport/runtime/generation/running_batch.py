@@ -64,8 +64,8 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     processors(config, request.vocab_size, request.inputs)  # what is wrong with options fails nobody beside
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
-    for place, (given, cost) in enumerate(zip(request.inputs, costs(request), strict=True)):
-        alone = replace(request, inputs=[given], config=replace(config, num_return_sequences=1))
+    for place, cost in enumerate(costs(request)):
+        alone = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
         for copy in range(copies):
             drawn = (request.first_place + place) * copies + copy
             rng = generator(entropy, drawn) if config.do_sample else None
@@ -195,8 +195,9 @@ class _Reading:
         requests = list(dict.fromkeys(row.request for row in rows))
         place_of = {request: place for place, request in enumerate(requests)}
         self.owners = np.array([place_of[row.request] for row in rows])  # (B): each row's prompt
-        together = encoded(replace(first, inputs=[request.inputs[0] for request in requests]))
-        prompts = together.decoder_input_ids
+        media = [request.media_of(0) for request in requests]
+        batch = encoded(replace(first, inputs=[request.inputs[0] for request in requests], media=media))
+        prompts = batch.decoder_input_ids
         for row, owner in zip(rows, self.owners.tolist(), strict=True):
             own = replace(row.request, decoder_input_ids=[prompts[owner]])
             limit = generation.new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
@@ -205,7 +206,7 @@ class _Reading:
         self.counts = np.array([len(prompt) for prompt in prompts])
         self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)
         self.cache: StaticCache | DynamicCache = open_cache(
-            first.bundle.decoder, _kind(first.bundle), together.cross, *self.ids.shape
+            first.bundle.decoder, _kind(first.bundle), batch.cross, *self.ids.shape
         )
         self.start = 0
 

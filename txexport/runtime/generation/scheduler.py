@@ -1,13 +1,12 @@
 """Requests in batches under a budget of tokens, answered in the order of their rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from txexport.contracts import cache_names, roles
-from txexport.runtime.batches import together
+from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
@@ -28,7 +27,7 @@ def run(
     """
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
-    batches = list(together(_lengths(request), costs(request), batch_tokens))
+    batches = list(batches_by_length(_lengths(request), costs(request), batch_tokens))
     return results, _steps(request, results, batches, counting(progress))
 
 
@@ -52,7 +51,7 @@ def _steps(
     entropy = np.random.SeedSequence(config.seed).entropy
     for batch in batches:
         places = [row * copies + copy for row in batch for copy in range(copies)]
-        mine = encoded(replace(request, inputs=[request.inputs[row] for row in batch]))
+        mine = encoded(request.of_rows(batch))
         rngs: list[np.random.Generator] = []
         if config.do_sample:
             drawing = batch if config.num_beams > 1 else places
