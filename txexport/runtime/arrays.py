@@ -1,4 +1,4 @@
-"""Arrays from .npz files, which are small however much they hold: names and shapes are read first."""
+"""Reads .npz files, with sizes checked before decompression."""
 
 import math
 import zipfile

@@ -1,4 +1,4 @@
-"""Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
+"""Batches texts of similar length under a token budget; B rows, S tokens."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,9 +127,9 @@ def check_room(session: Session, rows: int, longest: int) -> None:
 
 
 def batches_by_length(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of what runs together, those of the greatest length first, and each batch's in their order.
+    """Yield batches of indices, longest items first; each batch in ascending order.
 
-    In a batch each costs what the dearest of them does, in all at most `budget`; one alone may cost more.
+    The size of a batch times its largest cost is at most `budget`, except for a single item.
     Raises InputError for a budget of less than 1.
     """
     if not is_whole(budget, 1):

@@ -1,4 +1,4 @@
-"""A bundle whose graphs are open: what tasks, generation and verification run."""
+"""A bundle with its graphs opened, as tasks, generation and verification run it."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ class LoadedBundle:
 
     @property
     def late_interaction(self) -> TokenVectors | None:
-        """How every token of a text has a vector, of an encoder whose checkpoint is for that."""
+        """The settings of late interaction, for an encoder whose checkpoint has them."""
         return self.files.token_vectors if self.manifest.task == served_by("embed")[0] else None
 
     @property

@@ -24,16 +24,16 @@ Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, Value]]
 
 
 class Engine(Protocol):
-    """What computes a graph: those of `engines`, and what else verify tries in `verification.runtimes`."""
+    """An engine for one graph: those of `engines`, and verify's own in `verification.runtimes`."""
 
     @property
     def inputs(self) -> Sequence[Port]:
-        """What the graph takes."""
+        """The graph's inputs."""
         ...
 
     @property
     def outputs(self) -> Sequence[Port]:
-        """What it gives."""
+        """The graph's outputs."""
         ...
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -133,7 +133,7 @@ class Session:
         return array
 
     def dtype(self, name: str) -> type[np.generic]:
-        """What an input's numbers are for NumPy."""
+        """The NumPy type of an input."""
         return TYPES[self.inputs[name].dtype]
 
     def value(self, array: np.ndarray) -> Value:

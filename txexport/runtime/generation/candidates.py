@@ -21,7 +21,7 @@ def top(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def likeliest(logits: np.ndarray, before: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """What `top` finds among `before` (A,N) plus log_softmax of finite logits (A,N,V).
+    """The result of `top` for `before` (A,N) plus log_softmax of finite logits (A,N,V).
 
     Gives places (A,count) in the N*V sums of a source, and these sums. Others are never made: passes over
     them take as long as a step of a small model.

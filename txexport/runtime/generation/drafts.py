@@ -1,4 +1,4 @@
-"""Who proposes tokens that a model then reads in one step: the text so far, or a smaller model."""
+"""Draft tokens for speculative decoding, from prompt lookup or an assistant model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarra
 
 
 class Rewindable(Decoder, Protocol):
-    """What several tokens a step need of a cache, beside what a search does."""
+    """The part of a cache that speculative decoding uses beside `search.Decoder`."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each row has read (R)."""
+        """The number of tokens in each row's cache (R)."""
         ...
 
     @property
     def ragged(self) -> bool:
-        """Whether rows may be of several lengths."""
+        """Return whether rows may differ in length."""
         ...
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -36,7 +36,7 @@ class Rewindable(Decoder, Protocol):
         ...
 
     def rewind(self, lengths: np.ndarray) -> None:
-        """Forget what rows have read beyond `lengths` (R)."""
+        """Shorten the rows' caches to `lengths` (R)."""
         ...
 
 
@@ -49,7 +49,7 @@ class Draft:
 
 
 class Proposer(Protocol):
-    """What proposes. Rows are places among the results; `steps` counts those that an assistant took.
+    """A source of drafts. `rows` are indices of results; `steps` counts the assistant's steps.
 
     `ragged` is whether the rows that it has read may be of several lengths.
     """
@@ -66,7 +66,7 @@ class Proposer(Protocol):
         ...
 
     def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
-        """Hear how many tokens each row got after its draft was read: one more than were right."""
+        """Report how many tokens each row got: one more than its draft had right."""
         ...
 
 
@@ -118,7 +118,7 @@ class PromptLookup:
         return []
 
     def _alike(self, text: list[int], place: int) -> int:
-        """How many tokens before `place` are those at the end of `text`, as far as that matters."""
+        """The length of the match between the tokens before `place` and the end of `text`."""
         enough = min(place, self.count)
         return next((n for n in range(enough) if text[place - 1 - n] != text[-1 - n]), enough)
 
@@ -136,7 +136,7 @@ class PromptLookup:
 
 @dataclass(frozen=True)
 class AssistantSettings:
-    """How far an assistant goes; names and meaning as in transformers. `limit` is its longest sequence."""
+    """Assistant settings; names and meaning as in transformers. `limit` is its longest sequence."""
 
     count: int
     adapts: bool

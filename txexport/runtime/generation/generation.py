@@ -119,7 +119,7 @@ def _proposer(
     owners: np.ndarray,
     choose: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
 ) -> Proposer | None:
-    """What proposes tokens for several rows a prompt, or None."""
+    """The proposer of draft tokens, or None; `owners` (R) are the rows' prompts."""
     config = request.config
     if request.assistant is not None:
         bundle = request.assistant
@@ -148,7 +148,7 @@ def _proposer(
 
 
 def _has_room(assistant: LoadedBundle, request: GenerationRequest) -> bool:
-    """Whether an assistant can read the texts, which may be longer than its longest sequence."""
+    """Return whether all prompts fit the assistant's longest sequence."""
     texts = {"decoder": request.decoder_input_ids, "encoder": request.encoder_input_ids}
     limits = assistant.manifest.limits
     most = {part: limit for part in texts if (limit := limits.get(part)) is not None}
@@ -162,7 +162,7 @@ def _beams(
     cache: Decoder,
     logits: np.ndarray,
 ) -> list[list[Generated]]:
-    """The best hypotheses of each row."""
+    """The best hypotheses of each prompt."""
     config = request.config
     how = BeamSettings(
         config.num_beams, config.length_penalty, config.early_stopping, config.num_return_sequences
@@ -179,7 +179,7 @@ def _beams(
 def plan_of(
     request: GenerationRequest, limits: list[int], owners: list[int], chosen: Chosen | None = None
 ) -> Plan:
-    """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
+    """Limits, stopping and score processing of rows; `chosen` has the tokens of other beam groups."""
     config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
     sources = request.encoder_input_ids
     changes = processors(config, request.vocab_size, sources, chosen, request.constraint)
@@ -233,7 +233,7 @@ def _processed(scores: object, shape: tuple[int, ...]) -> np.ndarray:
 def _stopper(
     text: Text, strings: Sequence[str], prompts: Sequence[Sequence[int]]
 ) -> Callable[[int, Sequence[int]], bool]:
-    """Whether the last of a row's new tokens completes a stop string, which may begin before them."""
+    """A function that tells whether a row's last token completes a stop string."""
     window = max(len(string.encode()) for string in strings) + 8  # a token is a byte or more
 
     def stopped(row: int, tokens: Sequence[int]) -> bool:
@@ -299,7 +299,7 @@ def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> Static
 
 
 def padding(request: GenerationRequest) -> int:
-    """What fills a batch: any token that the decoder knows, since it is masked."""
+    """The padding token id; any id of the vocabulary will do, since padding is masked."""
     return request.config.pad if request.config.pad < request.vocab_size else 0
 
 
@@ -333,7 +333,7 @@ def _check_penalty(penalty: float, longest: int) -> None:
 
 
 def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:
-    """How many tokens a prompt of that length may grow by.
+    """The most new tokens for a prompt of `prompt` tokens.
 
     A prompt as long as the model's longest sequence has one answer. Raises InputError for a longer one, and,
     if `strict`, where new tokens that are read again would go beyond it.

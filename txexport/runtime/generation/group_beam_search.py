@@ -56,7 +56,7 @@ class _Group:
         self.ended.append((score, tokens))
 
     def _nothing_better(self, total: float, limit: int, settings: BeamSettings) -> bool:
-        """Whether the group is done, by transformers' guess of the score to come."""
+        """Return whether the group is finished, by transformers' bound on later scores."""
         if len(self.ended) < len(self.tokens) or settings.early_stopping is True:
             return len(self.ended) == len(self.tokens)
         far = settings.early_stopping == "never" and settings.length_penalty > 0

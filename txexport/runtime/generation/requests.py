@@ -81,7 +81,7 @@ class GenerationRequest:
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens the decoder tells apart."""
+        """The decoder's vocabulary size."""
         return self.bundle.decoder.width(LOGITS)
 
     @property
@@ -91,7 +91,7 @@ class GenerationRequest:
 
     @property
     def encoder_input_ids(self) -> Sequence[Sequence[int]] | None:
-        """What the encoder_ options compare with: without an encoder the prompts; of no text nothing."""
+        """The ids for the encoder_ options: the prompts if there is no encoder, None if it reads no text."""
         if not self.bundle.has_encoder:
             return self.decoder_input_ids
         return None if self.bundle.reads_signal else self.inputs

@@ -1,4 +1,4 @@
-"""Rows that are extended together, each with options of its own, and that come and go between steps.
+"""Continuous batching: rows with options of their own join and leave between steps.
 
 B rows, S tokens of a chunk, V words. A row's tokens are those that a batch of its own would give: nothing it
 is told, and no number that it draws, depends on who runs beside it.
@@ -48,7 +48,7 @@ class RunningRow:
     plan: Plan | None = None
 
     def fail(self, error: Exception) -> None:
-        """End it with an error."""
+        """Finish the row with an error."""
         self.done, self.error = True, error
 
 
@@ -94,11 +94,11 @@ class RunningBatch:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is left to do."""
+        """Return whether any row waits or runs."""
         return bool(self.waiting or self.reading or self.groups)
 
     def add(self, rows: Sequence[RunningRow]) -> None:
-        """Let rows wait for room."""
+        """Queue rows until there is room."""
         self.waiting.extend(rows)
 
     def step(self) -> list[RunningRow]:
@@ -108,7 +108,7 @@ class RunningBatch:
         return changed + self._read()
 
     def fail(self, error: Exception) -> list[RunningRow]:
-        """Give all rows up for an error that was none of one row; those."""
+        """Fail all rows with an error that is not due to one row; returns them."""
         rows = [*self.waiting, *self.running]
         self.waiting.clear()
         self.reading, self.groups = None, []
@@ -126,7 +126,7 @@ class RunningBatch:
             return rows
 
     def _read(self) -> list[RunningRow]:
-        """Read on, or begin to, and let who has been read run."""
+        """Prefill the next chunk of prompts; rows that are done with it join a group."""
         gone = {row for row in self.waiting if row.cancelled}  # looked at once: others may go meanwhile
         if gone:
             self.waiting = deque(row for row in self.waiting if row not in gone)
@@ -154,7 +154,7 @@ class RunningBatch:
             return changed + list(rows)
 
     def _admitted(self) -> list[RunningRow]:
-        """Who may begin: the first that wait, as many as there is room for and as are read at once."""
+        """Remove from the queue and return the first rows that fit and can be prefilled together."""
         running = self.running
         dearest = max((row.cost for row in running), default=0)
         rows: list[RunningRow] = []
@@ -176,7 +176,7 @@ def _kind(bundle: LoadedBundle) -> str:
 
 
 def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
-    """Whether a row may be read with others: a copy, or with the same start and few tokens in all."""
+    """Return whether a row can be prefilled with others: a copy, or a short prompt with the same start."""
     first, request = rows[0].request, row.request
     if request is rows[-1].request:
         return True
@@ -221,7 +221,7 @@ class _Reading:
 
 
 class _Group:
-    """Rows that take their steps together."""
+    """Rows that are extended in one batch."""
 
     def __init__(self, cache: StaticRows | DynamicRows):
         self.cache = cache
@@ -248,7 +248,7 @@ class _Group:
         return before
 
     def _leave(self, on: np.ndarray) -> bool:
-        """Let the rows go where `on` (B) is false; whether any is left."""
+        """Remove the rows where `on` (B) is false; returns whether any are left."""
         if not on.all():
             for row, stays in zip(self.rows, on.tolist(), strict=True):
                 row.done = row.done or not stays
@@ -257,7 +257,7 @@ class _Group:
 
 
 def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
-    """Put a token to each row by logits (B,V); which rows (B) go on."""
+    """Append a token to each row by logits (B,V); returns which rows (B) are not finished."""
     likeliest = logits.argmax(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(logits.sum(axis=1))  # too large a sum is looked at again

@@ -1,4 +1,4 @@
-"""Requests in batches under a budget of tokens, answered in the order of their rows."""
+"""Runs requests in batches under a token budget."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -64,7 +64,7 @@ def _steps(
 
 
 def generator(entropy: Any, place: int) -> np.random.Generator:
-    """What the result of that place draws from, whatever runs beside it."""
+    """The random generator of the result at `place`; it does not depend on the batch."""
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(place,)))
 
 
@@ -81,13 +81,13 @@ def costs(request: GenerationRequest) -> list[int]:
 
 
 def _lengths(request: GenerationRequest) -> list[int]:
-    """How many tokens are read of each row."""
+    """The number of prompt tokens of each row."""
     if request.bundle.reads_signal:
         return [_signal_length(request.bundle)] * len(request.inputs)
     return [len(row) for row in request.inputs]
 
 
 def _signal_length(bundle: LoadedBundle) -> int:
-    """How many vectors the encoder makes of a sound or an image, 0 where that is open."""
+    """The encoder's output length for a sound or an image; 0 where it is dynamic."""
     length = bundle.sessions[roles.ENCODER].outputs[cache_names.present(0, cache_names.ENCODER)[0]].shape[2]
     return length if isinstance(length, int) else 0

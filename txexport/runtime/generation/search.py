@@ -1,4 +1,4 @@
-"""Greedy search, sampling and beam search over a decoder; every row goes to its own end and then leaves.
+"""Greedy search, sampling and beam search; finished rows are removed from the batch.
 
 B sources, R rows at work, V words. With beams, a source has `beams` rows, one after another.
 """
@@ -17,7 +17,7 @@ EMPTY = np.nextafter(NEVER, np.float32(-np.inf))  # of a place that none has tak
 
 
 class Decoder(Protocol):
-    """What a search needs of a cache."""
+    """The part of a cache that searches use."""
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (R,1), counts (R) -> logits (R,V)."""
@@ -47,7 +47,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a generation may do.
+    """The limits and score processing of a generation.
 
     `limits` are the most new tokens of each source. `shape(sources, new, scores)` changes scores (R,V) for
     rows of those sources with those new tokens, or is None where nothing does. `stopped(source, tokens)`
@@ -60,11 +60,11 @@ class Plan:
     stopped: Callable[[int, Sequence[int]], bool] | None = None
 
     def ended(self, source: int, tokens: Sequence[int]) -> bool:
-        """Whether a row with these new tokens is at its end."""
+        """Return whether a row with these new tokens is finished."""
         return len(tokens) >= self.limits[source] or self.closed(source, tokens)
 
     def closed(self, source: int, tokens: Sequence[int]) -> bool:
-        """Whether it ends by itself, with an end of sequence or a stop string."""
+        """Return whether a row ends with an end-of-sequence token or a stop string."""
         return tokens[-1] in self.ends or (self.stopped is not None and self.stopped(source, tokens))
 
 
@@ -107,7 +107,7 @@ def sample(
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How beams are kept; names and meaning as in transformers."""
+    """Beam search settings; names and meaning as in transformers."""
 
     beams: int
     length_penalty: float
@@ -121,7 +121,7 @@ def quiet() -> np.errstate:
 
 
 def scale(length: int, settings: BeamSettings) -> np.float32:
-    """What the scores of hypotheses of so many tokens are divided by."""
+    """The length penalty: the divisor of the scores of hypotheses with `length` tokens."""
     with quiet():
         return np.float32(float(length) ** settings.length_penalty)
 

@@ -1,4 +1,4 @@
-"""Greedy search and sampling of several tokens a step: what is proposed is kept as far as it is right.
+"""Speculative decoding: greedy search and sampling that verify several draft tokens a step.
 
 R rows at work, S tokens a step, V words.
 """
@@ -23,7 +23,7 @@ Pairs = list[tuple[int, int]]
 
 
 class Pace:
-    """When to propose: while that saves more time than it takes, by what steps have taken so far."""
+    """Decides when to propose drafts: while they save more time than they take, as measured so far."""
 
     def __init__(self) -> None:
         self.plain = self.balance = 0.0
@@ -31,11 +31,11 @@ class Pace:
 
     @property
     def proposes(self) -> bool:
-        """Whether to propose at the next step."""
+        """Return whether to propose drafts at the next step."""
         return self.plain > 0 and self.balance >= 0 and self.since < PLAIN
 
     def took(self, cost: float, kept: float, proposed: bool) -> None:
-        """Hear what a step cost, and how many tokens it gave a row."""
+        """Record the cost of a step, and its tokens per row."""
         if proposed:
             self.since += 1
             self.balance = min(self.balance + self.plain * kept - cost, SAVED * self.plain)
@@ -152,7 +152,7 @@ class Speculation:
         return kept
 
     def _goes_on(self, place: int, pair: tuple[int, int], j: int) -> bool:
-        """Whether the token of a row is the one that was proposed, and not its last."""
+        """Return whether a row's token is the draft's, and the row is not finished."""
         row, token = pair
         draft = self.drafts[place].tokens
         return draft[j : j + 1] == [token] and not self.plan.ended(row, self.results[row].tokens)

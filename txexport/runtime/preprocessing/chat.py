@@ -23,7 +23,7 @@ Tools = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Conversation:
-    """What has been said, and how it is put to the model.
+    """The messages of a conversation, and the options of its chat template.
 
     Messages are {"role": ..., "content": ...}, `tools` JSON schemas of functions that the model may call.
     `template` is the name of one of the checkpoint's, and `template_kwargs` are values for it. With
@@ -71,7 +71,7 @@ def prompt(folder: Path, conversation: Conversation) -> str:
 
 
 def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
-    """What a template makes of values. Raises InputError where it fails, or reads none of a `wanted` name."""
+    """Render a template. Raises InputError if it fails or does not read one of the `wanted` names."""
     from jinja2 import TemplateError
 
     from txexport.runtime.preprocessing.sandbox import reads, render
@@ -99,7 +99,7 @@ def _unread(name: str) -> str:
 
 
 def unusable(folder: Path) -> Iterator[str]:
-    """What is wrong with each of a folder's templates that can render nothing, in a line.
+    """One line for each of a folder's templates that cannot be rendered: the reason.
 
     Nothing is said without Jinja2, which reads them. Raises BundleError for a file that is no text.
     """

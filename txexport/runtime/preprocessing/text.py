@@ -47,7 +47,7 @@ def tokenizing(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """What a tokenizer's files say beside tokenizer.json, as transformers reads them. Raises BundleError.
+    """The tokenizer's settings outside tokenizer.json, as transformers reads them. Raises BundleError.
 
     special_tokens_map.json goes first, and is not read where tokenizer_config.json lists all added tokens.
     """

@@ -36,7 +36,7 @@ SLICE = 2**16  # characters that are counted at once
 
 
 class TextSize:
-    """How few tokens a text of so many bytes or words can be.
+    """A lower bound on the number of tokens of a text, from its bytes and words.
 
     Where a tokenizer drops nothing of a text, `most` is the bytes that one token may stand for: of BPE that
     knows every byte, or has one token for each character that it does not know, those of the longest. It is
@@ -97,7 +97,7 @@ def _parts(settings: Mapping[str, Any], *names: str) -> Iterable[dict[str, Any]]
 
 
 def _drops_nothing(settings: Mapping[str, Any]) -> bool:
-    """Whether every byte of a text, or every one that is no space, is in some token of bounded length."""
+    """Return whether every byte of a text, or all but spaces, are in tokens of bounded length."""
     for part in _parts(settings, "normalizer"):
         if part["type"] == "Replace":
             pattern = part["pattern"].get("String")
