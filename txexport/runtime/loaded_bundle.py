@@ -29,7 +29,7 @@ class LoadedBundle:
         return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"
 
     def close(self) -> None:
-        """Give back the memory of graphs and weights."""
+        """Free the memory of graphs and weights."""
         self._sessions = None
 
     @property
@@ -66,7 +66,7 @@ class LoadedBundle:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods of Model that serve what it is for, its own first."""
+        """The methods of Model that serve the bundle's task, the main one first."""
         if self.late_interaction is not None:
             return LATE_INTERACTION
         return TASKS[self.manifest.task].methods if self.manifest.task in TASKS else ()

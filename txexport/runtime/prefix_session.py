@@ -1,4 +1,4 @@
-"""A model that reads what begins alike only once: what Model.session gives."""
+"""A Model with a prefix store, as returned by Model.session."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from txexport.runtime.preprocessing.chat import Messages
 
 
 class PrefixSession:
-    """The methods of Model that generate, with the same arguments, over one `store` of what was read before.
+    """Model's generation methods, with the same arguments, over one prefix `store`.
 
-    A conversation's next turn reads what is new, and so does a prompt that begins as another did. Threads may
-    share a session; made by `Model.session`.
+    Only tokens after the longest stored prefix are computed, as for a conversation's next turn. Threads may
+    share a session; created by `Model.session`.
     """
 
     def __init__(self, model: Any, store: PrefixStore):  # a Model, whose module imports this one

@@ -81,11 +81,11 @@ class Session:
         return size
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for inputs of which integers may have any width. Errors as `fit`."""
+        """Every output by name; integer inputs may have any width. Errors as `fit`."""
         return self.run_fitted(self.fit(inputs))
 
     def run_fitted(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for what `fit` gave. Raises EngineError where the runtime refuses."""
+        """Every output by name, for the result of `fit`. Raises EngineError where the runtime fails."""
         try:
             return self.engine.run(inputs)
         except Exception as error:  # the exceptions of runtimes share no base class
@@ -147,7 +147,7 @@ class Session:
         wanted: Sequence[str],
         memory: str | None = None,
     ) -> Bound:
-        """See Engine; values are left in the session's memory unless told.
+        """See Engine; `memory` defaults to the session's.
 
         A run raises EngineError where the runtime refuses.
         """
@@ -167,7 +167,7 @@ class Session:
 
 
 def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """`outputs`, by name. Raises InputError where one has NaN or infinity, of which no answer can be made."""
+    """Return `outputs`. Raises InputError where one has NaN or infinity."""
     for name, array in outputs.items():
         with np.errstate(over="ignore", invalid="ignore"):
             total = array.sum()  # one pass: nothing that is not finite leaves it finite, too large a sum may

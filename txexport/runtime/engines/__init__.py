@@ -21,7 +21,7 @@ THREADS = 1024  # at most, of one operator
 
 @dataclass(frozen=True)
 class Opened:
-    """A bundle's graphs in an engine: where they run, by role, and the manifest as of those alone."""
+    """A bundle's graphs opened in an engine: the device, sessions by role, and their manifest."""
 
     manifest: Manifest
     device: str

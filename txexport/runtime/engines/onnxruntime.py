@@ -23,7 +23,7 @@ from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
-WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's severities: what it raises is told in a line, the rest no news
+WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are reported in one line
 
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 NAMED = 3  # of the products that are slow
@@ -174,7 +174,7 @@ def _warn_of_slow_products(path: Path) -> None:
 def saturates() -> bool:
     """Return whether sums of 8-bit products may saturate here with ONNX Runtime's fast kernels.
 
-    Of x86 processors those without VNNI, and those of which nothing tells: onnxruntime's issue 14642.
+    This concerns x86 processors without VNNI, and unknown ones: onnxruntime issue 14642.
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False

@@ -31,7 +31,7 @@ READS_HIDDEN = frozenset(("Reshape", "MatMul", "ShapeOf"))
 
 
 def pick_logits(model: openvino.Model) -> bool:
-    """Let a decoder compute the logits of `logits_indices` (B,L) alone; whether its head could be told."""
+    """Make a decoder compute logits of `logits_indices` (B,L) only; returns whether its head was found."""
     at = model.output(LOGITS).get_node().input_value(0)
     while (node := at.get_node()).get_type_name() != "MatMul":
         if node.get_type_name() not in BEHIND_HEAD:

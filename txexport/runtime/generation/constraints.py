@@ -17,7 +17,7 @@ from txexport.runtime.generation.config import CONSTRAINTS, GenerationConfig
 from txexport.runtime.generation.penalties import Step
 from txexport.runtime.preprocessing.text import Text
 
-STATES = 1024  # of texts so far, kept so that a step takes one token
+STATES = 1024  # cached grammar states, so that a step consumes one token
 # One space, or a line's end with an indent: a model that finds nothing better writes spaces for ever. A
 # schema's own "x-guidance" goes before it.
 JSON: Any = {"whitespace_pattern": r"(\x20|\x0A\x20{0,16})?"}
@@ -35,7 +35,7 @@ class Constraint:
     def __call__(self, step: Step, scores: np.ndarray) -> np.ndarray:
         """Scores (R,V) where what does not fit is -inf; tokens that other options force are let be.
 
-        Raises InputError where other options leave nothing that fits.
+        Raises InputError where other options ban every token that the grammar allows.
         """
         begins, closes = self.forced
         scores = scores.copy()
@@ -44,7 +44,7 @@ class Constraint:
             if (begins and not new) or (closes and len(row) + 1 >= step.limits[i]):
                 continue
             state = self._state(new[begins:])
-            if state.is_error():  # a beam of which nothing came: none of its scores counts
+            if state.is_error():  # a dead beam: its scores are not used
                 scores[i] = -np.inf
                 continue
             with crashes():

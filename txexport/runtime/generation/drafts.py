@@ -62,7 +62,7 @@ class Proposer(Protocol):
         ...
 
     def select(self, on: np.ndarray) -> None:
-        """Go on with these of the rows."""
+        """Keep only these rows."""
         ...
 
     def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
@@ -147,7 +147,7 @@ class AssistantSettings:
 class Assistant:
     """A smaller model that has read `prompts` into its cache, and writes on as the rows are to be written.
 
-    `choose` draws for the probabilities to be told; without it the likeliest tokens are taken.
+    `choose` samples, and drafts then carry their probabilities; without it decoding is greedy.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Assistant:
         self.shape, self.choose = shape, choose
         self.count, self.steps, self.ragged = settings.count, 0, cache.ragged
         self.read = cache.lengths
-        cache.rewind(cache.lengths - 1)  # so that there is always a token to go on from
+        cache.rewind(cache.lengths - 1)  # so that there is always a token to read next
 
     def propose(self, rows: Sequence[int], new: Sequence[list[int]], most: Sequence[int]) -> list[Draft]:
         """See Proposer."""
@@ -200,7 +200,7 @@ class Assistant:
         logits: np.ndarray,
         going: np.ndarray,
     ) -> list[int]:
-        """Put a token to the drafts at `places`, and end those that it ends in `going`; tokens (R)."""
+        """Append a token to the drafts at `places` and update `going`; returns the tokens (R)."""
         mine = [rows[place] for place in places.tolist()]
         scores = logits[places]
         if self.shape is not None:
@@ -214,7 +214,7 @@ class Assistant:
             drafts[place].tokens.append(token)
             if self.choose is not None:
                 drafts[place].probs.append(share)
-            # A token is kept however unlikely, or those drawn would not be as likely as they say.
+            # Even an unlikely token is kept, or the distribution of sampled drafts would be wrong.
             going[place] = token not in self.ends and share[token] >= self.settings.confidence
         return tokens
 

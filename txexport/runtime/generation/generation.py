@@ -34,8 +34,8 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
-NEW_TOKENS = 20  # where nobody says
-CHUNK = 512  # tokens of a prompt that are read at once
+NEW_TOKENS = 20  # default of max_new_tokens
+CHUNK = 512  # prompt tokens of one prefill step
 CAPACITY = 64  # smallest cache, in tokens
 
 
@@ -151,8 +151,8 @@ def _has_room(assistant: LoadedBundle, request: GenerationRequest) -> bool:
     """Return whether all prompts fit the assistant's longest sequence."""
     texts = {"decoder": request.decoder_input_ids, "encoder": request.encoder_input_ids}
     limits = assistant.manifest.limits
-    most = {part: limit for part in texts if (limit := limits.get(part)) is not None}
-    return all(len(text) <= limit for part, limit in most.items() for text in texts[part] or [])
+    longest = {part: limit for part in texts if (limit := limits.get(part)) is not None}
+    return all(len(text) <= limit for part, limit in longest.items() for text in texts[part] or [])
 
 
 def _beams(
@@ -190,8 +190,8 @@ def plan_of(
             mine = [owners[row] for row in rows]
             tokens = [[*prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
             before = [len(prompts[owner]) for owner in mine]
-            whole = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
-            step = Step(tokens, before, whole, mine)
+            totals = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
+            step = Step(tokens, before, totals, mine)
             with np.errstate(all="ignore"):  # what comes of it is looked at below
                 for process in changes:
                     scores = process(step, scores)
@@ -280,15 +280,15 @@ def check_finite(logits: np.ndarray) -> None:
 
 
 def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.ndarray:
-    """Give a new cache what is kept of its prompts; how many tokens of each (B)."""
+    """Fill a new cache from the prefix store; returns the number of tokens of each row (B)."""
     prompts, store = request.decoder_input_ids, request.prefix_store
     if store is None:
         return cache.lengths
-    kept = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
-    lengths = [length for length, _ in kept]
+    stored = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
+    lengths = [length for length, _ in stored]
     rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
     if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
-        cache.fill(lengths, [arrays for _, arrays in kept])
+        cache.fill(lengths, [arrays for _, arrays in stored])
     return cache.lengths
 
 
@@ -338,21 +338,21 @@ def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict:
     A prompt as long as the model's longest sequence has one answer. Raises InputError for a longer one, and,
     if `strict`, where new tokens that are read again would go beyond it.
     """
-    asked, room = config.max_new_tokens, None if limit is None else limit - prompt
-    given = f"a prompt of {counted(prompt, 'token')}"
+    count, room = config.max_new_tokens, None if limit is None else limit - prompt
+    subject = f"a prompt of {counted(prompt, 'token')}"
     if room == 0:
         room = 1  # the last token of the prompt has its answer, which nothing reads
     if room is not None and room < 1:
-        raise InputError(f"{given} leaves no room in the model's {limit}")
-    if asked is None and config.max_length is not None:
-        asked = config.max_length - prompt
-        if asked < 1:
+        raise InputError(f"{subject} leaves no room in the model's {limit}")
+    if count is None and config.max_length is not None:
+        count = config.max_length - prompt
+        if count < 1:
             longest = f"max_length={config.max_length}"
-            raise InputError(f"{given} leaves no room in {longest}; choose max_new_tokens")
-    elif asked is not None and strict and room is not None and asked > room:
-        raise InputError(f"{given} and {counted(asked, 'new one')} exceed the model's {limit}")
-    asked = NEW_TOKENS if asked is None else asked
-    return asked if room is None else min(asked, room)
+            raise InputError(f"{subject} leaves no room in {longest}; choose max_new_tokens")
+    elif count is not None and strict and room is not None and count > room:
+        raise InputError(f"{subject} and {counted(count, 'new one')} exceed the model's {limit}")
+    count = NEW_TOKENS if count is None else count
+    return count if room is None else min(count, room)
 
 
 def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:

@@ -132,7 +132,7 @@ class StaticCache:
         self.lengths = np.minimum(self.lengths, lengths)
 
     def reorder(self, rows: np.ndarray) -> None:
-        """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
+        """Reorder the beams of each source: row i becomes the former row rows[i]."""
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
@@ -145,7 +145,7 @@ class StaticCache:
         self.lengths = self.lengths[rows]
 
     def select(self, rows: np.ndarray) -> None:
-        """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
+        """Keep only `rows` of the cache, in that order; a row may be repeated."""
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
         held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)

@@ -98,7 +98,7 @@ class GenerationRequest:
 
 
 def check_place(first_place: object) -> None:
-    """Raise InputError unless the place of a first row is a whole number of at least 0."""
+    """Raise InputError unless `first_place` is a whole number of at least 0."""
     if not is_whole(first_place, 0):
         raise InputError(f"first_place is {shown(first_place)}, expected a whole number of at least 0")
 
@@ -109,9 +109,9 @@ def request_of(
     logits_processor: LogitsProcessor | None,
     options: dict[str, Any],
 ) -> GenerationRequest:
-    """Rows to extend by `options` over the checkpoint's settings, and by those that no file has."""
-    own = {name: options[name] for name in options if name not in OBJECTS}
-    config = bundle.files.generation_config.updated(**own)
+    """A request with `options` over the checkpoint's settings."""
+    values = {name: options[name] for name in options if name not in OBJECTS}
+    config = bundle.files.generation_config.updated(**values)
     return GenerationRequest(
         bundle,
         inputs,
@@ -124,28 +124,29 @@ def request_of(
 
 
 def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
-    """The store of an option. Raises InputError for what is none, and where an encoder reads the prompts."""
+    """Check a prefix store. Raises InputError for another object, and for a bundle with an encoder."""
     if store is None:
         return None
     if not isinstance(store, PrefixStore):
         raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
     if bundle.has_encoder:
-        raise InputError(f"{PREFIX_STORE} holds what decoders read, and {bundle} reads with an encoder")
+        raise InputError(f"{PREFIX_STORE} needs a decoder-only model, and {bundle} has an encoder")
     return store
 
 
 def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) -> LoadedBundle | None:
-    """The bundle of a Model that proposes tokens. Raises InputError for what cannot, as it says."""
+    """The bundle of an assistant Model. Raises InputError for one that cannot assist."""
     if model is None:
         return None
     assistant = getattr(model, "bundle", None)
     if not isinstance(assistant, LoadedBundle):
         raise InputError(f"{ASSISTANT} is a {type(model).__name__}, expected a Model that txexport.load made")
     check_task(assistant, "generate")
-    words, own = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
-    if words != own:
+    vocab_size, expected = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
+    if vocab_size != expected:
         raise InputError(
-            f"{ASSISTANT} has {counted(words, 'token')}, expected the {own} of the model that it assists"
+            f"{ASSISTANT} has {counted(vocab_size, 'token')}, expected the {expected} of the model that it "
+            "assists"
         )
     if assistant.has_encoder != bundle.has_encoder:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
@@ -196,8 +197,8 @@ def _check_media(request: GenerationRequest) -> None:
 def checked(request: GenerationRequest) -> GenerationRequest:
     """The request, with rows of token ids as lists and with what its texts must fit.
 
-    Raises InputError for a task that does not generate, and for bad rows. Warns of what the checkpoint asks
-    for in vain.
+    Raises InputError for a task that does not generate, and for bad rows. Warns of settings of the checkpoint
+    that are ignored.
     """
     bundle, config = request.bundle, request.config
     check_task(bundle, "generate")
@@ -254,8 +255,8 @@ def _encode(request: GenerationRequest) -> dict[str, Value]:
     encoder, rest, padding = request.bundle.sessions[roles.ENCODER], {}, request.config.pad
     port = next(iter(encoder.inputs.values()))
     if port.name == INPUT_IDS:
-        words = request.bundle.vocab_size(roles.ENCODER)
-        ids, mask = pad(list(request.inputs), padding if padding < words else 0)
+        vocab_size = request.bundle.vocab_size(roles.ENCODER)
+        ids, mask = pad(list(request.inputs), padding if padding < vocab_size else 0)
         values = {INPUT_IDS: encoder.value(ids), ATTENTION_MASK: encoder.value(mask)}
         rest = {ENCODER_ATTENTION_MASK: values[ATTENTION_MASK]}
     else:

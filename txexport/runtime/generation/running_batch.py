@@ -1,7 +1,7 @@
 """Continuous batching: rows with options of their own join and leave between steps.
 
-B rows, S tokens of a chunk, V words. A row's tokens are those that a batch of its own would give: nothing it
-is told, and no number that it draws, depends on who runs beside it.
+B rows, S tokens of a chunk, V vocabulary. A row's tokens, sampled ones included, do not
+depend on the other rows of the batch.
 """
 
 from collections import deque
@@ -23,16 +23,16 @@ from txexport.runtime.generation.search import Generated, Plan
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 
-PROMPT_TOKENS = 512  # that are read between two steps of the rows that run
+PROMPT_TOKENS = 512  # of one prefill step, which comes between two decoding steps
 
 
 @dataclass(eq=False)
 class RunningRow:
-    """A text on its way: `request` is of it alone, `cost` the tokens that its caches may come to hold.
+    """A row in continuous batching: a `request` of one prompt, and the most tokens its caches hold, `cost`.
 
-    With `alternatives`, `likeliest` has for each new token so many of the likeliest in its place, with their
-    log-probabilities. Set `cancelled`, and it leaves before the next step. In the end it is `done`; `closed`
-    says that it ended by itself and not by its limit, `error` why it failed.
+    With `alternatives`, `likeliest` has that many of the likeliest tokens at each position, with their
+    log-probabilities. A `cancelled` row is removed before the next step. `done` is set at the end; `closed`
+    if the row ended by itself rather than by its limit, `error` if it failed.
     """
 
     request: GenerationRequest
@@ -55,13 +55,15 @@ class RunningRow:
 def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRow]:
     """The rows of a request, `num_return_sequences` for each of its inputs, in the order of its results.
 
-    Raises InputError as `scheduler.run`, for beams too, which cannot come and go.
+    Raises InputError as `scheduler.run`, and for beam search, which continuous batching does not support.
     """
     config, copies = request.config, request.config.num_return_sequences
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
     request = checked(request)
-    processors(config, request.vocab_size, request.inputs)  # what is wrong with options fails nobody beside
+    processors(
+        config, request.vocab_size, request.inputs
+    )  # checks the options before other rows are affected
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
     for place, cost in enumerate(costs(request)):
@@ -74,10 +76,10 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
 
 
 class RunningBatch:
-    """The rows of one bundle that run, and those that wait for room.
+    """The running rows of one bundle, and a queue of waiting ones.
 
-    All that run may come to hold `cache_tokens`, padding included; one that needs more runs alone. Rows begin
-    in the order in which they came.
+    The caches of the running rows hold at most `cache_tokens`, padding included; a row that needs more runs
+    alone. Rows start in the order in which they were added.
     """
 
     def __init__(self, bundle: LoadedBundle, cache_tokens: int = CACHE_TOKENS):
@@ -156,13 +158,13 @@ class RunningBatch:
     def _admitted(self) -> list[RunningRow]:
         """Remove from the queue and return the first rows that fit and can be prefilled together."""
         running = self.running
-        dearest = max((row.cost for row in running), default=0)
+        largest = max((row.cost for row in running), default=0)
         rows: list[RunningRow] = []
         while self.waiting:
             row = self.waiting[0]
-            dearest = max(dearest, row.cost)
+            largest = max(largest, row.cost)
             count = len(running) + len(rows) + 1
-            if count > 1 and count * dearest > self.cache_tokens:
+            if count > 1 and count * largest > self.cache_tokens:
                 break
             if rows and not _alike(rows, row):
                 break
@@ -187,7 +189,7 @@ def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
 
 
 class _Reading:
-    """Prompts of rows on their way into a cache of their own: P of them, each once for all of its copies."""
+    """Prefill of P prompts in a cache of its own; copies of a row share a prompt."""
 
     def __init__(self, rows: Sequence[RunningRow]):
         self.rows = list(rows)
@@ -277,7 +279,7 @@ def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
 
 
 def _choose(row: RunningRow, logits: np.ndarray, likeliest: int) -> None:
-    """Put the next token to one row by its logits (1,V), of which the likeliest token is known."""
+    """Append the next token to a row by its logits (1,V); `likeliest` is their argmax."""
     plan, tokens, scores = row.plan, row.result.tokens, logits
     assert plan is not None
     if plan.shape is not None:

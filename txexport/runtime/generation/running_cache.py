@@ -32,7 +32,7 @@ def running_cache(session: Session, kind: str) -> "StaticRows | DynamicRows":
 class StaticRows:
     """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as those of StaticCache.
 
-    The first slots are a buffer of their own, so that a row which comes or goes moves no other but the last.
+    The rows are the first slots of the buffers: a row that leaves is replaced by the last one.
     """
 
     def __init__(self, session: Session):
@@ -61,7 +61,7 @@ class StaticRows:
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
-        """Let the rows go where `on` (B) is false; which row (B) stands in each place now."""
+        """Remove the rows where `on` (B) is false; returns the former index of each row left."""
         self._fetch()
         count, filled = int(on.sum()), int(self.lengths.max())
         order = np.arange(count)

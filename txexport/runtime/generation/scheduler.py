@@ -13,7 +13,7 @@ from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.support.progress import Counting, Progress, counting
 
-CACHE_TOKENS = 8192  # of a batch; on a CPU more rows at once are hardly faster, and its cache takes memory
+CACHE_TOKENS = 8192  # of a batch; on a CPU more rows are hardly faster, and the cache takes memory
 
 
 def run(

@@ -1,6 +1,6 @@
 """Greedy search, sampling and beam search; finished rows are removed from the batch.
 
-B sources, R rows at work, V words. With beams, a source has `beams` rows, one after another.
+B sources, R rows at work, V vocabulary. With beams, a source has `beams` rows, one after another.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +24,11 @@ class Decoder(Protocol):
         ...
 
     def select(self, rows: np.ndarray) -> None:
-        """Go on with these rows, in that order; a row may come more than once."""
+        """Keep only `rows`, in that order; a row may be repeated."""
         ...
 
     def reorder(self, rows: np.ndarray) -> None:
-        """Let beams of one source trade places: row i goes on from what row rows[i] was."""
+        """Reorder the beams of each source: row i continues row rows[i]."""
         ...
 
 
@@ -127,7 +127,7 @@ def scale(length: int, settings: BeamSettings) -> np.float32:
 
 
 class _Beams:
-    """Hypotheses of A sources at work: those that go on, and the best of those that ended."""
+    """Hypotheses of A active sources: the running ones and the best finished ones."""
 
     def __init__(self, sources: int, settings: BeamSettings, longest: int):
         shape = (sources, settings.beams)
@@ -175,8 +175,8 @@ def beam(
     logits = np.repeat(logits, beams, axis=0)  # (A*beams, V)
     state, length = _Beams(sources, settings, max(plan.limits)), 0
     while True:
-        places, values = _candidates(state, logits, length, plan, settings, rngs)
-        beam_of, tokens = np.divmod(places, logits.shape[1])
+        indices, values = _candidates(state, logits, length, plan, settings, rngs)
+        beam_of, tokens = np.divmod(indices, logits.shape[1])
         parents, hits = _advance(state, beam_of, tokens, values, length, plan, settings)
         length += 1
         on = _going_on(state, length, plan, settings) & ~hits.all(axis=1)
@@ -202,7 +202,7 @@ def _candidates(
     settings: BeamSettings,
     rngs: Sequence[np.random.Generator] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest continuations by logits (A*beams,V): places (A,2*beams or more) among all, and scores."""
+    """The likeliest continuations by logits (A*beams,V): indices (A,2*beams or more) and scores."""
     sources, beams = state.scores.shape
     count = max(2, 1 + len(plan.ends)) * beams
     if plan.shape is None and rngs is None:
@@ -218,8 +218,8 @@ def _candidates(
         drawn = flat + np.stack(
             [rngs[source].gumbel(size=flat.shape[1]) for source in state.sources.tolist()]
         )
-    places = top(drawn, count)
-    return places, np.take_along_axis(flat, places, axis=1)
+    indices = top(drawn, count)
+    return indices, np.take_along_axis(flat, indices, axis=1)
 
 
 def _advance(

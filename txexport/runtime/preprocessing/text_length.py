@@ -1,4 +1,4 @@
-"""The longest text that a checkpoint's own files allow, beside the positions that its model has."""
+"""The longest text that a checkpoint's files allow, apart from the model's position limit."""
 
 from pathlib import Path
 from typing import Any

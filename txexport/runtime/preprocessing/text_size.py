@@ -1,4 +1,4 @@
-"""The fewest tokens that a text can be, by its bytes or words: one that is too long need not be tokenized.
+"""Lower bounds on a text's number of tokens, so that one that is too long need not be tokenized.
 
 Tokenizing takes 200 to 450 bytes of memory for each byte of text.
 """
@@ -114,7 +114,7 @@ def _drops_nothing(settings: Mapping[str, Any]) -> bool:
 
 
 def _knows_everything(settings: Mapping[str, Any]) -> bool:
-    """Tell whether a model has a token for everything that it is given."""
+    """Return whether a tokenizer model has a token for every input."""
     model = settings["model"]
     if model["type"] not in ("BPE", "Unigram"):
         return False
@@ -146,7 +146,7 @@ def _splits_words(settings: Mapping[str, Any]) -> bool:
 
 
 def _longest_token(settings: Mapping[str, Any]) -> int:
-    """The most bytes of a text that one token stands for."""
+    """The most bytes of text that one token covers."""
     vocab = settings["model"]["vocab"]
     pieces = list(vocab) if isinstance(vocab, dict) else [piece for piece, _ in vocab]
     lengths = [len(piece if _by_bytes(settings) else piece.encode()) for piece in pieces]
