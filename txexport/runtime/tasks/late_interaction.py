@@ -11,7 +11,14 @@ import numpy as np
 from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, LAST_HIDDEN_STATE
 from txexport.errors import BundleError, InputError
-from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of, text_limit, together
+from txexport.runtime.batches import (
+    BATCH_TOKENS,
+    batches_by_length,
+    check_room,
+    encode,
+    inputs_of,
+    text_limit,
+)
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
@@ -57,7 +64,7 @@ def embed_tokens(
     skipped = [] if is_query else _skipped(bundle, how)
     tell = ByInput(progress, range(len(rows)))
     vectors = [np.empty((0, 0), np.float32)] * len(rows)
-    for places in together(lengths := [len(row) for row in rows], lengths, batch_tokens):
+    for places in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
         batch = [rows[place] for place in places]
         for place, hidden in zip(places, _hidden(bundle, batch, how.attends), strict=True):
             kept = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]

@@ -1,10 +1,10 @@
 """How likely a model finds texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from txexport.errors import InputError, counted
-from txexport.runtime.batches import together
+from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -65,8 +65,8 @@ def score(
     results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     tell, done = counting(progress), 0
-    for batch in together(costs, costs, batch_tokens):
-        mine = encoded(replace(request, inputs=[rows[i] for i in batch]))
+    for batch in batches_by_length(costs, costs, batch_tokens):
+        mine = encoded(request.of_rows(batch))
         whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
         logs = generation.score(mine, whole)
         for i, row, values in zip(batch, whole, logs, strict=True):
