@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
+from txexport.contracts.meaning import HIDDEN
 from txexport.exporter import export
 from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import bounds, verify
@@ -110,7 +111,7 @@ def test_rule():
 
 def test_opposite_vectors_are_never_equal_whatever_the_bound(bundle_of):
     truth = np.ones((2, 4), np.float32)
-    said = behaviour("last_hidden_state", [(-truth, truth)], 10.0)
+    said = behaviour(HIDDEN, [(-truth, truth)], 10.0)
     assert not said.ok
     check = check_of("last_hidden_state", [(-truth, truth)], 10.0)
     assert check.ok  # by its numbers alone
@@ -170,8 +171,8 @@ def test_float64_is_computed_only_where_it_can_matter(checkpoint_of, bundle_of, 
     checkpoint = Checkpoint(checkpoint_of("bert"))
     resolved = families.resolve(checkpoint, None)
     twin, asked = Twin(checkpoint, resolved), []
-    real = twin.in_double
-    twin.in_double = lambda: (asked.append(1), real())[1]
+    real = twin.in_float64
+    twin.in_float64 = lambda: (asked.append(1), real())[1]
     [case] = [case for case in plan.plan(resolved.spec, static=False) if case.name == "two equal rows"]
     for relative, times in ((RELATIVE, 0), (1e-12, 1)):
         checks = judge(case.run, runner_of(open_bundle(bundle_of("bert"))), twin, case.case, relative)
@@ -192,7 +193,7 @@ def test_rounding_is_not_what_one_processor_happens_to_lose(checkpoint_of, bundl
         def encode(self, inputs):
             if torch.get_default_dtype() == torch.float64:
                 return super().encode(inputs)
-            with self.in_double():
+            with self.in_float64():
                 return super().encode(inputs)
 
     checkpoint = Checkpoint(checkpoint_of("bert"))

@@ -13,7 +13,7 @@ from txexport.checkpoints import transformers_loading
 from txexport.verification import Report, counts, reports, verifier, verify
 from txexport.verification.cases import runs
 from txexport.verification.references import selection
-from txexport.verification.references.originals import Transformers
+from txexport.verification.references.transformers_reference import Transformers
 
 # What quick cases compare with either original, by kind: a smaller number is a smaller proof.
 PINNED = {

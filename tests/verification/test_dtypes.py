@@ -139,7 +139,7 @@ def test_four_bits_lose_more_than_eight(made):
             "budget 'angle' is not known; expected direction, probability, choice, ranks, perplexity, "
             "tokens, cosine, neighbours, answers",
         ),
-        ({"cosine": 0.1}, "budget cosine is for what is lost on texts; give a file of them"),
+        ({"cosine": 0.1}, "budget cosine is for losses on texts; give a file of texts"),
         ({"direction": 1.5}, "budget direction is 1.5, expected a share from 0 to 1"),
         ({"direction": -0.1}, "budget direction is -0.1, expected a share from 0 to 1"),
         ({"direction": float("nan")}, "budget direction is nan, expected a share from 0 to 1"),

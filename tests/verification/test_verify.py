@@ -203,7 +203,7 @@ def test_reference_that_cannot_be_made_is_no_failure_of_the_bundle(checkpoint_of
     export(source, tmp_path / "out")
     code, output = invoke("verify", tmp_path / "out")
     assert code == 2
-    assert "error: reference 'transformers' could not be made of" in output
+    assert "error: reference 'transformers' could not be created from" in output
     assert output.count("\n") == 1
 
 

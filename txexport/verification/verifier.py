@@ -118,7 +118,7 @@ def verify(
         _check_layers(kinds, [one for graphs, one in chosen.items() if graphs.startswith(NATIVE)])
     from txexport.verification.cases.plan import reach  # which needs PyTorch
     from txexport.verification.clients import judged
-    from txexport.verification.references.kept import kept_in
+    from txexport.verification.references.dequantised import dequantised_checkpoint
     from txexport.verification.text_losses import TextLosses
 
     if client is not None:
@@ -130,7 +130,7 @@ def verify(
     bound = tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values()))
     tried = {name: original for name, original in originals.items() if not isinstance(original, str)}
     kept = {
-        dtype.name: kept_in(folder, checkpoint, resolved, manifest.form, dtype.name)
+        dtype.name: dequantised_checkpoint(folder, checkpoint, resolved, manifest.form, dtype.name)
         for dtype in lossy.values()
     }
     own = {DEFAULT: tried} | {

@@ -166,13 +166,13 @@ class VerifyRun:
         """The cases for each original, with what listens to them."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
         from txexport.verification.layers.probe import Probe
-        from txexport.verification.references.originals import Double, Twin
+        from txexport.verification.references.originals import Float64Twin, Twin
 
         for name, original in self.originals.items():
             planned: Sequence[Planned] = self.planned
             if isinstance(original, Twin) and self.taken is None and has_experts(original.model):
                 self.taken = ExpertsTaken(original.model)
-            listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Double)
+            listens = self.layers and runtime.name == RUNTIME and not isinstance(original, Float64Twin)
             if isinstance(original, Twin) and listens:
                 self.probe = Probe(loaded, original, self.bound, files, self.formats)
                 planned = self.probe.through(planned)

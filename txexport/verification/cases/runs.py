@@ -57,16 +57,16 @@ RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its outp
 
 @dataclass(frozen=True)
 class Outcome:
-    """One output over one case: (found, expected), padding left out.
+    """One output over one case: pairs (found, expected) without padding.
 
-    `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
-    `graph` is the file of the graph that gave it, None where one of its kind alone ran, or all together did.
-    `again` gives the pairs with what the reference says by then; None where the whole case must run for that.
+    `compare` counts the choices of the pairs at a bound; None where the meaning of the output decides.
+    `graph` is the file of the graph that gave it, None if it is the only one of its kind or all ran together.
+    `again` gives the pairs with the present numbers of the reference; None if the whole case must run again.
     """
 
     output: str
     pairs: Pairs
-    says: Callable[[Pairs, float], Behaviour] | None = None
+    compare: Callable[[Pairs, float], Behaviour] | None = None
     graph: str | None = None
     again: Callable[[], Pairs] | None = None
 
