@@ -12,7 +12,7 @@ from helpers.kept_originals import KeptOriginals
 from helpers.rows import Row
 
 from txexport.exporter import export
-from txexport.verification import verifier
+from txexport.verification import verify_plan
 from txexport.verification.cases import plan, seeded
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
@@ -59,7 +59,7 @@ def _kept():
 @pytest.fixture(autouse=True)
 def kept_originals(monkeypatch, _kept):
     """Originals that are asked once for the same, since tests change what is held against them."""
-    monkeypatch.setattr(verifier, "originals_of", _kept.originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", _kept.originals_of)
 
 
 def listing(folder: Path) -> dict[str, int]:

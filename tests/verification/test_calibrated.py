@@ -30,7 +30,7 @@ from txexport.formats.gptq import calibrated as gptq
 from txexport.formats.gptq import feedback, ties_alone
 from txexport.formats.number_format import packed, unpacked
 from txexport.verification import verify
-from txexport.verification.checks import CALIBRATED, LOST
+from txexport.verification.checks import CALIBRATED, FORMAT_LOSS
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(12)]
@@ -89,7 +89,7 @@ def test_calibrated_integers_are_proved(family, checkpoint_of, lines, tmp_path):
     export(checkpoint_of(family), tmp_path / "out", dtype=["float32", "int4"], texts=lines)
     report = verify(tmp_path / "out", cases="quick", texts=lines)
     assert [(case.name, case.summary) for case in report.failed] == []
-    assert {"native int4", "hub int4"} <= {case.graphs for case in report.cases if case.name == LOST}
+    assert {"native int4", "hub int4"} <= {case.graphs for case in report.cases if case.name == FORMAT_LOSS}
     [held] = [case for case in report.cases if case.name == CALIBRATED]
     calibration = bundle.read(tmp_path / "out").form.calibrated["int4"]
     assert len(held.checks) > 5

@@ -10,7 +10,7 @@ from helpers.reports import SCHEMA, valid
 import txexport
 from txexport import families
 from txexport.checkpoints import transformers_loading
-from txexport.verification import Report, counts, reports, verifier, verify
+from txexport.verification import Report, counts, reports, verify, verify_plan
 from txexport.verification.cases import runs
 from txexport.verification.references import selection
 from txexport.verification.references.transformers_reference import Transformers
@@ -43,7 +43,7 @@ OF_AN_ENCODER = ["pooler_output", "attentions.1", "hidden_states.0"]
 @pytest.fixture
 def fresh(monkeypatch):
     """Originals that are made and asked anew, since a test changes what they say."""
-    monkeypatch.setattr(verifier, "originals_of", selection.originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", selection.originals_of)
 
 
 @pytest.fixture(scope="module")

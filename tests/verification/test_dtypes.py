@@ -24,7 +24,7 @@ from txexport.errors import InputError
 from txexport.exporter import bundle_plan, export
 from txexport.formats import FLOAT32_IN_OUT, int4, int8
 from txexport.verification import verify
-from txexport.verification.checks import LOST
+from txexport.verification.checks import FORMAT_LOSS
 from txexport.verification.losses import BUDGETS
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
@@ -55,11 +55,11 @@ def test_integers_are_proved(family, cases, integers_of):
         *((graphs, "transformers") for graphs in KINDS),
         *((graphs, "twin") for graphs in KINDS if graphs.startswith("native")),
     }
-    exact = [check for case in tried if case.name != LOST for check in case.checks]
+    exact = [check for case in tried if case.name != FORMAT_LOSS for check in case.checks]
     assert exact
     if isinstance(cases, list):
         assert max(check.error for check in exact) < 1e-5
-    lost = [case for case in tried if case.name == LOST]
+    lost = [case for case in tried if case.name == FORMAT_LOSS]
     assert {case.graphs for case in lost} == KINDS
     assert all(0 < check.error <= check.tolerance for case in lost for check in case.checks[:1])
     assert [case.name for case in report.cases[:3]] == [GRAPHS, WEIGHTS, FILES]
@@ -104,20 +104,24 @@ def test_losses_have_budgets(made):
         folder = made("bert", dtype)
         assert failures(folder, FEW["bert"]) == {}
         assert failures(folder, FEW["bert"], budget={"direction": 0.0}) == {
-            LOST: ["last_hidden_state: direction", "pooler_output: direction"]
+            FORMAT_LOSS: ["last_hidden_state: direction", "pooler_output: direction"]
         }
         assert failures(folder, FEW["bert"], budget={"probability": 0.0}) == {}  # which vectors have none of
         [case] = [
-            c for c in verify(folder, reference="transformers", cases=FEW["bert"]).cases if c.name == LOST
+            c
+            for c in verify(folder, reference="transformers", cases=FEW["bert"]).cases
+            if c.name == FORMAT_LOSS
         ]
         shares = {check.output: check.error for check in case.checks}
         assert {check.tolerance for check in case.checks} == {BUDGETS[dtype]["direction"]}
         assert failures(folder, FEW["bert"], budget={"direction": max(shares.values())}) == {}
     folder = made("gpt2", "int8")
-    assert failures(folder, FEW["gpt2"], budget={"probability": 0.0}) == {LOST: ["logits: probability"]}
+    assert failures(folder, FEW["gpt2"], budget={"probability": 0.0}) == {
+        FORMAT_LOSS: ["logits: probability"]
+    }
     assert failures(folder, FEW["gpt2"], budget={"choice": 0.0, "ranks": 1.0, "direction": 0.0}) in (
         {},
-        {LOST: ["logits: choice"]},
+        {FORMAT_LOSS: ["logits: choice"]},
     )
 
 
@@ -125,7 +129,7 @@ def test_four_bits_lose_more_than_eight(made):
     shares = {}
     for dtype in ("int8", "int4", "int4-128"):
         report = verify(made("bert", dtype), reference="transformers", cases="quick")
-        [case] = [case for case in report.cases if case.name == LOST]
+        [case] = [case for case in report.cases if case.name == FORMAT_LOSS]
         shares[dtype] = case.checks[0].error
     assert 1e-6 < shares["int8"] < shares["int4"] / 10
     assert shares["int4"] < shares["int4-128"]
@@ -314,7 +318,7 @@ def test_a_format_that_is_wrong_is_caught(dtype, wrong, checkpoint_of, tmp_path,
         monkeypatch.setattr(module, name, make(getattr(module, name)))
     export(checkpoint_of("bert"), tmp_path / "out", dtype=dtype, only="native")
     alike = failures(tmp_path / "out", [WEIGHTS, GRAPHS, FILES, *FEW["bert"]])
-    assert f"{SECOND}: rounding" in alike.get(WEIGHTS, []) or LOST in alike
+    assert f"{SECOND}: rounding" in alike.get(WEIGHTS, []) or FORMAT_LOSS in alike
     monkeypatch.undo()
     found = failures(tmp_path / "out", [WEIGHTS, *FEW["bert"]])
     assert SECOND in found[WEIGHTS]

@@ -18,7 +18,7 @@ import txexport
 from txexport.checkpoints import transformers_loading
 from txexport.spec import DecoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.verification import verifier, verify
+from txexport.verification import verify, verify_plan
 from txexport.verification.cases import plan
 from txexport.verification.checks import TIED
 from txexport.verification.references.selection import originals_of
@@ -32,7 +32,7 @@ SCALINGS = {
 @pytest.fixture
 def own_originals(monkeypatch):
     """Originals made anew, as a user's are."""
-    monkeypatch.setattr(verifier, "originals_of", originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", originals_of)
 
 
 def edited(source: Path, out: Path, take: tuple[str, ...] = (), **values: object) -> Path:
@@ -127,7 +127,7 @@ def test_a_tie_excuses_no_other_number(checkpoint_of, tmp_path, own_originals, m
             next(made["transformers"].model.parameters())[:] += 0.01
         return made
 
-    monkeypatch.setattr(verifier, "originals_of", wrong)
+    monkeypatch.setattr(verify_plan, "originals_of", wrong)
     report = verify(tmp_path / "out", cases="quick", reference="transformers")
     assert not report.ok
     assert TIED not in report.behaviours()
@@ -145,7 +145,7 @@ def test_experts_that_are_no_tie_are_no_excuse(checkpoint_of, tmp_path, own_orig
                     parameter.neg_()
         return made
 
-    monkeypatch.setattr(verifier, "originals_of", wrong)
+    monkeypatch.setattr(verify_plan, "originals_of", wrong)
     report = verify(tmp_path / "out", cases="quick", reference="transformers")
     assert not report.ok
     assert TIED not in report.behaviours()

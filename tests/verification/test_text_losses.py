@@ -17,7 +17,7 @@ from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.formats import DTYPES
 from txexport.verification import verify
-from txexport.verification.checks import LOST_ON_TEXTS
+from txexport.verification.checks import FORMAT_LOSS_ON_TEXTS
 from txexport.verification.losses import BUDGETS, OF_TEXTS
 
 TEXTS = ["The cat sat on the mat.", "Where was Ada born?", "He sold three of them.", "It rains."]
@@ -60,7 +60,7 @@ def lost(folder: Path, texts: Path, what: str, **options):
         texts=texts,
         **options,
     )
-    return report, {case.graphs: case for case in report.cases if case.name == LOST_ON_TEXTS}
+    return report, {case.graphs: case for case in report.cases if case.name == FORMAT_LOSS_ON_TEXTS}
 
 
 def test_generators_lose_what_compare_dtypes_says(made, texts):
@@ -116,7 +116,7 @@ def test_perplexity_beyond_its_budget_is_not_equal(made, texts, tmp_path):
     [check] = [check for check in cases["native int4"].checks if check.output == "perplexity"]
     assert check.error > 0.01
     assert not check.ok
-    [case] = [case for case in report.failed if case.name == LOST_ON_TEXTS]
+    [case] = [case for case in report.failed if case.name == FORMAT_LOSS_ON_TEXTS]
     assert f"--texts {texts}" in report.repeat(case)
     arguments = ["verify", str(folder), "--reference", "twin", "--case", CASE["gpt2"], "--texts", str(texts)]
     result = CliRunner().invoke(main, [*arguments, "--budget", "perplexity=0.01"])

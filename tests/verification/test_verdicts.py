@@ -23,7 +23,7 @@ from txexport.cli.main import main
 from txexport.errors import CheckpointError
 from txexport.exporter import export
 from txexport.verification import CaseReport, Report, TensorCheck, compare, reports, verify
-from txexport.verification.checks import CHECKPOINT, LOST
+from txexport.verification.checks import CHECKPOINT, FORMAT_LOSS
 from txexport.verification.reports import markdown
 
 FEW = ["one token", "three ragged rows, right padding"]
@@ -234,17 +234,17 @@ def test_a_wrong_number_is_no_loss(lossy, tmp_path):
 def test_losses_alone_prove_nothing_exact(lossy):
     report = verify(lossy, cases=FEW, budget={"direction": 0.001})
     assert report.verdict == "exact, but loses too much"
-    cases = [case for case in report.cases if case.name == LOST]
+    cases = [case for case in report.cases if case.name == FORMAT_LOSS]
     alone = dataclasses.replace(report, cases=cases)
     assert (alone.verdict, alone.exact, alone.exit_code) == ("loses too much", False, 3)
-    raised = CaseReport(LOST, "twin", exception="EngineError: it ended", graphs="native int8")
+    raised = CaseReport(FORMAT_LOSS, "twin", exception="EngineError: it ended", graphs="native int8")
     assert dataclasses.replace(report, cases=[*report.cases, raised]).verdict == "NOT EQUAL"
 
 
 def test_the_worst_verdict_is_that_of_several():
     right = CaseReport("c", "twin", [TensorCheck("y", 3, 0.0, 1e-5)])
     wrong = CaseReport("c", "twin", [TensorCheck("y", 3, 1.0, 1e-5)])
-    much = CaseReport(LOST, "twin", [TensorCheck("y: direction", 3, 0.5, 0.1)], graphs="native int8")
+    much = CaseReport(FORMAT_LOSS, "twin", [TensorCheck("y: direction", 3, 0.5, 0.1)], graphs="native int8")
     made = [
         Report("b", "bert", "feature-extraction", "r", {}, cases)
         for cases in ([right], [right, much], [wrong])

@@ -93,8 +93,8 @@ def _chosen_by(manifest: Manifest, texts: Path | None) -> tuple[list[Item], list
     return items, dtypes
 
 
-def told(manifest: Manifest) -> dict[str, str]:
-    """By what integers were calibrated, in words, by dtype."""
+def summaries(manifest: Manifest) -> dict[str, str]:
+    """The calibration of each dtype in words."""
     result = {}
     for dtype, one in manifest.form.calibrated.items():
         left = f", {len(one.searched)} matrices not" if one.searched else ""

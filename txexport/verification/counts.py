@@ -13,9 +13,9 @@ from txexport.verification.checks import (
     CALIBRATED,
     COPIED_FILES,
     EVERY_WEIGHT,
+    FORMAT_LOSS,
+    FORMAT_LOSS_ON_TEXTS,
     IDENTITY,
-    LOST,
-    LOST_ON_TEXTS,
     PROCESSORS,
     CaseReport,
 )
@@ -25,7 +25,7 @@ ATTENTION, VECTORS, TOKENS, OTHERS = "attentions", "vectors", "tokens", "other o
 KINDS = (WEIGHTS, LOGITS_KIND, CACHES, HIDDEN, ATTENTION, VECTORS, TOKENS, OTHERS)  # in the order of a report
 
 # Cases of no numbers, or of none that should be equal.
-UNCOUNTED = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED, *PROCESSORS)
+UNCOUNTED = (IDENTITY, COPIED_FILES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, CALIBRATED, *PROCESSORS)
 
 Numbers = dict[str, dict[str, int]]  # how many, by what they were compared with, and by kind
 

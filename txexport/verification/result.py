@@ -10,24 +10,24 @@ from txexport.verification import counts
 from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import (
+    ALL_CASES,
     BY_STRUCTURE,
     CALIBRATED,
     CHECKPOINT,
     CLIENT,
     CONTENTS,
     DIRECTION,
-    EVERY,
     EVERY_WEIGHT,
+    FORMAT_LOSS,
+    FORMAT_LOSS_ON_TEXTS,
     IDENTITY,
     INPUTS_AND_OUTPUTS,
-    LOST,
-    LOST_ON_TEXTS,
     PROBABILITY,
     PROCESSORS,
     RUNTIME,
     CaseReport,
     TensorCheck,
-    aside,
+    graphs_label,
 )
 from txexport.verification.layers.result import LayerReport
 
@@ -105,7 +105,7 @@ class Report:
 
     def judged(self, case: CaseReport) -> str:
         """What a case was held against, and which graphs, where they are not our runtime's."""
-        which = aside(case.graphs)
+        which = graphs_label(case.graphs)
         return f"{case.reference} ({which})" if which else case.reference
 
     def rows(self) -> dict[tuple[str, str], dict[str | None, CaseReport]]:
@@ -299,7 +299,7 @@ class Report:
         """What each number format loses at most of an output, by dtype, in words."""
         worst: dict[str, TensorCheck] = {}
         for case in self.cases:
-            for check in case.checks if case.name == LOST else ():
+            for check in case.checks if case.name == FORMAT_LOSS else ():
                 dtype, measure = case.graphs.split()[-1], check.output.rpartition(" ")[2]
                 judged = measure in (DIRECTION, PROBABILITY)
                 if judged and (dtype not in worst or check.error > worst[dtype].error):
@@ -317,7 +317,7 @@ class Report:
                 f"{check.error:.2%} of {check.output}" for check in case.checks
             )
             for case in self.cases
-            if case.name == LOST_ON_TEXTS and case.checks
+            if case.name == FORMAT_LOSS_ON_TEXTS and case.checks
         }
 
     @property
@@ -361,12 +361,12 @@ class Report:
         if self.compared:
             return shlex.join([*self.command, "--case", case.name]) if self.command else ""
         words = ["txexport", "verify", self.bundle]
-        if case.name in (LOST, LOST_ON_TEXTS):  # of all quick cases together
+        if case.name in (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS):  # of all quick cases together
             words += ["--cases", "quick"]
             measures = {check.output.rpartition(" ")[2]: check.tolerance for check in case.checks}
             for measure, share in measures.items():
                 words += ["--budget", f"{measure}={share:g}"]
-        elif case.name != EVERY:
+        elif case.name != ALL_CASES:
             words += ["--case", case.name]
         words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
         if case.runtime is not None and case.runtime.startswith(CLIENT):

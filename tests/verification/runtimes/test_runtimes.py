@@ -30,7 +30,7 @@ from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, environment, reports, verify
-from txexport.verification.checks import EVERY, HUB, LOST, NATIVE
+from txexport.verification.checks import ALL_CASES, FORMAT_LOSS, HUB, NATIVE
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
@@ -189,10 +189,10 @@ def test_dtype_that_a_runtime_cannot_load_is_its_failure_and_others_go_on(named,
     failed = {(case.graphs, case.runtime, case.name, case.exception) for case in report.failed}
     folder = integers_of("gpt2") / "onnx"
     assert failed == {
-        (f"{kind} int4", "other", EVERY, f"other cannot load {folder / file}: four bits are too few")
+        (f"{kind} int4", "other", ALL_CASES, f"other cannot load {folder / file}: four bits are too few")
         for kind, file in (("native", "model_static_q4.onnx"), ("hub", "model_q4.onnx"))
     }
-    others = [case for case in report.cases if case.runtime == "other" and case.name == LOST]
+    others = [case for case in report.cases if case.runtime == "other" and case.name == FORMAT_LOSS]
     assert {case.graphs for case in others} == {"native int8", "hub int8"}
     assert all(case.ok and case.checks for case in others)
 

@@ -19,13 +19,13 @@ from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec, parameters
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
+from txexport.verification.attempt import CaseProgress, attempt
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import INPUTS_AND_OUTPUTS, CaseReport, TensorCheck
 from txexport.verification.comparison.models import Arrays, one_sided, one_sided_outputs
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.counts import CACHES
 from txexport.verification.result import Report
-from txexport.verification.verify_run import CaseProgress, attempt
 
 with needed_for("comparing with a bundle"):
     from txexport.verification.cases import plan

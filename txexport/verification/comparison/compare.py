@@ -14,15 +14,15 @@ from txexport.errors import InputError
 from txexport.support.arguments import checked
 from txexport.support.progress import naming
 from txexport.verification import environment
+from txexport.verification.attempt import CaseProgress, attempt
 from txexport.verification.bounds import tolerance
-from txexport.verification.checks import TensorCheck
+from txexport.verification.checks import Reach, TensorCheck
 from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.process_state import undisturbed
-from txexport.verification.result import COMPARISON, Reach, Report
-from txexport.verification.verify_run import CaseProgress, attempt
+from txexport.verification.result import COMPARISON, Report
 
 Given = Any  # a path, "package.module:function", or a torch.nn.Module
 Run = Callable[[], list[TensorCheck]]

@@ -10,7 +10,7 @@ from txexport.contracts import Port, cache_names
 from txexport.contracts.names import ENCODER_ATTENTION_MASK
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
-from txexport.verification.checks import INPUTS_AND_OUTPUTS, TensorCheck, check_of
+from txexport.verification.checks import INPUTS_AND_OUTPUTS, Reach, TensorCheck, check_of
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
 from txexport.verification.comparison.models import (
     Arrays,
@@ -24,7 +24,6 @@ from txexport.verification.comparison.models import (
     one_sided_outputs,
 )
 from txexport.verification.comparison.ranges import index_limits
-from txexport.verification.result import Reach
 
 
 def merged(a: Side, b: Side) -> dict[str, Port]:

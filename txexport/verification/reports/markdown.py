@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from txexport.support.printable import clean
 from txexport.verification import counts
-from txexport.verification.checks import EVERY, TensorCheck
+from txexport.verification.checks import ALL_CASES, TensorCheck
 from txexport.verification.reports.common import facts, hashes, listed, number
 from txexport.verification.result import Report
 
@@ -78,7 +78,7 @@ def _untried(report: Report) -> Iterator[str]:
     reasons = {
         (f"on {_code(case.runtime)}" if case.runtime else f"against {_code(case.reference)}"): case.skipped
         for case in report.cases
-        if case.name == EVERY and case.skipped is not None
+        if case.name == ALL_CASES and case.skipped is not None
     }
     for left_out, why in reasons.items():
         yield f"\nNot tried {left_out}: {_code(why)}"
