@@ -85,7 +85,9 @@ def run(monkeypatch):
         step("export", lambda: txexport.export(folder, out))
         step("inspect", lambda: txexport.inspect(folder))
         if said[0] == "export":
-            step("verify", lambda: verify(out, reference="transformers", cases="quick", torch_onnx=torch_onnx))
+            step(
+                "verify", lambda: verify(out, reference="transformers", cases="quick", torch_onnx=torch_onnx)
+            )
             step("inspect bundle", lambda: txexport.inspect(out))
             model = txexport.load(out, device="cpu")
             step("embed", lambda: model.embed("the cat"))

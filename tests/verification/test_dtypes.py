@@ -26,6 +26,7 @@ from txexport.formats import FLOAT32_IN_OUT, int4, int8
 from txexport.verification import verify
 from txexport.verification.checks import FORMAT_LOSS
 from txexport.verification.losses import BUDGETS
+from txexport.verification.reports.repeat import repeat_command
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
 FEW = {  # what each family is tried by where few cases suffice
@@ -357,7 +358,7 @@ def test_graphs_exchanged_between_dtypes_are_named(copy_of, made, integers_of, t
 def test_what_is_lost_is_told_how_to_repeat(integers_of):
     report = verify(integers_of("gpt2"), reference="transformers", cases="quick", budget={"choice": 0.0})
     [case] = [one for one in report.failed if one.graphs == "native int4"]
-    words = shlex.split(report.repeat(case))
+    words = shlex.split(repeat_command(report, case))
     assert words[:2] == ["txexport", "verify"]
     assert words[words.index("--cases") + 1] == "quick"
     assert "choice=0" in words

@@ -25,6 +25,8 @@ from txexport.exporter import export
 from txexport.verification import CaseReport, Report, TensorCheck, compare, reports, verify
 from txexport.verification.checks import CHECKPOINT, FORMAT_LOSS
 from txexport.verification.reports import markdown
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import graph_results
 
 FEW = ["one token", "three ragged rows, right padding"]
 
@@ -105,7 +107,7 @@ def test_an_older_bundle_is_held_to_what_it_recorded(source, tmp_path):
     assert report.ok
     [note] = report.notes
     assert note.startswith("this export recorded config.json and weights alone")
-    assert note in report.facts
+    assert note in facts_line(report)
 
 
 def test_the_verdict_names_the_checkpoint(checkpoint_of, tmp_path):
@@ -162,7 +164,7 @@ def test_graphs_that_are_not_the_exported_ones_are_never_equal(checkpoint_of, tm
     tried = [case for case in report.cases if case.checks and case.reference != CHECKPOINT]
     assert (report.ok, report.exit_code) == (True, 0)
     assert report.verdict == f"no difference in {len(tried)} cases"
-    assert {words.partition(",")[0] for words in report.of_graphs().values()} == {"no difference"}
+    assert {words.partition(",")[0] for words in graph_results(report).values()} == {"no difference"}
     assert bundle.read_manifest(out).proof.verdict == report.verdict
     assert report.scope.startswith("beside twin and transformers on onnxruntime cpu (quick cases)")
     valid(report.to_dict(), SCHEMA)
@@ -211,8 +213,8 @@ def test_a_format_that_loses_too_much_is_exact(lossy, tmp_path):
     valid(values, SCHEMA)
     report = Report.from_dict(values)
     assert report.exit_code == 3
-    assert report.of_graphs()["onnx/model_native.onnx"].startswith("equal, ")
-    assert report.of_graphs()["onnx/model_native_q4.onnx"].startswith("exact, but loses too much, ")
+    assert graph_results(report)["onnx/model_native.onnx"].startswith("equal, ")
+    assert graph_results(report)["onnx/model_native_q4.onnx"].startswith("exact, but loses too much, ")
     suites = ElementTree.parse(files[".xml"]).getroot()
     assert {one.attrib["type"] for one in suites.iter("failure")} == {"LosesTooMuch"}
     assert files[".md"].read_text().startswith(f"### {markdown.ICONS[3]} ")

@@ -63,7 +63,15 @@ def test_exporter_s_own_reason_is_told(bundle_of, monkeypatch):
         raise RuntimeError("the graph\nbroke") from ValueError("no such operator\nand more")
 
     monkeypatch.setattr("torch.onnx.export", refuse)
-    arguments = ["verify", str(bundle_of("bert")), "--torch-onnx", "--reference", "twin", "--case", "one token"]
+    arguments = [
+        "verify",
+        str(bundle_of("bert")),
+        "--torch-onnx",
+        "--reference",
+        "twin",
+        "--case",
+        "one token",
+    ]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert "ValueError: no such operator" in " ".join(result.output.split())
