@@ -64,7 +64,7 @@ def test_message_is_one_line_of_what_a_terminal_shows():
 
 
 def test_signatures_stay_those_of_the_functions():
-    assert txexport.export.__doc__.startswith("Write the bundle")
+    assert txexport.export.__doc__.startswith("Write the checkpoint")
     with pytest.raises(TypeError, match="missing a required argument: 'out'"):
         export("x")
 

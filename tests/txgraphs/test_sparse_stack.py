@@ -22,7 +22,7 @@ from txmodels.block import EncoderBlock
 from txmodels.model import Model
 
 from txexport.bundle.limits import limits
-from txexport.bundle.manifest import Form, Manifest, Source
+from txexport.bundle.manifest import ExportOptions, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
@@ -265,7 +265,16 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     model = graph_of(spec, seeded(Model(spec))).model("0", 24)
     onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own", "fill-mask", Form(None, 24), {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
+        "own",
+        "fill-mask",
+        ExportOptions(None, 24),
+        {},
+        {},
+        limits(spec),
+        to_dict(spec),
+        Source("", {}),
+        {},
+        {},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

@@ -50,7 +50,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Form:
+class ExportOptions:
     """How a bundle is written: what export was asked for.
 
     `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
@@ -168,7 +168,7 @@ class Manifest:
 
     model_type: str
     task: str
-    form: Form
+    form: ExportOptions
     formats: dict[str, Graphs]
     data: dict[str, DataFile]
     limits: dict[str, int | None]

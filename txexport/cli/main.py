@@ -166,20 +166,13 @@ def main() -> None:
 @reported
 def verify(
     out: Path,
-    source: Path | None,
-    adapter: Path | None,
-    reference: str | None,
-    device: str,
     runtimes: tuple[str, ...],
     names: tuple[str, ...],
     cases: str | None,
-    layers: bool,
-    texts: Path | None,
     torch_onnx: bool,
     third: bool,
-    allow_edited: bool,
-    client: str | None,
     budgets: tuple[str, ...],
+    **arguments: Any,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
@@ -208,19 +201,12 @@ def verify(
 
         report = run(
             out,
-            source=source,
-            adapter=adapter,
-            reference=reference,
-            device=device,
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
-            layers=layers,
-            texts=texts,
             torch_onnx=torch_onnx or third,
-            allow_edited=allow_edited,
-            client=client,
             budget=options.shares(budgets),
             progress=show,
+            **arguments,
         )
     return report
 

@@ -16,7 +16,7 @@ from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
 
-from txexport.bundle.manifest import ATTENDS_IN_PLACE, Form
+from txexport.bundle.manifest import ATTENDS_IN_PLACE, ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight, stored_names
 from txexport.contracts import (
@@ -59,7 +59,7 @@ version = cache(metadata.version)  # which reads a file
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedGraph:
     """One graph of a bundle: its place, what it is for, by which contract, and in which dtype."""
 
     path: str
@@ -77,21 +77,25 @@ class BundlePlan:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, resolved: Resolved, form: Form, integers: Integers | None = None
+        self,
+        checkpoint: Checkpoint,
+        resolved: Resolved,
+        options: ExportOptions,
+        integers: Integers | None = None,
     ):
-        self.spec, self.form, self.integers = resolved.spec, form, integers
+        self.spec, self.options, self.integers = resolved.spec, options, integers
         self.model_type, self.translated = resolved.model_type, resolved.translated
         self.weights = with_shared(self.spec, resolved.weights)
-        known = {name: DTYPES[name] if form.centred else DTYPES[name].uncentred for name in form.dtypes}
+        known = {name: DTYPES[name] if options.centred else DTYPES[name].uncentred for name in options.dtypes}
         self.dtypes = {name: DtypePlan(checkpoint, self, dtype) for name, dtype in known.items()}
 
     @property
-    def native(self) -> list[Planned]:
+    def native(self) -> list[PlannedGraph]:
         """Of all dtypes."""
         return [graph for one in self.dtypes.values() for graph in one.native]
 
     @property
-    def hub(self) -> list[Planned]:
+    def hub(self) -> list[PlannedGraph]:
         """Of all dtypes."""
         return [graph for one in self.dtypes.values() for graph in one.hub]
 
@@ -101,7 +105,7 @@ class BundlePlan:
         return {path: file for one in self.dtypes.values() for path, file in one.data.items()}
 
     @property
-    def graphs(self) -> list[Planned]:
+    def graphs(self) -> list[PlannedGraph]:
         """Every graph."""
         return [graph for one in self.dtypes.values() for graph in one.graphs]
 
@@ -111,7 +115,7 @@ class BundlePlan:
         signatures = (one.contract.graphs(self.spec)[one.role] for one in self.graphs)
         return any(port.name == names.INPUT_IDS for signature in signatures for port in signature.inputs)
 
-    def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
+    def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """Every graph over the weights of that folder, which need not be there yet.
 
         Equal versions of `versions()` give equal bytes.
@@ -126,31 +130,31 @@ class DtypePlan:
     """What of a plan is of one dtype."""
 
     def __init__(self, checkpoint: Checkpoint, whole: BundlePlan, dtype: Dtype):
-        self.spec, self.form, self.dtype = whole.spec, whole.form, dtype
-        self.native: list[Planned] = []
-        self.hub: list[Planned] = []
-        if self.form.only != "hub":
-            own = with_outputs(of_cache(self.form.cache), tuple(self.form.outputs))
+        self.spec, self.options, self.dtype = whole.spec, whole.options, dtype
+        self.native: list[PlannedGraph] = []
+        self.hub: list[PlannedGraph] = []
+        if self.options.only != "hub":
+            own = with_outputs(of_cache(self.options.cache), tuple(self.options.outputs))
             for role in own.graphs(self.spec):
                 path = roles.native_path(role, own.cache, dtype.suffix)
-                self.native.append(Planned(path, role, own, dtype.name))
-        if self.form.only != "native":
-            for role, contract in for_others(self.spec, self.form.client).items():
-                path = roles.hub_path(role, self.form.client, dtype.suffix)
+                self.native.append(PlannedGraph(path, role, own, dtype.name))
+        if self.options.only != "native":
+            for role, contract in for_others(self.spec, self.options.client).items():
+                path = roles.hub_path(role, self.options.client, dtype.suffix)
                 if contract == ECOSYSTEM:  # a shared buffer's client reads nothing else
-                    contract = with_outputs(contract, tuple(self.form.outputs))
-                self.hub.append(Planned(path, role, contract, dtype.name))
+                    contract = with_outputs(contract, tuple(self.options.outputs))
+                self.hub.append(PlannedGraph(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
         self.weights = whole.weights
         self.formats = formats_of(whole.weights, asked.values(), dtype)
         if dtype.stored:
             own_integers = _own_integers(checkpoint, whole.weights, asked.values())
-            widened = self.form.widened and not dtype.rounds_blocks
+            widened = self.options.widened and not dtype.rounds_blocks
             self.formats |= {name: one.wide if widened else one for name, one in own_integers.items()}
-        if whole.form.keep:
+        if whole.options.keep:
             wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
-            self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.form.keep)}
+            self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.options.keep)}
         self.calibrated = self._calibrated(whole.integers)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
@@ -158,7 +162,7 @@ class DtypePlan:
             self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats, self.calibrated)
 
     @property
-    def graphs(self) -> list[Planned]:
+    def graphs(self) -> list[PlannedGraph]:
         """Every graph."""
         return [*self.native, *self.hub]
 
@@ -170,7 +174,7 @@ class DtypePlan:
 
     def _calibrated(self, integers: Integers | None) -> dict[str, CalibratedInt4]:
         """The formats that give the bytes of calibrated parameters; graphs read them as others."""
-        calibration = self.form.calibrated.get(self.dtype.name)
+        calibration = self.options.calibrated.get(self.dtype.name)
         if integers is None or calibration is None:
             return {}
         return {
@@ -187,14 +191,14 @@ class DtypePlan:
             return {path: set().union(*asked.values())}
         return {roles.data_path(path): set(asked[path]) for path in own}
 
-    def _owns(self, graph: Planned) -> bool:
+    def _owns(self, graph: PlannedGraph) -> bool:
         """Whether a client opens a graph alone, so that its weights must lie beside it."""
-        if self.form.single_file:
+        if self.options.single_file:
             return False
         alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
-        return self.form.client not in (None, roles.GENAI) or graph.role in alone
+        return self.options.client not in (None, roles.GENAI) or graph.role in alone
 
-    def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
+    def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """See BundlePlan."""
         stored = {path: file.parameters(folder) for path, file in self.data.items()}
         everywhere = {name: one for parameters in stored.values() for name, one in parameters.items()}
@@ -205,28 +209,28 @@ class DtypePlan:
                 {graph.role: stored.get(roles.data_path(graph.path), everywhere) for graph in self.hub}
             )
 
-    def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[Planned, ir.Model]]:
+    def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         graphs = models(self.spec, self.native[0].contract, lambda role: stored)
         for planned in self.native:
-            model = graphs[planned.role].model(version("txexport"), self.form.opset)
-            yield planned, flatten(model) if self.form.inline else model
+            model = graphs[planned.role].model(version("txexport"), self.options.opset)
+            yield planned, flatten(model) if self.options.inline else model
 
-    def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[Planned, ir.Model]]:
+    def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """The graphs, each over its `stored` parameters."""
 
-        ecosystem = with_outputs(ECOSYSTEM, tuple(self.form.outputs))
+        ecosystem = with_outputs(ECOSYSTEM, tuple(self.options.outputs))
 
         def flat(
             own: Callable[[str], Mapping[str, Parameter]],
             contract: Contract = ecosystem,
-            opset: int = min(self.form.opset, HUB_OPSET),
+            opset: int = min(self.options.opset, HUB_OPSET),
         ) -> dict[str, ir.Model]:
             graphs = models(self.spec, contract, own)
             return {role: flatten(graph.model(version("txexport"), opset)) for role, graph in graphs.items()}
 
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:
-            result |= flat(lambda role: stored[role], SHARED, self.form.opset)
+            result |= flat(lambda role: stored[role], SHARED, self.options.opset)
         for planned in self.hub:
             yield planned, tidied(result[planned.role])
 

@@ -106,7 +106,7 @@ def integers_of(folder: Path, plan: BundlePlan) -> Integers:
                 if weight.key == key:
                     part = file.names(other)[""]
                     size = file.parts[part].nbytes
-                    if plan.form.single_file:
+                    if plan.options.single_file:
                         content = _inside(folder, plan, dtype, file, part)
                     else:
                         with (folder / file.path).open("rb") as stream:

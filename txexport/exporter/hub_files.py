@@ -73,7 +73,7 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
         made[TOKENIZER_CONFIG] = {}  # which transformers.js must find
     texts = {name: _text(content) for name, content in made.items()}
-    if plan.form.client == roles.TRITON:
+    if plan.options.client == roles.TRITON:
         for one in plan.hub:
             signature = one.contract.graphs(plan.spec)[one.role]
             name = PurePosixPath(one.path).parts[0]
@@ -127,9 +127,9 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
-    known = [JS_DTYPES[dtype] for dtype in plan.form.dtypes if dtype in JS_DTYPES]
+    known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}
-    if not plan.form.single_file:
+    if not plan.options.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}
 
@@ -171,7 +171,7 @@ def _file(plan: BundlePlan, role: str) -> str:
 
 def _session(plan: BundlePlan) -> dict[str, Any]:
     """The options of its sessions, which round activations beside blocks of integers unless told."""
-    dtype = DTYPES[plan.form.dtypes[0]]
+    dtype = DTYPES[plan.options.dtypes[0]]
     return {"session_options": dict(dtype.session_options)} if dtype.blocks else {}
 
 

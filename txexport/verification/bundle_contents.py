@@ -18,9 +18,9 @@ from txexport.bundle.limits import limits
 from txexport.bundle.manifest import MANIFEST, GraphFile, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.bundle_plan import BundlePlan, Planned
+from txexport.exporter.bundle_plan import BundlePlan, PlannedGraph
+from txexport.exporter.bundle_writing import versions
 from txexport.exporter.companions import companions
-from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import decoded
@@ -121,7 +121,7 @@ def _rounding(expected: WeightFile, parameter: str, encoded: Iterable[tuple[str,
     return TensorCheck(f"{parameter}: rounding", numbers.size, number_format.share(numbers, rounded), 1.0)
 
 
-def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[Planned, GraphFile]]:
+def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[PlannedGraph, GraphFile]]:
     """The planned graphs, each with its entry in txexport.json."""
     for planned in plan.graphs:
         graphs = manifest.formats[planned.dtype]

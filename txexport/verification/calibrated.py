@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from txexport.bundle.manifest import Form, Manifest
+from txexport.bundle.manifest import ExportOptions, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import Calibrating, integers_of, matrices_of
 from txexport.exporter.calibration import Reading, sha256_of
-from txexport.exporter.exporter import write_float32
 from txexport.families import Resolved
 from txexport.formats.gptq import ties_alone
 from txexport.formats.number_format import unpacked
@@ -24,7 +24,7 @@ from txexport.runtime.preprocessing.text_file import read
 from txexport.verification.checks import SkipError, TensorCheck
 
 
-def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form) -> BundlePlan:
+def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: ExportOptions) -> BundlePlan:
     """The plan of an export in that form, with the calibrated integers of the bundle in `folder`."""
     plan = BundlePlan(checkpoint, resolved, form)
     if not form.calibrated:

@@ -16,7 +16,7 @@ from onnx.helper import get_attribute_value
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
-from txexport.exporter.exporter import versions
+from txexport.exporter.bundle_writing import versions
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import initializers
 from txexport.support.paths import sha256

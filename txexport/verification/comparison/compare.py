@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.errors import InputError
-from txexport.support.arguments import checked
+from txexport.support.arguments import arguments_from
 from txexport.support.progress import naming
 from txexport.verification import environment
 from txexport.verification.attempt import CaseProgress, attempt
@@ -29,23 +29,41 @@ Run = Callable[[], list[TensorCheck]]
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-@checked
+@dataclass(frozen=True)
+class CompareArguments:
+    """The arguments of `compare`, which describes them."""
+
+    a: Given
+    b: Given
+    _: KW_ONLY
+    inputs: Sequence[str | Path | Mapping[str, Any]] = ()
+    match: Mapping[str, str] | None = None
+    outputs: Sequence[str] = ()
+    ranges: Mapping[str, tuple[int, int]] | None = None
+    dims: Mapping[str, int] | None = None
+    lengths: Sequence[int] = ()
+    tolerance: float | None = None
+    cases: str | Sequence[str] = "full"
+    device: str = "cpu"
+    progress: CaseProgress | bool | None = None
+
+    @property
+    def options(self) -> CompareOptions:
+        """How the two are compared."""
+        return CompareOptions(
+            inputs=self.inputs,
+            match=self.match or {},
+            outputs=self.outputs,
+            choices=Choices(self.ranges or {}, self.dims or {}, self.lengths),
+            tolerance=self.tolerance,
+            cases=self.cases,
+            device=self.device,
+        )
+
+
+@arguments_from(CompareArguments)
 @undisturbed
-def compare(
-    a: Given,
-    b: Given,
-    *,
-    inputs: Sequence[str | Path | Mapping[str, Any]] = (),
-    match: Mapping[str, str] | None = None,
-    outputs: Sequence[str] = (),
-    ranges: Mapping[str, tuple[int, int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-    lengths: Sequence[int] = (),
-    tolerance: float | None = None,
-    cases: str | Sequence[str] = "full",
-    device: str = "cpu",
-    progress: CaseProgress | bool | None = None,
-) -> Report:
+def compare(arguments: CompareArguments) -> Report:
     """Hold two models against each other: whole tensors, every output, by names that both have.
 
     Each is an ONNX file, a bundle, a folder of another tool's export, "package.module:function" that returns
@@ -59,11 +77,10 @@ def compare(
     default that of float32 for the model's size. `progress` is told each case's name; True shows it.
     Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
     """
-    choices = Choices(ranges or {}, dims or {}, lengths)
-    options = CompareOptions(inputs, match or {}, outputs, choices, tolerance, cases, device)
+    a, b, options = arguments.a, arguments.b, arguments.options
     kinds = [_kind(given) for given in (a, b)]
     reach: Reach = {}
-    tell = naming(progress)
+    tell = naming(arguments.progress)
     if "bundle" in kinds and "module" not in kinds:
         from txexport.verification.comparison.against_bundle import compare_with_bundle  # which needs PyTorch
 
@@ -76,7 +93,7 @@ def compare(
             f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
         )
     else:
-        sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
+        sides = [_side(given, kind, options.device) for given, kind in zip((a, b), kinds, strict=True)]
         report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, tell)
     return replace(report, command=_command(a, b, options))
 

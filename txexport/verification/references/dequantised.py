@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle.manifest import Form
+from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_map import Weight
 from txexport.exporter.bundle_plan import DtypePlan
@@ -17,7 +17,7 @@ from txexport.verification.calibrated import plan_of
 
 
 def dequantised_checkpoint(
-    folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form, dtype: str
+    folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: ExportOptions, dtype: str
 ) -> "DequantisedCheckpoint":
     """The checkpoint as the bundle in `folder` stores it in a dtype, back in float32."""
     return DequantisedCheckpoint(checkpoint, plan_of(folder, checkpoint, resolved, form).dtypes[dtype])
