@@ -220,7 +220,7 @@ MISSING = [
         "(in a checkout: pip install '.[openvino]')",
     ),
     ("node", "node is not installed"),
-    ("web", "Chromium is not installed; install it, or say in CHROME_BIN where it is"),
+    ("web", "Chromium is not installed; install it, or set CHROME_BIN to its path"),
 ]
 
 
