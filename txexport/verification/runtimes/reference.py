@@ -53,8 +53,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
 def _build(path: Path) -> Compute:
     from onnx.reference import ReferenceEvaluator  # takes a second
 
-    # In functions it lacks types, which some operators need, as Gelu; and it requires functions in the order of
-    # their use.
+    # In functions it lacks types, which operators as Gelu need; and it requires functions in the order of use.
     evaluator = ReferenceEvaluator(inline_local_functions(loaded(path)))
 
     def compute(feeds: Arrays) -> Arrays:
