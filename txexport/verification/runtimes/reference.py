@@ -53,7 +53,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
 def _build(path: Path) -> Compute:
     from onnx.reference import ReferenceEvaluator  # takes a second
 
-    # In functions it lacks types, which operators as Gelu need; and it requires functions in the order of use.
+    # In functions it lacks types, which operators as Gelu need; and functions must come in the order of use.
     evaluator = ReferenceEvaluator(inline_local_functions(loaded(path)))
 
     def compute(feeds: Arrays) -> Arrays:
