@@ -36,27 +36,30 @@ IMPORTED = {
     "txexport/errors.py": "",
     "txexport/pytest_plugin.py": "runtime verification",
     "txexport/support": "numpy rich",
-    "txexport/bundle": "checkpoints contracts formats spec support",
+    "txexport/bundle": "checkpoints contracts formats parts spec support",
     "txexport/tasks.py": "contracts spec",
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",
+    "txexport/parts": "numpy contracts spec",
     "txexport/checkpoints": "numpy tokenizers transformers formats spec support",
-    "txexport/families": "numpy checkpoints spec tasks",
-    "models/txmodels": "torch contracts spec",
+    "txexport/families": "numpy checkpoints parts spec tasks",
+    "models/txmodels": "torch contracts parts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
-    "graphs/txgraphs": "numpy onnx onnx_ir onnxscript contracts formats spec",
+    "graphs/txgraphs": "numpy onnx onnx_ir onnxscript contracts formats parts spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir txgraphs bundle checkpoints contracts families formats inspection runtime "
-        "spec support tasks"
+        "numpy onnx onnx_ir txgraphs bundle checkpoints contracts families formats inspection parts "
+        "runtime spec support tasks"
     ),
-    "txexport/inspection": "onnx rich bundle checkpoints contracts families formats runtime spec support",
+    "txexport/inspection": (
+        "onnx rich bundle checkpoints contracts families formats parts runtime spec support"
+    ),
     "txexport/runtime": "llguidance numpy onnxruntime openvino tokenizers PIL bundle contracts support tasks",
     "txexport/dtype_comparison": "numpy rich bundle contracts formats runtime support tasks",
     "txexport/benchmark": "rich bundle dtype_comparison formats runtime support",
     "txexport/verification": (
         "numpy onnx onnxruntime rich torch transformers PIL txmodels bundle checkpoints contracts "
-        "dtype_comparison exporter families formats inspection runtime spec support tasks"
+        "dtype_comparison exporter families formats inspection parts runtime spec support tasks"
     ),
     "txexport/server": "numpy runtime support tasks",
     "txexport/batch": "numpy runtime tasks",
@@ -202,7 +205,9 @@ def test_public_names():
 
 def twin_files(package: str) -> set[str]:
     """Components; what trains them has no twin."""
-    return {path.name for path in (ROOT / package).glob("*.py") if not path.name.startswith("_")}
+    files = (path.relative_to(ROOT / package) for path in (ROOT / package).rglob("*.py"))
+    components = (file for file in files if not file.name.startswith("_") and file.parts[0] != "training")
+    return {file.as_posix() for file in components}
 
 
 def snake(name: str) -> str:
@@ -232,21 +237,32 @@ SPECIALISED = {
     "attention.py": {"biased_mix", "capped_mix", "filled_mix", "own_mix", "shared_mix", "used_slots"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
-    "dual_encoder.py": {"text_vectors", "image_vectors"},
-    "model.py": {"models", "encoder_model", "decoder_model", "hub_decoder_model", "dual_encoder_models"},
+    "architectures/dual_encoder.py": {"text_vectors", "image_vectors", "dual_encoder_models"},
+    "architectures/decoder.py": {"decoder_models"},
+    "architectures/encoder.py": {"encoder_models"},
+    "architectures/encoder_decoder.py": {"encoder_decoder_models"},
+    "model.py": {"models"},
+    **{f"heads/{head}.py": {"outputs"} for head in ("masked_lm", "none", "sequence", "spans", "tokens")},
 }
 
 
-# Whole models, which the graphs' entry points put together.
-WHOLE = {"model.py": {"model"}, "dual_encoder.py": {"dual_encoder"}}
+# Whole models and modules without parameters, which have no function of their own.
+WHOLE = {
+    "model.py": {"model"},
+    "heads/none.py": {"no_head"},
+    **{
+        f"architectures/{one}.py": {f"{one}_model"}
+        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder")
+    },
+}
 # What is one operator of ONNX.
 OPERATORS = {"attention.py": {"rotate", "scatter"}}
 
 
 @pytest.mark.parametrize("file", sorted(twin_files("models/txmodels")))
 def test_every_component_has_its_twin(file):
-    torch_half = components(import_module(f"txmodels.{file[:-3]}"))
-    graph_half = components(import_module(f"txgraphs.{file[:-3]}"))
+    torch_half = components(import_module(f"txmodels.{file[:-3].replace('/', '.')}"))
+    graph_half = components(import_module(f"txgraphs.{file[:-3].replace('/', '.')}"))
     torch_half -= WHOLE.get(file, set()) | OPERATORS.get(file, set())
     assert torch_half == graph_half - SPECIALISED.get(file, set())
     assert torch_half or file in WHOLE

@@ -13,6 +13,7 @@ from txexport.bundle.swap import recover
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
+from txexport.parts import roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
@@ -128,7 +129,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError unless the graphs are those that our runtime runs."""
-    if manifest.graphs.keys() - {roles.SHARED} != set(roles.of(from_dict(ModelSpec, manifest.spec))):
+    if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
         raise BundleError(
             f"{folder} holds graphs for other clients alone; to run it, export without --only hub"
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from txexport.bundle.limits import BEYOND, limits
+from txexport.bundle.limits import BEYOND
 from txexport.bundle.manifest import (
     FORMAT,
     OLDEST,
@@ -16,9 +16,10 @@ from txexport.bundle.manifest import (
     Proof,
     Source,
 )
-from txexport.contracts import OUTPUTS, Port, for_others, roles
+from txexport.contracts import OUTPUTS, Port
 from txexport.errors import BundleError, SpecError
 from txexport.formats import DTYPES
+from txexport.parts import for_others, limits, roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.support.arguments import check_fields
@@ -56,7 +57,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
-        own = () if form.only == "hub" else roles.of(spec)
+        own = () if form.only == "hub" else roles_of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
         _check_options(formats)

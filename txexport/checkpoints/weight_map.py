@@ -17,7 +17,7 @@ from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.stored import Stored
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
-from txexport.spec.parameters import Shapes
+from txexport.spec.shapes import Shapes
 
 AT_ONCE = 1 << 16  # numbers looked at together
 LARGEST = 1e15  # of a weight: norms square what they normalise, and implementations then differ

@@ -23,7 +23,6 @@ from txexport.contracts import (
     ECOSYSTEM,
     SHARED,
     Contract,
-    for_others,
     names,
     of_cache,
     roles,
@@ -45,6 +44,7 @@ from txexport.formats import (
     Use,
     stored_integers,
 )
+from txexport.parts import for_others, signatures
 from txexport.spec import ModelSpec
 
 LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest version that computes it rightly
@@ -112,8 +112,8 @@ class BundlePlan:
     @property
     def reads_tokens(self) -> bool:
         """Whether a graph takes token ids."""
-        signatures = (one.contract.graphs(self.spec)[one.role] for one in self.graphs)
-        return any(port.name == names.INPUT_IDS for signature in signatures for port in signature.inputs)
+        ports = (signatures(self.spec, one.contract)[one.role] for one in self.graphs)
+        return any(port.name == names.INPUT_IDS for signature in ports for port in signature.inputs)
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """Every graph over the weights of that folder, which need not be there yet.
@@ -135,7 +135,7 @@ class DtypePlan:
         self.hub: list[PlannedGraph] = []
         if self.options.only != "hub":
             own = with_outputs(of_cache(self.options.cache), tuple(self.options.outputs))
-            for role in own.graphs(self.spec):
+            for role in signatures(self.spec, own):
                 path = roles.native_path(role, own.cache, dtype.suffix)
                 self.native.append(PlannedGraph(path, role, own, dtype.name))
         if self.options.only != "native":

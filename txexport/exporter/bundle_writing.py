@@ -17,7 +17,6 @@ import onnx_ir as ir
 from txgraphs import OPSET
 
 from txexport import bundle, families
-from txexport.bundle.limits import limits
 from txexport.bundle.manifest import DataFile, ExportOptions, GraphFile, Graphs, Manifest, Source
 from txexport.bundle.source import Place, place_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
@@ -28,6 +27,7 @@ from txexport.exporter.companions import companions
 from txexport.exporter.options import resolved_options
 from txexport.exporter.staging import placed
 from txexport.formats import DTYPES
+from txexport.parts import limits
 from txexport.spec.serialization import to_dict
 from txexport.support.paths import sha256
 from txexport.support.progress import Counting, counting

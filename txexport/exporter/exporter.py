@@ -12,7 +12,7 @@ from txexport.bundle.manifest import ExportOptions, Manifest
 from txexport.bundle.source import as_asked, merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened
-from txexport.contracts import check_outputs, roles
+from txexport.contracts import roles
 from txexport.errors import InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import Item, write_bundle
@@ -20,6 +20,7 @@ from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.options import check_options, resolved_options
 from txexport.formats import DEFAULT, DTYPES, STORED
+from txexport.parts import check_outputs
 from txexport.support.arguments import arguments_from
 from txexport.support.progress import Progress, counting
 from txexport.tasks import TASKS

@@ -12,6 +12,7 @@ from txexport.errors import BundleError, CheckpointError, UnsupportedError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DTYPES
+from txexport.parts import signatures
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec, ModelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
@@ -75,7 +76,7 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     texts = {name: _text(content) for name, content in made.items()}
     if plan.options.client == roles.TRITON:
         for one in plan.hub:
-            signature = one.contract.graphs(plan.spec)[one.role]
+            signature = signatures(plan.spec, one.contract)[one.role]
             name = PurePosixPath(one.path).parts[0]
             texts[f"{name}/{TRITON_CONFIG}"] = triton.config(name, signature).encode()
     return texts

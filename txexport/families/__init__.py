@@ -31,8 +31,8 @@ from txexport.checkpoints.weight_map import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
+from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
-from txexport.spec.parameters import model as parameters
 from txexport.tasks import TASKS, served_by
 
 

@@ -8,13 +8,13 @@ from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families import COMPOSED
 from txexport.families._config import Config, TensorNames
+from txexport.parts import parameters
 from txexport.spec import (
     DecoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
     ModelSpec,
     TextStackSpec,
-    parameters,
     serialization,
 )
 
@@ -57,4 +57,4 @@ def spec(config: Config, task: str, names: TensorNames) -> ModelSpec:
 
 def table(spec: ModelSpec) -> Table:
     """Every parameter under its own name."""
-    return Table({name: name for name in parameters.model(spec)})
+    return Table({name: name for name in parameters(spec)})

@@ -14,7 +14,6 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
-from txexport.bundle.limits import limits
 from txexport.bundle.manifest import MANIFEST, GraphFile, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
@@ -25,6 +24,7 @@ from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import decoded
 from txexport.inspection.graph_stats import initializers, ports
+from txexport.parts import limits
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.support.paths import sha256, stays_inside

@@ -13,8 +13,9 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.errors import CheckpointError, InputError
 from txexport.formats import DEFAULT, DTYPES, NumberFormat
+from txexport.parts import parameters
 from txexport.runtime.bundle_files import BundleFiles
-from txexport.spec import ModelSpec, parameters
+from txexport.spec import ModelSpec
 from txexport.verification import bundle_contents, calibrated, identity, processors, runtimes
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import CALIBRATED, HUB, IDENTITY, NATIVE, RUNTIME, TensorCheck, of_dtype
@@ -126,7 +127,7 @@ def plan_of(arguments: VerifyArguments) -> VerifyPlan:
         references,
         contents,
         names,
-        bound=tolerance(sum(math.prod(shape) for shape in parameters.model(resolved.spec).values())),
+        bound=tolerance(sum(math.prod(shape) for shape in parameters(resolved.spec).values())),
     )
     return replace(plan, variants=_variants(plan, kinds, views, cases, chosen, budgets))
 

@@ -15,8 +15,9 @@ from txexport.contracts import cache_names, roles
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
+from txexport.parts import parameters
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
-from txexport.spec import ModelSpec, parameters
+from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.attempt import CaseProgress, attempt
@@ -28,9 +29,10 @@ from txexport.verification.counts import CACHES
 from txexport.verification.result import Report
 
 with needed_for("comparing with a bundle"):
+    from txexport.parts.cases import EncoderCase
+    from txexport.parts.part import SignalCase
     from txexport.verification.cases import plan
     from txexport.verification.cases.graph_runner import runner_of
-    from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Source
@@ -105,7 +107,7 @@ class _Pair:
     def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", options: CompareOptions):
         self.loaded, self.reference = loaded, reference
         self.spec = from_dict(ModelSpec, loaded.manifest.spec)
-        size = sum(math.prod(shape) for shape in parameters.model(self.spec).values())
+        size = sum(math.prod(shape) for shape in parameters(self.spec).values())
         self.bound = tolerance(size) if options.tolerance is None else options.tolerance
         self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs

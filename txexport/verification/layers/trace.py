@@ -4,12 +4,14 @@ import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txmodels.architectures import DualEncoderModel as DualEncoder
+from txmodels.model import Transformer as Model
+from txmodels.model import model
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
@@ -46,10 +48,10 @@ class Trace:
     """The twin with the bundle's kind of cache: its modules take what the graph's functions take."""
 
     def __init__(self, twin: Twin, cache: str | None):
-        self.model: Model | DualEncoder = twin.model
+        self.model: Any = twin.model
         if cache == Cache.STATIC and isinstance(twin.model, Model):
             with torch.device("meta"):  # the parameters stay the twin's
-                self.model = Model(twin.model.spec, Cache.STATIC, twin.model.outputs)
+                self.model = model(twin.model.spec, Cache.STATIC, twin.model.outputs)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
 
@@ -103,7 +105,7 @@ class Trace:
         per_text, per_image = towers.similarity(inputs[TEXT_EMBEDS], inputs[IMAGE_EMBEDS])
         return {LOGITS_PER_TEXT: per_text, LOGITS_PER_IMAGE: per_image}
 
-    def _decode(self, model: Model, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _decode(self, model: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         caches = {name: value for name, value in inputs.items() if cache_names.is_past(name)}
         others = {name: value for name, value in inputs.items() if name not in caches}
         crossed = any(map(cache_names.is_cross, caches))

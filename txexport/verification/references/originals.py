@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txmodels.architectures import DualEncoderModel as DualEncoder
+from txmodels.model import Transformer as Model
 from txmodels.training.checkpoints import build
 
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -117,14 +117,14 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 
 
-def encoded(model: Model | DualEncoder, **inputs: Tensor) -> dict[str, Tensor]:
+def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     """The outputs of an encoder, or of both towers, by the names of their graphs."""
     if isinstance(model, DualEncoder):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
 
-def one_pass(model: Model, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
     """decoder_input_ids (1,T) and the encoder's inputs -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
     result, part = {}, None

@@ -11,14 +11,15 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txmodels.architectures import DualEncoderModel as DualEncoder
+from txmodels.model import Transformer as Model
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
-from txexport.contracts.one_pass import signal_input, token_inputs
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
+from txexport.parts import input_of
+from txexport.parts.stacks import TOKENS as ROWS
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
 from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, encoded, one_pass, source_tensors
@@ -98,15 +99,17 @@ def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     """A batch of texts, or with `choices` of three texts a row."""
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
-    return {name: (torch.ones(size, dtype=torch.long), axes) for name in token_inputs(stack)}
+    return {
+        name: (torch.ones(size, dtype=torch.long), axes)
+        for name in (port.name for port in input_of(stack).ports(stack, ROWS))
+    }
 
 
 def _signal(stack: SignalStackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
-    embedding = stack.embedding
-    port = signal_input(embedding)
+    (port,) = input_of(stack).ports(stack, ROWS)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
-    return {port.name: (torch.ones(batch, *embedding.shape), axes)}
+    return {port.name: (torch.ones(batch, *stack.embedding.shape), axes)}
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:

@@ -1,11 +1,10 @@
-"""Images and sounds to vectors."""
+"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from txexport.spec import LogMelSpec, PatchSpec, SpectrogramSpec
-from txmodels.activation import activation
+from txexport.spec import PatchSpec
 from txmodels.norm import Norm
 
 
@@ -54,44 +53,3 @@ def resized(
     places = table[tokens:].unflatten(0, size)[None].permute(0, 3, 1, 2)  # (1, W, *size)
     places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False, antialias=antialias)
     return torch.cat([table[:tokens], places[0].flatten(1).mT])
-
-
-class SoundEmbedding(nn.Module):
-    """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2)."""
-
-    def __init__(self, spec: LogMelSpec):
-        super().__init__()
-        self.act = activation(spec.activation)
-        self.first = nn.Conv1d(spec.num_mel_bins, spec.hidden_size, 3, padding=1)
-        self.second = nn.Conv1d(spec.hidden_size, spec.hidden_size, 3, stride=2, padding=1)
-        self.position = nn.Embedding(spec.length, spec.hidden_size)
-
-    def forward(self, input_features: Tensor) -> Tensor:
-        """input_features (B,bands,frames) -> x (B,S,W), S half as many as frames."""
-        frames = self.act(self.first(input_features))  # (B, W, frames)
-        halved = self.act(self.second(frames))  # (B, W, S)
-        x = halved.mT + self.position.weight  # (B, S, W)
-        return x
-
-
-class SpectrogramEmbedding(nn.Module):
-    """Patches of spectrograms, projected, after two tokens, plus positions (Gong et al. 2021, 2.1)."""
-
-    def __init__(self, spec: SpectrogramSpec):
-        super().__init__()
-        width, strides = spec.hidden_size, (spec.frequency_stride, spec.time_stride)
-        self.tokens = nn.ModuleList(nn.Embedding(1, width) for _ in range(2))
-        self.position = nn.Embedding(spec.length, width)
-        self.project = nn.Conv2d(1, width, spec.patch_size, strides)
-
-    def forward(self, input_values: Tensor) -> Tensor:
-        """input_values (B,frames,bands) -> x (B,S,W)."""
-        image = input_values.mT[:, None]  # (B, 1, bands, frames)
-        grid = self.project(image)  # (B, W, rows, columns)
-        patches = grid.flatten(2).mT  # (B, S - 2, W)
-        tokens = [
-            token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
-        ]  # (B, 1, W) each
-        words = torch.cat([*tokens, patches], dim=1)
-        x = words + self.position.weight  # (B, S, W)
-        return x

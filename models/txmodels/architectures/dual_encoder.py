@@ -5,13 +5,14 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
-from txexport.contracts import check_outputs, names
-from txexport.contracts.layer_outputs import last_before_norm
-from txexport.spec import DualEncoderSpec, Pick
+from txexport.contracts import names
+from txexport.parts import check_outputs
+from txexport.spec import Cache, DualEncoderSpec, Pick
+from txmodels.architectures._model import layers_of
 from txmodels.attention_pool import AttentionPool
-from txmodels.heads import pick
+from txmodels.heads.pick import pick
 from txmodels.linear import Linear
-from txmodels.stack import Encoder, Given, SignalEncoder
+from txmodels.stack import Encoder, SignalEncoder
 
 
 def unit(x: Tensor) -> Tensor:
@@ -37,13 +38,13 @@ class Similarity(nn.Module):
         return logits_per_text, logits_per_image
 
 
-class DualEncoder(nn.Module):
+class DualEncoderModel(nn.Module):
     """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3).
 
     `outputs` of every layer are given too, as a contract has them.
     """
 
-    def __init__(self, spec: DualEncoderSpec, outputs: Collection[str] = ()):
+    def __init__(self, spec: DualEncoderSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
         check_outputs(spec, outputs)
         self.spec, self.outputs = spec, frozenset(outputs)
@@ -59,20 +60,20 @@ class DualEncoder(nn.Module):
 
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         """Both (T,S) -> text_embeds (T,size), and what layers give."""
-        given = Given(self.outputs, names.TEXT, last_before_norm(self.spec, self.spec.text))
-        x = self.text(input_ids, attention_mask, given=given)  # (T, S, W)
+        layers = layers_of(self.spec, self.outputs, self.spec.text, names.TEXT)
+        x = self.text(input_ids, attention_mask, given=layers)  # (T, S, W)
         picked = pick(self.spec.pick, self.spec.eos_token_id, x, input_ids, attention_mask)  # (T, W)
-        return {names.TEXT_EMBEDS: unit(self.text_projection(picked)), **given.values}
+        return {names.TEXT_EMBEDS: unit(self.text_projection(picked)), **layers.values}
 
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
         """pixel_values (I,channels,height,width) -> image_embeds (I,size), and what layers give."""
-        given = Given(self.outputs, names.VISION, last_before_norm(self.spec, self.spec.vision))
-        x = self.vision(pixel_values, given)  # (I, S, W)
+        layers = layers_of(self.spec, self.outputs, self.spec.vision, names.VISION)
+        x = self.vision(pixel_values, layers)  # (I, S, W)
         if self.spec.vision_pool is None:
             vectors = self.vision_projection(pick(Pick.FIRST, None, x, None, None))  # (I, size)
         else:
             vectors = self.vision_pool(x)
-        return {names.IMAGE_EMBEDS: unit(vectors), **given.values}
+        return {names.IMAGE_EMBEDS: unit(vectors), **layers.values}
 
     def compare(self, input_ids: Tensor, attention_mask: Tensor, pixel_values: Tensor) -> dict[str, Tensor]:
         """What the three graphs put out, by its names."""

@@ -1,14 +1,13 @@
-"""Images and sounds to vectors."""
+"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
 
 from functools import cache
 
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import LogMelSpec, PatchSpec, SpectrogramSpec
+from txexport.spec import PatchSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.activation import activation
 from txgraphs.norm import norm
 
 
@@ -119,42 +118,3 @@ def resized(tokens: int, size: tuple[int, int], antialias: bool = False) -> Onnx
         return fitting
 
     return resized
-
-
-@component("x")
-def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.Value:
-    """Two convolutions over the frames of a spectrogram, plus positions (Radford et al. 2022, 2.2).
-
-    input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.
-    """
-
-    def convolved(x: ir.Value, name: str, stride: int) -> ir.Value:
-        weight, bias = g.weight(f"{name}.weight"), g.weight(f"{name}.bias")
-        wide = g.op.Conv(x, weight, bias, pads=[1, 1], strides=[stride])
-        return g.call(activation(spec.activation), wide, name=name)
-
-    frames = convolved(input_features, "first", 1)  # (B, W, frames)
-    halved = convolved(frames, "second", 2)  # (B, W, S)
-    x = g.op.Add(g.op.Transpose(halved, perm=[0, 2, 1]), g.weight("position.weight"))  # (B, S, W)
-    return x
-
-
-@component("x")
-def spectrogram_embedding(spec: SpectrogramSpec, g: Body, input_values: ir.Value) -> ir.Value:
-    """Patches of spectrograms, projected, after two tokens, plus positions (Gong et al. 2021, 2.1).
-
-    input_values (B,frames,bands) -> x (B,S,W).
-    """
-    op = g.op
-    image = op.Unsqueeze(
-        op.Transpose(input_values, perm=[0, 2, 1]), op.Constant(value_ints=[1]), name="image"
-    )
-    strides = [spec.frequency_stride, spec.time_stride]
-    grid = op.Conv(image, g.weight("project.weight"), g.weight("project.bias"), strides=strides, name="grid")
-    flat = op.Reshape(grid, op.Constant(value_ints=[0, 0, -1]), name="flat")  # (B, W, S - 2)
-    patches = op.Transpose(flat, perm=[0, 2, 1], name="patches")
-    shape = op.Concat(op.Shape(grid, end=1), op.Constant(value_ints=[1, 1]), axis=0, name="shape")
-    tokens = [op.Expand(g.weight(f"tokens.{token}.weight"), shape) for token in range(2)]  # (B, 1, W) each
-    words = op.Concat(*tokens, patches, axis=1, name="words")
-    x = op.Add(words, g.weight("position.weight"))  # (B, S, W)
-    return x
