@@ -268,16 +268,16 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     model = graph_of(spec, seeded(transformer(spec))).model("0", 24)
     onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own",
-        "fill-mask",
-        ExportOptions(None, 24),
-        {},
-        {},
-        parts.limits(spec),
-        to_dict(spec),
-        Source("", {}),
-        {},
-        {},
+        model_type="own",
+        task="fill-mask",
+        form=ExportOptions(None, 24),
+        formats={},
+        data={},
+        limits=parts.limits(spec),
+        spec=to_dict(spec),
+        source=Source("", {}),
+        companions={},
+        versions={},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

@@ -157,7 +157,8 @@ def main() -> None:
     help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
 )
 @click.option(
-    *("--budget", "budgets"),
+    "--budget",
+    "budgets",
     multiple=True,
     metavar="NAME=SHARE",
     help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks; and of "

@@ -1,4 +1,4 @@
-"""A bundle in one more number format."""
+"""`quantize`: add a number format to a bundle."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,13 +1,10 @@
-"""What export writes of a checkpoint, and verify expects: which graphs, and which weights in which file."""
+"""The plan of a bundle: its graphs, and the weights in each file. export writes it, verify expects it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import onnx
 import onnx_ir as ir
@@ -18,7 +15,7 @@ from txgraphs.model import models
 
 from txexport.bundle.manifest import ATTENDS_IN_PLACE, ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight, stored_names
+from txexport.checkpoints.weight_resolution import stored_names
 from txexport.contracts import (
     ECOSYSTEM,
     SHARED,
@@ -28,21 +25,16 @@ from txexport.contracts import (
     roles,
     with_outputs,
 )
-from txexport.errors import InputError, shown
+from txexport.exporter.parameter_formats import Uses, checkpoint_integers, formats_of, matching
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import (
     DEFAULT,
     DTYPES,
-    FLOAT32_IN_OUT,
     CalibratedInt4,
     Dtype,
     Int4,
     Integers,
-    NumberFormat,
-    StoredIntegers,
-    Use,
-    stored_integers,
 )
 from txexport.parts import for_others, signatures
 from txexport.spec import ModelSpec
@@ -52,15 +44,12 @@ LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest ve
 RUNTIMES = {20: "1.18", 21: "1.19", 22: "1.22", 24: "1.24"}
 KEY_LENGTHS = 6  # the place of `nonpad_kv_seqlen` among Attention's inputs
 HUB_OPSET = 21  # the newest that every other client takes
-HEADS = ("head.weight",)  # what gives scores of words, or of classes
-ROUTER = ".router.weight"  # small, and what it rounds away another expert computes
-Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
 version = cache(metadata.version)  # which reads a file
 
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """One graph of a bundle: its place, what it is for, by which contract, and in which dtype."""
+    """One graph of a bundle: its path, role, contract and dtype."""
 
     path: str
     role: str
@@ -69,11 +58,11 @@ class PlannedGraph:
 
 
 class BundlePlan:
-    """The graphs and the weights files of a checkpoint's bundle in that form, of every dtype.
+    """The graphs and weights files of a checkpoint's bundle with these options, for every dtype.
 
-    `native` are graphs that our runtime runs, `hub` those for other clients, `data` the files of weights by
-    place: each graph that clients open alone has its own, into which the others point. `integers` are those
-    of calibrated matrices, without which a plan has those of the search in their place.
+    `native` graphs are for txexport's runtime, `hub` graphs for other clients. `data` are the weights files
+    by path: each graph that clients open alone has one, and the other graphs point into them. `integers`
+    reads the integers of calibrated matrices; if absent, scales from the search are used.
     """
 
     def __init__(
@@ -111,7 +100,7 @@ class BundlePlan:
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a graph takes token ids."""
+        """True if a graph takes token ids."""
         ports = (signatures(self.spec, one.contract)[one.role] for one in self.graphs)
         return any(port.name == names.INPUT_IDS for signature in ports for port in signature.inputs)
 
@@ -127,7 +116,7 @@ class BundlePlan:
 
 
 class DtypePlan:
-    """What of a plan is of one dtype."""
+    """The part of a plan for one dtype."""
 
     def __init__(self, checkpoint: Checkpoint, whole: BundlePlan, dtype: Dtype):
         self.spec, self.options, self.dtype = whole.spec, whole.options, dtype
@@ -149,12 +138,12 @@ class DtypePlan:
         self.weights = whole.weights
         self.formats = formats_of(whole.weights, asked.values(), dtype)
         if dtype.stored:
-            own_integers = _own_integers(checkpoint, whole.weights, asked.values())
+            own_integers = checkpoint_integers(checkpoint, whole.weights, asked.values())
             widened = self.options.widened and not dtype.rounds_blocks
             self.formats |= {name: one.wide if widened else one for name, one in own_integers.items()}
         if whole.options.keep:
             wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
-            self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.options.keep)}
+            self.formats |= {name: wide[name] for name in matching(whole.weights, whole.options.keep)}
         self.calibrated = self._calibrated(whole.integers)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
@@ -192,7 +181,7 @@ class DtypePlan:
         return {roles.data_path(path): set(asked[path]) for path in own}
 
     def _owns(self, graph: PlannedGraph) -> bool:
-        """Whether a client opens a graph alone, so that its weights must lie beside it."""
+        """Tell whether a client opens a graph alone, so that its weights must be in a file of its own."""
         if self.options.single_file:
             return False
         alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
@@ -256,74 +245,8 @@ def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
 
 @cache
 def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
-    """What each graph asks for, and for what."""
+    """The parameters that each graph reads, and their uses."""
     return {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
         for role, graph in models(spec, contract, lambda role: {}).items()
     }
-
-
-def _kept(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:
-    """The parameters that match a pattern, and those of the same numbers.
-
-    Raises InputError for a pattern that none matches.
-    """
-    keys = set()
-    for pattern in patterns:
-        found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
-        if not found:
-            raise InputError(
-                f"keep is {shown(pattern)}, which matches no parameter, as {next(iter(weights))}"
-            )
-        keys |= found
-    return {name for name, weight in weights.items() if weight.key in keys}
-
-
-def _uses_of_numbers(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[tuple, set[Use]]:
-    """All uses of equal numbers, by their key."""
-    uses: dict[tuple, set[Use]] = {weight.key: set() for weight in weights.values()}
-    for graph in asked:
-        for name, use in graph.items():
-            uses[weights[name].key] |= use
-    return uses
-
-
-def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtype) -> dict[str, NumberFormat]:
-    """How each parameter is stored, which follows from all uses of its numbers.
-
-    Equal numbers lie once, so they are stored alike.
-    """
-    uses = _uses_of_numbers(weights, asked)
-    heads = {weights[name].key for name in weights if name in HEADS}
-    routers = {weights[name].key for name in weights if name.endswith(ROUTER)}
-    return {
-        name: FLOAT32_IN_OUT
-        if weight.key in routers
-        else dtype.choose(weight.shape, uses[weight.key], weight.key in heads)
-        for name, weight in weights.items()
-    }
-
-
-_known: WeakKeyDictionary[Checkpoint, dict[tuple, StoredIntegers | None]] = WeakKeyDictionary()
-
-
-def _own_integers(
-    checkpoint: Checkpoint, weights: Mapping[str, Weight], asked: Iterable[Uses]
-) -> dict[str, StoredIntegers]:
-    """The formats of a quantised checkpoint's own integers, where products alone read them.
-
-    What a matrix needs stands in its integers, which are read once for all plans of a checkpoint.
-    """
-    uses = _uses_of_numbers(weights, asked)
-    known = _known.setdefault(checkpoint, {})
-    result: dict[str, StoredIntegers] = {}
-    for name, weight in weights.items():
-        if uses[weight.key] != {Use.PRODUCT} or len(weight.shape) != 2:
-            continue
-        if weight.key not in known:
-            blocks = weight.blocks(checkpoint)
-            own = None if blocks is None else stored_integers(blocks, weight.rounds(checkpoint))
-            known[weight.key] = own
-        if (found := known[weight.key]) is not None:
-            result[name] = found
-    return result

@@ -50,9 +50,9 @@ def write_bundle(
     progress: Counting,
     items: Sequence[Item] | None = None,
 ) -> Manifest:
-    """Write what is planned to the folder `out`; `items` calibrate what of it can be, and is not yet.
+    """Write the planned bundle to the folder `out`; `items` calibrate the dtypes that are not calibrated yet.
 
-    `place` is where txexport.json says that the checkpoint is, and its adapter.
+    `place` is the location of checkpoint and adapter that txexport.json records.
     """
     single_file = plan.options.single_file
     if single_file:
@@ -98,7 +98,7 @@ def _calibrated(
     items: Sequence[Item],
     progress: Counting,
 ) -> BundlePlan:
-    """The plan with integers that the items choose, which lie in the folder `aside`."""
+    """The plan with calibrated integers, which are kept in the folder `aside`."""
     from txexport.exporter.calibrating import Calibrating
 
     float32 = write_float32(checkpoint, resolved, aside / "float32")
@@ -120,7 +120,7 @@ def _calibrated(
 
 
 def write_float32(checkpoint: Checkpoint, resolved: families.Resolved, out: Path) -> Path:
-    """Write the folder `out`: the bundle that reads the texts that calibrate."""
+    """Write to `out` the float32 bundle that reads the calibration texts."""
     options = resolved_options(TASKS[resolved.task], ExportOptions(None, OPSET, only="hub"))
     place = place_of(checkpoint, out, absolute=False)
     write_bundle(

@@ -1,4 +1,4 @@
-"""What other clients read beside the graphs: settings that are made of the checkpoint's own."""
+"""Configuration files for other clients, derived from the checkpoint's."""
 
 import json
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ def check_genai(spec: ModelSpec, task: str) -> None:
 
 
 def _keeps_one_size(spec: DecoderSpec) -> bool:
-    """Whether keys and values are of one size, as onnxruntime-genai makes them."""
+    """Tell whether keys and values have one size, as onnxruntime-genai requires."""
     shapes = (block.masked.cache_shapes for block in spec.decoder.layers)
     return all(keys == values for keys, values in shapes)
 
@@ -161,7 +161,7 @@ def _genai(
 
 
 def _is_id(value: object) -> bool:
-    """Whether a setting is a token's id, or ids of several."""
+    """Tell whether a setting is a token id or a list of token ids."""
     ids = value if isinstance(value, list) and value else [value]
     return all(type(one) is int and one >= 0 for one in ids)
 

@@ -140,7 +140,7 @@ def _hints(annotated: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotation's type; what is no plain type fits."""
+    """Tell whether a value is of an annotation's type; what is no plain type fits."""
     if hint is Any:
         return True
     if hint is None or hint is type(None):

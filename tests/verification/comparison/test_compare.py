@@ -449,7 +449,9 @@ def test_file_that_only_one_folder_has_is_a_failure(optimum, tmp_path):
 
 def test_graph_that_refuses_is_a_failure(plain, tmp_path):
     fixed = toy(
-        *(tmp_path / "b.onnx", IDS, HIDDEN),
+        tmp_path / "b.onnx",
+        IDS,
+        HIDDEN,
         f"{EMBED} three = Constant<value_ints=[3,-1,4]>() last_hidden_state = Reshape(found, three)",
     )
     report = compare(plain, fixed)

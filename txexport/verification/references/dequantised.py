@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_resolution import Weight
 from txexport.exporter.bundle_plan import DtypePlan
 from txexport.families import Resolved
 from txexport.formats import kept
