@@ -110,7 +110,7 @@ def main() -> None:
     show_default="twin and transformers, where installed",
     help="Only txexport's own PyTorch model, the twin, or only the original in transformers; or the"
     " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
-    " --third.",
+    " --torch-onnx.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
@@ -141,10 +141,11 @@ def main() -> None:
     help="Real inputs too: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
 )
 @click.option(
-    "--third",
+    "--torch-onnx",
     is_flag=True,
-    help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
+    help="Compare with txexport's PyTorch model as torch.onnx.export writes it, too, if that succeeds.",
 )
+@click.option("--third", is_flag=True, hidden=True, deprecated="use --torch-onnx")
 @click.option(
     "--client",
     type=click.Choice(["optimum", "js", "genai", "openvino"]),
@@ -169,6 +170,8 @@ def verify(
     runtimes: tuple[str, ...],
     names: tuple[str, ...],
     cases: str | None,
+    torch_onnx: bool,
+    third: bool,
     budgets: tuple[str, ...],
     **arguments: Any,
 ) -> Any:
@@ -201,6 +204,7 @@ def verify(
             out,
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
+            torch_onnx=torch_onnx or third,
             budget=options.shares(budgets),
             progress=show,
             **arguments,
