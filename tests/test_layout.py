@@ -41,7 +41,7 @@ IMPORTED = {
     "txexport/spec": "",
     "txexport/formats": "numpy",
     "txexport/contracts": "spec",
-    "txexport/parts": "contracts spec",
+    "txexport/parts": "numpy contracts spec",
     "txexport/checkpoints": "numpy tokenizers transformers formats spec support",
     "txexport/families": "numpy checkpoints parts spec tasks",
     "models/txmodels": "torch contracts parts spec",

@@ -14,13 +14,13 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
 from txexport.exporter import export
+from txexport.parts.cases import greedy_cases
 from txexport.runtime.generation import kv_cache
 from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import CaseReport, TensorCheck, verify
 from txexport.verification.agreement import Behaviour, behaviour, best_of
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.cases.graph_runner import runner_of
-from txexport.verification.cases.seeded import greedy_cases
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
 

@@ -276,7 +276,7 @@ def test_graph_that_raises_is_a_failure_and_not_a_skip(copy_of):
 
 
 def verify_names(manifest: bundle.Manifest) -> list[str]:
-    from txexport.verification.cases.seeded import encoder_cases
+    from txexport.parts.cases import encoder_cases
 
     return [*(case.name for case in encoder_cases(311, 2, manifest.limits["encoder"] or 0)), "sentences"]
 

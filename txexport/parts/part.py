@@ -1,13 +1,47 @@
 """The questions that an input, a head and an architecture answer: each is one object, in one file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from txexport.contracts.contract import Contract, Port, Signature
-from txexport.spec import HeadKind, HeadSpec
+from txexport.spec import HeadKind, HeadSpec, StackSpec
 from txexport.spec.shapes import Shapes
 
 Shape = tuple[int | str, ...]  # of a port: numbers and symbolic dimensions
+Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
+
+
+@dataclass(frozen=True)
+class SignalCase:
+    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames), or (B,frames,bands)."""
+
+    name: str
+    signals: np.ndarray
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A case that does not apply, and the reason."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class View:
+    """The bundle that cases are for: its cache, whose graphs they are, and how long a case may be.
+
+    `longest` gives the tokens of a stack's longest case; `affordable` tells of a number of tokens and of a
+    stack whether one pass over them takes seconds. Graphs of the `hub` follow LongRoPE beyond our limit.
+    """
+
+    static: bool
+    hub: bool
+    longest: Callable[[StackSpec], int]
+    affordable: Callable[[int, StackSpec], bool]
 
 
 class Input(Protocol):
@@ -39,6 +73,12 @@ class Input(Protocol):
 
     def operations(self, embedding: Any) -> int:
         """Floating-point operations that turn a row into vectors; 0 for a table of tokens."""
+
+    def rows(self, stack: Any, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """Random rows of tokens of those lengths, or as many signals."""
+
+    def cases(self, stack: Any) -> Iterator[SignalCase]:
+        """Batches of signals for an encoder that reads them alone."""
 
 
 class Head(Protocol):
@@ -83,3 +123,9 @@ class Architecture(Protocol):
 
     def shared(self, spec: Any) -> Mapping[str, str]:
         """Second names of shared parameters, each with the name that is stored."""
+
+    def cases(self, spec: Any, view: View) -> Iterator[Any]:
+        """The seeded cases of a proof, padding included, or Skipped ones, in the order of a report."""
+
+    def text_case(self, spec: Any, batch: Any) -> Any:
+        """The case of a padded batch of texts, for a model that generates nothing."""

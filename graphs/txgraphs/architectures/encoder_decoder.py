@@ -20,7 +20,7 @@ from txgraphs.attention import cross_key_value
 from txgraphs.heads import OUTPUTS
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.linear import linear
-from txgraphs.stack import Given, KeyValues, decoder, encoder, signal_encoder
+from txgraphs.stack import Given, KeyValues, decoder, embedded, encoder, signal_encoder
 
 
 def encoder_decoder_models(
@@ -96,9 +96,9 @@ def _read_again(
         names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
     }
     layers = layers_of(spec, graph, spec.decoder, names.DECODER)
-    x, _ = decoder(
-        spec.decoder, Cache.DYNAMIC, graph, again, _no_past(spec, graph, x), _cross(spec, graph, x), layers
-    )
+    embed = partial(embedded, spec.decoder, graph, "decoder", again)
+    past, cross = _no_past(spec, graph, x), _cross(spec, graph, x)
+    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross, layers, embed)
     return x, layers
 
 
@@ -125,7 +125,8 @@ def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Sign
         if block.cross_attention is not None:
             cross.append(pair_of(inputs, cache_names.past(layer, cache_names.ENCODER)))
     layers = layers_of(spec, graph, spec.decoder, names.DECODER)
-    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, layers)
+    embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, layers, embed)
     graph.add_outputs({names.LOGITS: _logits(spec, graph, x, inputs.get(names.LOGITS_INDICES))})
     for layer, pair in enumerate(present):
         graph.add_outputs(named(cache_names.present(layer, cache_names.DECODER), pair))
@@ -146,7 +147,8 @@ def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, ne
     else:
         past, cross = _no_past(spec, graph, encoded), _cross(spec, graph, encoded)
     layers = layers_of(spec, graph, spec.decoder, names.DECODER)
-    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, layers)
+    embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
+    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, layers, embed)
     graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None)})
     for layer, (own, source) in enumerate(zip(present, cross, strict=True)):
         graph.add_outputs(named(cache_names.present(layer, cache_names.DECODER), own))

@@ -1,13 +1,16 @@
 """A decoder alone: one graph over a cache of past keys and values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached
+from txexport.parts.architectures._padded import Case
+from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, one_row, tokens_for_experts
 from txexport.parts.heads import head_of
+from txexport.parts.part import Skipped, View
 from txexport.spec import DecoderSpec
 from txexport.spec.shapes import Shapes, under
 
@@ -52,6 +55,37 @@ class Decoder:
     def shared(self, spec: DecoderSpec) -> Mapping[str, str]:
         """None."""
         return {}
+
+    def cases(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
+        """Prompts and steps over a growing past, ragged and padded, and generation from them."""
+        decoder, words = spec.decoder, spec.vocab_size
+        yield from decoder_cases(
+            words,
+            view.longest(decoder),
+            ragged=True,
+            left=not view.static,
+            experts=tokens_for_experts(decoder),
+        )
+        yield from generation_cases(words, decoder, None)
+        if view.static:
+            yield Skipped("left padding", "a static cache pads on the right")
+        if view.hub:
+            yield from self._beyond_short(spec, view)
+
+    def _beyond_short(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
+        """A row in one pass, whose rotary positions have the long factors of LongRoPE as in the original."""
+        rotaries = {block.masked.rotary for block in spec.decoder.blocks}
+        lengths = {rotary.short_length for rotary in rotaries if rotary is not None and rotary.short_length}
+        for length in lengths:
+            name = "a row beyond the short factors"
+            if view.affordable(length + 5, spec.decoder):
+                yield one_row(name, spec.vocab_size, length + 5)
+            else:
+                yield Skipped(name, f"one pass over {length + 5:,} tokens takes too long")
+
+    def text_case(self, spec: DecoderSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch."""
+        return batch
 
 
 DECODER = Decoder()

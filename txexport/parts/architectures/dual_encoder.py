@@ -1,14 +1,18 @@
 """Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.parts import stacks
 from txexport.parts.architectures.encoder import check_no_cache
+from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
 from txexport.parts.inputs import input_of
+from txexport.parts.part import View
 from txexport.parts.vectors import attention_pool
-from txexport.spec import DualEncoderSpec
+from txexport.spec import DualEncoderSpec, Pick
 from txexport.spec.shapes import Shapes, linear, under
 
 TEXTS, IMAGES = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
@@ -80,6 +84,36 @@ class DualEncoder:
     def shared(self, spec: DualEncoderSpec) -> Mapping[str, str]:
         """None."""
         return {}
+
+    def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
+        """One, three and nine texts, one, two and nine images; padding on the right has the ending id."""
+        random = np.random.default_rng(0)
+        words, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
+        mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
+        for name, lengths, images in [
+            ("one text of one token, one image", [1], 1),
+            ("three ragged texts, two images", [5, 11, 2], 2),
+            ("longest and short text, one image", [longest, 3], 1),
+            ("nine ragged texts, nine images", MANY, len(MANY)),
+        ]:
+            lengths = [min(length, longest) for length in lengths]
+            mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+            ids = np.where(mask, random.integers(0, words - 1, mask.shape), mark)
+            ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
+            ids[~mask] = mark
+            ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
+            pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
+            yield DualEncoderCase(name, ids, mask.astype(np.int64), pixels, _alone(spec))
+
+    def text_case(self, spec: DualEncoderSpec, batch: EncoderCase) -> DualEncoderCase:
+        """The batch beside two images."""
+        pixels = np.stack(input_of(spec.vision).rows(spec.vision, np.random.default_rng(0), [1, 1]))
+        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, pixels, batch.alone)
+
+
+def _alone(spec: DualEncoderSpec) -> bool:
+    """Tell whether a text's vector is the same without padding."""
+    return spec.pick != Pick.FINAL
 
 
 DUAL_ENCODER = DualEncoder()

@@ -1,17 +1,20 @@
 """An encoder under a head: one graph, which reads its whole input at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.errors import SpecError
 from txexport.parts import stacks
+from txexport.parts.architectures._padded import Case, Texts, padded_cases
+from txexport.parts.cases import EncoderCase
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Shape
+from txexport.parts.part import Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind
+from txexport.spec import EncoderSpec, HeadKind, Pick
 from txexport.spec.shapes import Shapes, linear, under
 
 CHOICES: Shape = (names.BATCH_SIZE, names.NUM_CHOICES, names.SEQUENCE_LENGTH)
@@ -80,6 +83,19 @@ class Encoder:
     def shared(self, spec: EncoderSpec) -> Mapping[str, str]:
         """None."""
         return {}
+
+    def cases(self, spec: EncoderSpec, view: View) -> Iterator[Case]:
+        """Padded batches of texts, or batches of signals."""
+        pad_token_id, mark, alone = spec.head.pad_token_id, spec.head.eos_token_id, True
+        if spec.vector is not None:
+            pad_token_id = 0 if spec.vector.pick == Pick.ARGMAX_ID else None
+            mark, alone = spec.vector.eos_token_id, spec.vector.pick != Pick.FINAL
+        choices = spec.head.kind == HeadKind.CHOICES
+        return padded_cases(spec.encoder, spec.head, view, Texts(pad_token_id, mark, alone, choices))
+
+    def text_case(self, spec: EncoderSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch, or its rows as choices."""
+        return replace(batch, choices=spec.head.kind == HeadKind.CHOICES)
 
 
 def check_no_cache(spec: object, contract: Contract) -> None:

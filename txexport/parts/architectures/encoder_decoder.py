@@ -1,6 +1,6 @@
 """An encoder and a decoder that attends to it: two graphs, or one where the decoder generates nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from txexport.contracts import cache_names, names, roles
@@ -9,10 +9,12 @@ from txexport.contracts.ecosystem import BRANCH
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached
+from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.architectures.encoder import check_no_cache
+from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, tokens_for_experts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Shape
+from txexport.parts.part import Shape, Skipped, View
 from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.shapes import Shapes, linear, under
@@ -129,6 +131,33 @@ class EncoderDecoder:
     def shared(self, spec: EncoderDecoderSpec) -> Mapping[str, str]:
         """The word matrix that serves both stacks."""
         return {DECODER_WORDS: ENCODER_WORDS} if spec.shared_embedding else {}
+
+    def cases(self, spec: EncoderDecoderSpec, view: View) -> Iterator[Case]:
+        """Sources, and the decoder's steps after each; or padded batches where nothing is generated."""
+        if not spec.generates:
+            yield from padded_cases(
+                spec.encoder, spec.head, view, Texts(spec.head.pad_token_id, spec.head.eos_token_id)
+            )
+            return
+        source, words = spec.encoder, spec.vocab_size
+        yield from decoder_cases(
+            words,
+            view.longest(spec.decoder),
+            ragged=view.static,
+            left=False,
+            experts=tokens_for_experts(spec.decoder),
+            source=source,
+            source_longest=view.longest(source) if input_of(source).reads_tokens else 0,
+        )
+        yield from generation_cases(words, spec.decoder, source)
+        if view.static:
+            yield Skipped("left padding", "a static cache pads on the right")
+        else:
+            yield Skipped("ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask")
+
+    def text_case(self, spec: EncoderDecoderSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch."""
+        return batch
 
 
 def _by_layer(ports: Iterable[Port]) -> list[Port]:

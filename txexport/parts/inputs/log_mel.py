@@ -1,8 +1,13 @@
 """Log-mel spectrograms through two convolutions over time (Radford et al. 2022, 2.2)."""
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
-from txexport.parts.part import Shape
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import LogMelSpec, SignalStackSpec
 from txexport.spec.shapes import Shapes
 
@@ -41,6 +46,14 @@ class LogMel:
         """The first convolution over 3 frames and the second over 3 of its outputs."""
         weights = 2 * embedding.num_mel_bins + embedding.hidden_size
         return 2 * embedding.length * embedding.hidden_size * 3 * weights
+
+    def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """As many signals of random numbers as there are lengths."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+        """Batches of spectrograms, one of silence."""
+        return signal_cases(stack)
 
 
 LOG_MEL = LogMel()

@@ -1,8 +1,13 @@
 """Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
-from txexport.parts.part import Shape
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import PatchSpec, SignalStackSpec
 from txexport.spec.shapes import Shapes, norm, under
 
@@ -46,6 +51,20 @@ class Patches:
         """The projection of every patch of an image of `image_size`."""
         pixels = embedding.channels * embedding.patch_size**2
         return 2 * (embedding.positions - embedding.tokens) * embedding.hidden_size * pixels
+
+    def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """As many signals of random numbers as there are lengths."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+        """Batches of images, one of them black; where any size is read, two oblong sizes too."""
+        embedding = stack.patches
+        side, (height, width) = embedding.patch_size, embedding.image_size
+        sizes = [
+            ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),
+            ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
+        ]
+        return signal_cases(stack, sizes if embedding.any_size else ())
 
 
 PATCHES = Patches()

@@ -1,8 +1,13 @@
 """Spectrograms, cut into square patches that overlap (Gong et al. 2021, 2.1)."""
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
-from txexport.parts.part import Shape
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import SignalStackSpec, SpectrogramSpec
 from txexport.spec.shapes import Shapes
 
@@ -40,6 +45,14 @@ class Spectrogram:
     def operations(self, embedding: SpectrogramSpec) -> int:
         """The projection of every patch."""
         return 2 * (embedding.length - 2) * embedding.hidden_size * embedding.patch_size**2
+
+    def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """As many signals of random numbers as there are lengths."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+        """Batches of spectrograms, one of silence."""
+        return signal_cases(stack)
 
 
 SPECTROGRAM = Spectrogram()

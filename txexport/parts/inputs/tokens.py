@@ -1,8 +1,12 @@
 """Token ids, with a mask of padding, types of tokens and a mask of global tokens where the stack has them."""
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
 from txexport.contracts import names
 from txexport.contracts.contract import Port, ints
-from txexport.parts.part import Shape
+from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import EmbeddingSpec, TextStackSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -49,6 +53,15 @@ class Tokens:
     def operations(self, embedding: EmbeddingSpec) -> int:
         """None: vectors are looked up in a table."""
         return 0
+
+    def rows(self, stack: TextStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """Ids of the vocabulary."""
+        words = stack.embedding.vocab_size
+        return [random.integers(0, words, length).tolist() for length in lengths]
+
+    def cases(self, stack: TextStackSpec) -> Iterator[SignalCase]:
+        """None: the cases of texts are their architecture's."""
+        return iter(())
 
 
 TOKENS = Tokens()

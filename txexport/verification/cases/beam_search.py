@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 
 from txexport.contracts.names import LOGITS
+from txexport.parts.cases import GreedyCase
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
-from txexport.verification.cases.seeded import GreedyCase
 from txexport.verification.references.originals import Reference, Source
 
 ROUNDING = 1e-7  # of a mean of log-probabilities, at least: what float32 stores of it

@@ -14,9 +14,9 @@ from txexport.contracts.names import (
     POSITION_IDS,
     USE_CACHE_BRANCH,
 )
+from txexport.parts.cases import DecoderCase
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.seeded import DecoderCase
 
 FIRST = (1, 0, 1)  # heads, length and size of an empty past that nothing reads: clients guess
 SPARE = 3  # slots of a static cache beyond those that a case fills

@@ -27,6 +27,14 @@ from txexport.contracts.names import (
     VISION,
 )
 from txexport.errors import counted
+from txexport.parts.cases import (
+    DecoderCase,
+    DualEncoderCase,
+    EncoderCase,
+    GreedyCase,
+    Sources,
+)
+from txexport.parts.part import SignalCase
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.requests import GenerationRequest
@@ -36,14 +44,6 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, SharedSteps, StaticSteps, Steps
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.seeded import (
-    DecoderCase,
-    DualEncoderCase,
-    EncoderCase,
-    GreedyCase,
-    SignalCase,
-    Sources,
-)
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 

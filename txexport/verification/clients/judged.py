@@ -16,6 +16,7 @@ from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS, PIXEL_VALUES
 from txexport.errors import InputError, UnsupportedError
+from txexport.parts.cases import DecoderCase, GreedyCase, Sources
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec
@@ -23,7 +24,6 @@ from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.runs import Outcome
-from txexport.verification.cases.seeded import DecoderCase, GreedyCase, Sources
 from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process

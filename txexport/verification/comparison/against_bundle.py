@@ -29,9 +29,10 @@ from txexport.verification.result import Report
 from txexport.verification.verify_run import CaseProgress, attempt
 
 with needed_for("comparing with a bundle"):
+    from txexport.parts.cases import EncoderCase
+    from txexport.parts.part import SignalCase
     from txexport.verification.cases import plan
     from txexport.verification.cases.graph_runner import runner_of
-    from txexport.verification.cases.seeded import EncoderCase, SignalCase
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Source

@@ -26,11 +26,11 @@ from txexport.contracts.names import (
     USE_CACHE_BRANCH,
 )
 from txexport.errors import InputError
+from txexport.parts.cases import DecoderCase
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases import layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
-from txexport.verification.cases.seeded import DecoderCase
 from txexport.verification.comparison.models import Graph, declared, dtype_of
 from txexport.verification.references.originals import Arrays, Source
 

@@ -11,16 +11,16 @@ from onnx.inliner import inline_local_functions
 
 from txexport.bundle.manifest import Manifest
 from txexport.inspection import flops
-from txexport.runtime.engines.computed import Arrays, Compute
-from txexport.runtime.session import Session
-from txexport.spec import ModelSpec
-from txexport.verification.cases.seeded import (
+from txexport.parts.cases import (
     DecoderCase,
     DualEncoderCase,
     EncoderCase,
     GreedyCase,
-    SignalCase,
 )
+from txexport.parts.part import SignalCase
+from txexport.runtime.engines.computed import Arrays, Compute
+from txexport.runtime.session import Session
+from txexport.spec import ModelSpec
 from txexport.verification.linked import loaded
 from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 

@@ -1,35 +1,19 @@
-"""The seeded cases: which rows, how padded, in which steps."""
+"""Seeded cases of a proof: rows, their padding, and the steps in which a decoder reads them."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, log
 
 import numpy as np
 
-from txexport.spec import (
-    DualEncoderSpec,
-    LogMelSpec,
-    PatchSpec,
-    Pick,
-    SpectrogramSpec,
-    StackSpec,
-    TextStackSpec,
-)
+from txexport.parts.inputs import input_of
+from txexport.parts.part import Skipped, Sources
+from txexport.spec import ExpertsSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
-BEAMS = 4
+BEAMS, BEAM_TOKENS = 4, 8  # of a beam search, and the tokens that it adds at most
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
-
-
-Sources = Sequence[list[int] | np.ndarray]
-
-
-@dataclass(frozen=True)
-class SignalCase:
-    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames), or (B,frames,bands)."""
-
-    name: str
-    signals: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -56,6 +40,7 @@ class EncoderCase:
     token_type_ids: np.ndarray  # (B, S)
     global_attention_mask: np.ndarray  # (B, S)
     alone: bool
+    choices: bool = False  # each row is read three times, as a choice
 
 
 @dataclass(frozen=True)
@@ -81,6 +66,7 @@ class GreedyCase:
     rows: Sources
     new_tokens: int
     beams: int = BEAMS
+    beam_search: bool = False
 
 
 def encoder_cases(
@@ -211,7 +197,7 @@ def decoder_cases(
             [_tokens(random, vocab_size, n, padding) for n in steps.sum(axis=0)],
             steps,
             padded_left,
-            _sources(random, source, read) if source else None,
+            input_of(source).rows(source, random, read) if source else None,
         )
         for (name, steps, padded_left), read in zip(plans, drawn, strict=True)
         if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1 and steps.any(axis=1).all()
@@ -229,15 +215,6 @@ def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: i
     return np.where(ids == padding, (ids + 1) % vocab_size, ids).tolist()
 
 
-def _sources(random: np.random.Generator, encoder: StackSpec, lengths: list[int]) -> Sources:
-    """Rows of tokens of those lengths, or as many spectrograms."""
-    if isinstance(encoder, TextStackSpec):
-        words = encoder.embedding.vocab_size
-        return [random.integers(0, words, length).tolist() for length in lengths]
-    shape = encoder.embedding.shape
-    return [random.standard_normal(shape, np.float32) for _ in lengths]
-
-
 def greedy_cases(
     vocab_size: int, limit: int | None, source: StackSpec | None, seed: int = 0
 ) -> list[GreedyCase]:
@@ -252,53 +229,36 @@ def greedy_cases(
         rows: Sources = [random.integers(0, vocab_size, n).tolist() for n in lengths]
         new_tokens = min(12, most - max(lengths))
     else:
-        rows = _sources(random, source, [min(length, source.limit or LONGEST) for length in lengths])
+        rows = input_of(source).rows(source, random, [min(n, source.limit or LONGEST) for n in lengths])
         new_tokens = min(12, most - 1)
     return [GreedyCase("greedy, three ragged rows", rows, new_tokens)] if new_tokens > 0 else []
 
 
-def signal_cases(embedding: PatchSpec | LogMelSpec | SpectrogramSpec, seed: int = 0) -> list[SignalCase]:
-    """Batches of 1, 3 and 9 of what an encoder of images or sounds reads; one of them dark or silent.
+def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
+    """Beam search over the first two prompts, with no more beams than different texts are possible."""
+    name, new_tokens = "beams, two rows", min(BEAM_TOKENS, prompts.new_tokens)
+    beams = min(BEAMS, vocab_size**new_tokens)
+    if beams == 1:
+        return Skipped(name, "a vocabulary of one token makes no two beams")
+    return replace(
+        prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams, beam_search=True
+    )
 
-    Where images of any size are read, a small oblong one and one above the size of the table too.
+
+def tokens_for_experts(stack: StackSpec) -> int:
+    """Random tokens of which each expert of every layer gets one, but for one run in a thousand; 0 without.
+
+    Three times as many as with equal chances, which routers do not give; a report says how many were reached.
     """
-    random, shape = np.random.default_rng(seed), embedding.shape
-    signals = random.standard_normal((3, *shape), np.float32)
-    result = [
-        SignalCase("one", signals[:1]),
-        SignalCase("three", signals),
-        SignalCase("one of zeros", np.zeros((1, *shape), np.float32)),
-    ]
-    if isinstance(embedding, PatchSpec) and embedding.any_size:
-        side, (height, width) = embedding.patch_size, embedding.image_size
-        for name, size in (
-            ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),
-            ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
-        ):
-            result.append(SignalCase(name, random.standard_normal(size, np.float32)))
-    result.append(SignalCase("nine", random.standard_normal((len(MANY), *shape), np.float32)))
-    return result
+    kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
+    tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
+    return ceil(max(tokens, default=0))
 
 
-def dual_encoder_cases(spec: DualEncoderSpec, longest: int, seed: int = 0) -> list[DualEncoderCase]:
-    """One, three and nine texts, one, two and nine images; padding right, whose ids are the mark again."""
-    random = np.random.default_rng(seed)
-    words = spec.text.embedding.vocab_size
-    mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
-    alone = spec.pick != Pick.FINAL  # whose vector is of another place without the padding
-    result = []
-    for name, lengths, images in [
-        ("one text of one token, one image", [1], 1),
-        ("three ragged texts, two images", [5, 11, 2], 2),
-        ("longest and short text, one image", [longest, 3], 1),
-        ("nine ragged texts, nine images", MANY, len(MANY)),
-    ]:
-        lengths = [min(length, longest) for length in lengths]
-        mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-        ids = np.where(mask, random.integers(0, words - 1, mask.shape), mark)
-        ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
-        ids[~mask] = mark
-        ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
-        pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
-        result.append(DualEncoderCase(name, ids, mask.astype(np.int64), pixels, alone))
-    return result
+def generation_cases(
+    vocab_size: int, decoder: TextStackSpec, source: StackSpec | None
+) -> "Iterator[GreedyCase | Skipped]":
+    """Greedy decoding of prompts, or of what an encoder `source` reads, and beam search over them."""
+    for prompts in greedy_cases(vocab_size, decoder.limit, source):
+        yield prompts
+        yield beam_case(prompts, vocab_size)
