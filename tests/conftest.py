@@ -12,8 +12,9 @@ from helpers.kept_originals import KeptOriginals
 from helpers.rows import Row
 
 from txexport.exporter import export
-from txexport.verification import verifier
-from txexport.verification.cases import plan, seeded
+from txexport.parts import cases as seeded
+from txexport.verification import verify_plan
+from txexport.verification.cases import plan
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
@@ -33,7 +34,7 @@ def session_options() -> onnxruntime.SessionOptions:
 onnxruntime.SessionOptions = session_options
 
 
-LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (plan, "BEAM_TOKENS"): 5}
+LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (seeded, "BEAM_TOKENS"): 5}
 LONG = {place: getattr(*place) for place in LENGTHS}
 
 
@@ -59,7 +60,7 @@ def _kept():
 @pytest.fixture(autouse=True)
 def kept_originals(monkeypatch, _kept):
     """Originals that are asked once for the same, since tests change what is held against them."""
-    monkeypatch.setattr(verifier, "originals_of", _kept.originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", _kept.originals_of)
 
 
 def listing(folder: Path) -> dict[str, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from txmodels.model import Model
+from txmodels.model import model as transformer
 from txmodels.training import checkpoints, initialisation, objectives, optimisation
 
 import txexport
@@ -71,7 +71,7 @@ def examples(seed: int, count: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
 def main(folder: Path, steps: int = 400) -> float:
     """Make all of it in `folder`; the share of characters tagged right by the bundle, on new texts."""
     torch.manual_seed(0)
-    model = Model(spec())
+    model = transformer(spec())
     initialisation.xavier(model)
     optimizer = optimisation.adamw(model, 2e-3)
     schedule = optimisation.linear(optimizer, steps // 10, steps)

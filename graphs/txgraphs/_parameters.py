@@ -5,17 +5,17 @@ from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from txexport.errors import GraphError
-from txexport.spec import EncoderDecoderSpec, ModelSpec
+from txexport.parts import architecture_of
+from txexport.spec import ModelSpec
 
 Stored = TypeVar("Stored")
 
 
 def with_shared(spec: ModelSpec, stored: Mapping[str, Stored]) -> Mapping[str, Stored]:
-    """`stored` by name, with a word matrix that serves encoder and decoder under both of its names."""
-    encoder, decoder = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
-    shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
-    again = shared and encoder in stored and decoder not in stored
-    return {**stored, decoder: stored[encoder]} if again else stored
+    """`stored` by name, with each shared parameter under its second name too."""
+    shared = architecture_of(spec).shared(spec).items()
+    again = {second: stored[first] for second, first in shared if first in stored and second not in stored}
+    return {**stored, **again} if again else stored
 
 
 def check_balance(asked: AbstractSet[str], stored: AbstractSet[str]) -> None:

@@ -1,5 +1,6 @@
 """Stacks of layers, put together from a spec: one graph function call a component and layer."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 import onnx_ir as ir
@@ -10,9 +11,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    LogMelSpec,
     MaskedAttentionSpec,
-    PatchSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -20,7 +19,6 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
     StackSpec,
     TextStackSpec,
 )
@@ -28,7 +26,8 @@ from txgraphs._graph import Graph
 from txgraphs._nodes import Place
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.disentangled_attention import relative_vectors
-from txgraphs.embedding import embedding
+from txgraphs.inputs import signal_embedding
+from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import (
     biased_mask,
     cache_mask,
@@ -51,13 +50,13 @@ from txgraphs.position import (
     rounded_alibi,
     token_positions,
 )
-from txgraphs.signal import patch_embedding, sound_embedding, spectrogram_embedding
 from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
 Masks = dict[int | None, ir.Value]
 KeyValues = list[tuple[ir.Value, ir.Value]]
 Given = LayerOutputs[ir.Value]
+Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
 
 
 def encoder(
@@ -87,7 +86,7 @@ def encoder(
         masks[window] = mask  # (B, 1, S, S)
     biased = _biased(spec, graph, stack, masks, apart, apart, range(spec.num_layers))
     rotations, relative = _rotations(spec, graph, order), _related(spec, graph, stack, inputs)
-    x = _embed(spec, graph, stack, places, inputs)  # (B, S, W)
+    x = embedded(spec, graph, stack, inputs, places)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, biased[layer], rotations, relative)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
@@ -99,18 +98,10 @@ def signal_encoder(
 ) -> ir.Value:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
     context: Values = {"mask": None, "cos": None, "sin": None}
-    match spec.embedding:
-        case PatchSpec() as patches:
-            if spec.rotary is not None:
-                turning = patch_rotation(patches, spec.rotary, graph.dtype)
-                context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-            x = patch_embedding(patches, graph / f"{stack}.embedding", signal)
-        case LogMelSpec() as sound:
-            x = sound_embedding(sound, graph / f"{stack}.embedding", signal)
-        case SpectrogramSpec() as spectrogram:
-            x = spectrogram_embedding(spectrogram, graph / f"{stack}.embedding", signal)
-        case kind:
-            assert_never(kind)
+    if spec.rotary is not None:
+        turning = patch_rotation(spec.patches, spec.rotary, graph.dtype)
+        context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
+    x = signal_embedding(spec, graph / f"{stack}.embedding", signal)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)
@@ -124,13 +115,15 @@ def decoder(
     past: KeyValues,
     cross: KeyValues | None,
     given: Given,
+    embed: Embed,
     logits_indices: ir.Value | None = None,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder.
 
-    With logits_indices (B,L), over a static cache, the last layer computes of those tokens alone what is
-    not kept: x is (B,L,W).
+    `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
+    cache, the last layer computes of those tokens alone what is not kept: x is (B,L,W).
     """
+    inputs = _with_ids(graph, inputs)
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
     if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
@@ -145,7 +138,7 @@ def decoder(
         mask = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = _rotations(spec, graph, places, short=cache == Cache.STATIC)
-    x = _embed(spec, graph, "decoder", places, inputs)  # (B, S, W)
+    x = embed(places)  # (B, S, W)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
         context = _context(block, inputs, masks[layer], rotations, {})
@@ -210,12 +203,13 @@ def _over_slots(
     masks are (B,1,L,C).
     """
     input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
-    places = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
     every = range(spec.num_layers)
     if logits_indices is None:
-        return places, _slot_masks(spec, graph, every, places, past_k, weighted)
+        return places, _slot_masks(spec, graph, every, slots, past_k, weighted)
     asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
-    before = _slot_masks(spec, graph, every[:-1], places, past_k, weighted)
+    before = _slot_masks(spec, graph, every[:-1], slots, past_k, weighted)
     return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True)
 
 
@@ -276,10 +270,24 @@ def _context(
     return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
 
 
-def _embed(
-    spec: TextStackSpec, graph: Graph, stack: str, places: ir.Value, inputs: dict[str, ir.Value]
+def _with_ids(graph: Graph, inputs: dict[str, ir.Value]) -> dict[str, ir.Value]:
+    """The inputs with ids (B,S), of zeros where vectors (B,S,W) come in their place: they tell B and S."""
+    if names.INPUT_IDS in inputs:
+        return inputs
+    op = graph.op
+    size = op.Shape(inputs[names.INPUTS_EMBEDS], start=0, end=2)
+    return {**inputs, names.INPUT_IDS: op.Expand(graph.constant("no_id", [0]), size)}
+
+
+def embedded(
+    spec: TextStackSpec, graph: Graph, stack: str, inputs: dict[str, ir.Value], places: ir.Value
 ) -> ir.Value:
-    """The embedding call, which reads a mask only where it must."""
+    """Vectors (B,S,W) of token ids at `places` (B,S), or those that a contract takes in place of the ids.
+
+    A mask is read only where the embedding needs it.
+    """
+    if names.INPUTS_EMBEDS in inputs:
+        return inputs[names.INPUTS_EMBEDS]
     masked = spec.embedding.masked or spec.embedding.dropped is not None
     mask = inputs.get(names.ATTENTION_MASK) if masked else None
     tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask

@@ -12,9 +12,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     Cache,
-    LogMelSpec,
     MaskedAttentionSpec,
-    PatchSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -22,12 +20,12 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
     TextStackSpec,
 )
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.disentangled_attention import RelativeVectors
-from txmodels.embedding import Embedding
+from txmodels.inputs import signal_embedding
+from txmodels.inputs.tokens import Embedding
 from txmodels.mask import (
     biased_mask,
     cache_mask,
@@ -49,7 +47,6 @@ from txmodels.position import (
     rounded_alibi,
     token_positions,
 )
-from txmodels.signal import PatchEmbedding, SoundEmbedding, SpectrogramEmbedding
 from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
@@ -202,7 +199,7 @@ class SignalEncoder(nn.Module):
     def __init__(self, spec: SignalStackSpec, weighted: bool = False):
         super().__init__()
         self.spec = spec
-        self.embedding = _signal_embedding(spec.embedding)
+        self.embedding = signal_embedding(spec)
         self.layers = nn.ModuleList(EncoderBlock(block, weighted) for block in spec.layers)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
@@ -212,8 +209,8 @@ class SignalEncoder(nn.Module):
         `given` is filled with what layers give.
         """
         given, cos, sin = given or Given(), None, None
-        if self.spec.rotary is not None and isinstance(self.spec.embedding, PatchSpec):
-            cos, sin = patch_rotation(self.spec.embedding, self.spec.rotary, signal)  # (B, S, R)
+        if self.spec.rotary is not None:
+            cos, sin = patch_rotation(self.spec.patches, self.spec.rotary, signal)  # (B, S, R)
         x = self.embedding(signal)  # (B, S, W)
         for layer in self.layers:
             given.hidden(x)
@@ -243,10 +240,13 @@ class Decoder(_Stack):
         cross: KeyValues | None = None,
         given: Given | None = None,
         logits_indices: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
-        A static cache takes cache_lengths (B). A dynamic one takes attention_mask (B,P+S) and
+        With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
+        the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
+        positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer computes of those
@@ -255,14 +255,18 @@ class Decoder(_Stack):
         given = given or Given()
         if self.static:
             assert cache_lengths is not None
-            places, masks = self._over_slots(input_ids, past[0][0], cache_lengths, logits_indices)
+            places, masks = self._over_slots(
+                input_ids, past[0][0], cache_lengths, logits_indices, position_ids
+            )
         else:
             places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotations(places, short=self.static)
-        x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        x = inputs_embeds
+        if x is None:
+            x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present, single, filled = [], single_token(input_ids), None
         if cache_lengths is not None and not self.weighted:
             filled = filled_then(input_ids, cache_lengths)
@@ -287,14 +291,20 @@ class Decoder(_Stack):
         return y, present
 
     def _over_slots(
-        self, input_ids: Tensor, past_k: Tensor, cache_lengths: Tensor, logits_indices: Tensor | None
+        self,
+        input_ids: Tensor,
+        past_k: Tensor,
+        cache_lengths: Tensor,
+        logits_indices: Tensor | None,
+        position_ids: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
 
         With logits_indices (B,L) the last layer's is (B,1,L,C).
         """
-        places = positions(input_ids, cache_lengths)  # (B, S)
-        masks = self._slot_masks(places, past_k)
+        slots = positions(input_ids, cache_lengths)  # (B, S)
+        places = slots if position_ids is None else position_ids
+        masks = self._slot_masks(slots, past_k)
         if logits_indices is not None:
             masks[-1] = self._slot_masks(asked_positions(logits_indices, cache_lengths), past_k)[-1]
         return places, masks
@@ -320,18 +330,6 @@ class Decoder(_Stack):
         for window in {attention.window for attention in self.masked()}:
             masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
         return position_ids, self.biased(masks, position_ids, order)
-
-
-def _signal_embedding(spec: PatchSpec | LogMelSpec | SpectrogramSpec) -> nn.Module:
-    match spec:
-        case PatchSpec():
-            return PatchEmbedding(spec)
-        case LogMelSpec():
-            return SoundEmbedding(spec)
-        case SpectrogramSpec():
-            return SpectrogramEmbedding(spec)
-        case _:
-            assert_never(spec)
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

@@ -23,8 +23,8 @@ from txexport.errors import CheckpointError
 
 ENGLISH = [
     line
-    for name in ("README.md", "CONTRIBUTING.md")
-    for line in (ROOT / name).read_text("utf-8").splitlines()
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/contributing/*.md")))
+    for line in path.read_text("utf-8").splitlines()
 ]
 PLAIN = [text for text in ENGLISH if "───" not in text and "---" not in text]  # which have several cuts
 FRENCH = [*(num2words(37 * i, lang="fr") for i in range(500)), *["Où est l'été ? À ça, « c'est ici »."] * 5]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from txexport import bundle, contracts
+from txexport import bundle, contracts, parts
 from txexport.contracts import cache_names, roles
 from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
 from txexport.errors import SpecError
@@ -34,8 +34,8 @@ def names(ports):
 @pytest.mark.parametrize(("model_type", "cache"), BUNDLES, ids=str)
 def test_a_bundle_declares_what_its_contract_says(bundle_of, model_type, cache):
     manifest, spec = declared(bundle_of(model_type, cache))
-    signatures = contracts.of_cache(cache).graphs(spec)
-    assert tuple(manifest.graphs) == tuple(signatures) == roles.of(spec)
+    signatures = parts.signatures(spec, contracts.of_cache(cache))
+    assert tuple(manifest.graphs) == tuple(signatures) == parts.roles_of(spec)
     for role, graph in manifest.graphs.items():
         assert graph.file == roles.native_path(role, cache)
         assert (graph.inputs, graph.outputs) == tuple(map(list, vars(signatures[role]).values()))
@@ -45,7 +45,9 @@ def test_names_of_a_decoder(bundle_of):
     _, spec = declared(bundle_of("gpt2", "static"))
     cache = [f"{{}}.{layer}.{kind}" for layer in range(2) for kind in ("key", "value")]
     past, present = ([name.format(kind) for name in cache] for kind in ("past_key_values", "present"))
-    static, dynamic = (contract.graphs(spec)["model"] for contract in (contracts.STATIC, contracts.DYNAMIC))
+    static, dynamic = (
+        parts.signatures(spec, contract)["model"] for contract in (contracts.STATIC, contracts.DYNAMIC)
+    )
     assert names(static.inputs) == ["input_ids", "cache_lengths", "logits_indices", *past]
     assert names(dynamic.inputs) == ["input_ids", "attention_mask", "position_ids", *past]
     assert names(static.outputs) == names(dynamic.outputs) == ["logits", *present]
@@ -57,17 +59,20 @@ def test_names_of_a_decoder(bundle_of):
 
 def test_a_decoder_alone_is_the_ecosystems(bundle_of):
     _, spec = declared(bundle_of("gpt2", "dynamic"))
-    assert contracts.ECOSYSTEM.graphs(spec) == contracts.DYNAMIC.graphs(spec)
+    assert parts.signatures(spec, contracts.ECOSYSTEM) == parts.signatures(spec, contracts.DYNAMIC)
 
 
 def test_a_shared_buffer_is_told_by_what_the_ecosystem_gives(bundle_of):
     """As onnxruntime-genai binds it: a mask over all tokens, past and present of one shape, every logit."""
     _, spec = declared(bundle_of("gpt2", "static"))
-    assert contracts.for_others(spec, roles.GENAI) == {
+    assert parts.for_others(spec, roles.GENAI) == {
         roles.MODEL: contracts.ECOSYSTEM,
         roles.SHARED: contracts.SHARED,
     }
-    static, shared = contracts.STATIC.graphs(spec)["model"], contracts.SHARED.graphs(spec)["model_shared"]
+    static, shared = (
+        parts.signatures(spec, contracts.STATIC)["model"],
+        parts.signatures(spec, contracts.SHARED)["model_shared"],
+    )
     cache = [name for name in names(static.inputs) if cache_names.is_past(name)]
     assert names(shared.inputs) == ["input_ids", "attention_mask", *cache]
     assert names(shared.outputs) == names(static.outputs)
@@ -77,13 +82,13 @@ def test_a_shared_buffer_is_told_by_what_the_ecosystem_gives(bundle_of):
     assert shapes["past_key_values.0.key"] == shapes["present.0.key"] == ["batch_size", 3, "capacity", 16]
     _, both = declared(bundle_of("t5"))
     with pytest.raises(SpecError, match="a shared buffer is of a decoder alone"):
-        contracts.SHARED.graphs(both)
+        parts.signatures(both, contracts.SHARED)
 
 
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "whisper", "clip"])
 def test_graphs_for_other_clients_declare_what_the_ecosystem_expects(bundle_of, model_type):
     manifest, spec = declared(bundle_of(model_type))
-    signatures = contracts.ECOSYSTEM.graphs(spec)
+    signatures = parts.signatures(spec, contracts.ECOSYSTEM)
     assert tuple(manifest.hub) == tuple(signatures)
     for role, graph in manifest.hub.items():
         assert graph.file == roles.hub_path(role)
@@ -93,7 +98,7 @@ def test_graphs_for_other_clients_declare_what_the_ecosystem_expects(bundle_of, 
 def test_the_ecosystems_encoder_decoder(bundle_of):
     """As optimum's exporter writes them: names, layer by layer, and a merged decoder that takes any past."""
     _, spec = declared(bundle_of("t5"))
-    signatures = contracts.ECOSYSTEM.graphs(spec)
+    signatures = parts.signatures(spec, contracts.ECOSYSTEM)
     assert LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
     assert tuple(signatures) == (*LAYOUTS[0], roles.DECODER_MERGED)
     cache = [f"{{}}.{i}.{part}.{kind}" for i in range(2) for part in PARTS for kind in ("key", "value")]
@@ -120,10 +125,10 @@ def test_the_ecosystems_encoder_decoder(bundle_of):
 def test_the_ecosystems_sounds_and_pictures(bundle_of):
     """Sounds have no mask; texts and images are compared in one graph."""
     _, whisper = declared(bundle_of("whisper", "static"))
-    decoder = contracts.ECOSYSTEM.graphs(whisper)["decoder_model"]
+    decoder = parts.signatures(whisper, contracts.ECOSYSTEM)["decoder_model"]
     assert names(decoder.inputs) == ["input_ids", "encoder_hidden_states"]
     _, clip = declared(bundle_of("clip"))
-    model = contracts.ECOSYSTEM.graphs(clip)["model"]
+    model = parts.signatures(clip, contracts.ECOSYSTEM)["model"]
     assert names(model.inputs) == ["input_ids", "attention_mask", "pixel_values"]
     assert names(model.outputs) == ["logits_per_image", "logits_per_text", "text_embeds", "image_embeds"]
 
@@ -158,7 +163,8 @@ def test_a_port_has_one_name_when_a_runtime_has_dropped_what_does_nothing(bundle
 def test_outputs_of_every_layer_have_the_names_of_transformers(bundle_of):
     """Names that transformers.js' Whisper and transformers' own outputs have, and shapes."""
     _, spec = declared(bundle_of("t5", "static"))
-    graphs = contracts.with_outputs(contracts.ECOSYSTEM, ("attentions", "hidden_states")).graphs(spec)
+    every = contracts.with_outputs(contracts.ECOSYSTEM, ("attentions", "hidden_states"))
+    graphs = parts.signatures(spec, every)
     last = {role: {port.name: port.shape for port in graph.outputs} for role, graph in graphs.items()}
     heads = spec.decoder.layers[0].dense.num_heads
     batch, source, own = "batch_size", "encoder_sequence_length", "sequence_length"

@@ -20,12 +20,12 @@ from safetensors.numpy import save_file
 from tiny_pickled import pickled
 
 from txexport import bundle, families
-from txexport.bundle.manifest import OLDEST, Form
+from txexport.bundle.manifest import OLDEST, ExportOptions
+from txexport.bundle.source import way_to
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.source import way_to
 from txexport.runtime import load
 
 NATIVE = {  # our runtime's graphs
@@ -144,7 +144,7 @@ def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
     """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
     resolved = families.resolve(checkpoint, None)
-    form = Form("static", 24)
+    form = ExportOptions("static", 24)
     assert len(BundlePlan(checkpoint, resolved, form).graphs) == 6
     dropped = ["decoder.layers.1.feed_forward.up.bias", "encoder.layers.0.attention.q.weight"]
     some = {name: weight for name, weight in resolved.weights.items() if name not in dropped}

@@ -3,14 +3,14 @@
 import pytest
 import torch
 import transformers
-from txmodels.model import Model
+from txmodels.model import model as transformer
 
-from txexport import families
+from txexport import families, parts
 from txexport.errors import InputError
 from txexport.families import presets
 from txexport.families._config import Config
 from txexport.inspection import parameter_count
-from txexport.spec import Cache, parameters
+from txexport.spec import Cache
 
 # Parameters that a paper or its authors publish, and how far its rounding lets the exact count be off.
 PUBLISHED = {
@@ -136,7 +136,7 @@ def test_preset_is_the_original(name, tmp_path):
     with torch.device("meta"):
         original = kind(config)
     count = sum(p.numel() for p in original.parameters())
-    assert sum(torch.Size(shape).numel() for shape in parameters.model(spec).values()) == count
+    assert sum(torch.Size(shape).numel() for shape in parts.parameters(spec).values()) == count
     assert parameter_count.count(spec).total == count
     task, names = TASKS.get(architecture, "text-generation"), set(original.state_dict())
     family = families.module(config.model_type)
@@ -165,7 +165,7 @@ def test_transformer_computes_what_that_of_pytorch_computes():
     """Narrow, with random weights: scores of every word, from the same vectors of words and positions."""
     width, heads = 32, 2
     torch.manual_seed(0)
-    ours = Model(presets._transformer(width, heads), Cache.DYNAMIC).eval()
+    ours = transformer(presets._transformer(width, heads), Cache.DYNAMIC).eval()
     original = torch.nn.Transformer(
         width, heads, 6, 6, 4 * width, layer_norm_eps=1e-6, batch_first=True
     ).eval()

@@ -10,11 +10,12 @@ import torch
 from helpers.rows import ROWS, Row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-from txmodels.dual_encoder import DualEncoder
 from txmodels.mask import causal_mask, near_mask
-from txmodels.model import Model
+from txmodels.model import Transformer
+from txmodels.model import model as transformer
 
 import txexport
+from txexport import parts
 from txexport.families import presets
 from txexport.inspection import flops
 from txexport.inspection.summary import outline
@@ -41,7 +42,6 @@ from txexport.spec import (
     PositionSpec,
     StridedAttentionSpec,
     TextStackSpec,
-    parameters,
 )
 
 
@@ -58,7 +58,7 @@ def operations(run) -> tuple[int, int]:
     return counts.total(), attention
 
 
-def prompt(model: Model, batch: int, length: int, cache: int = 0):
+def prompt(model: Transformer, batch: int, length: int, cache: int = 0):
     """A pass of a decoder over `length` tokens after `cache` others, all of them scored."""
     ids, _ = tokens(batch, length)
     past = model.empty_past(batch, cache)
@@ -98,7 +98,7 @@ ENCODERS = {
 @pytest.mark.parametrize("name", ENCODERS)
 def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
     with torch.device("meta"):
-        model = Model(ENCODERS[name])
+        model = transformer(ENCODERS[name])
         ids, mask = tokens(2, 70)
         counted = operations(lambda: model.encode(ids, mask, torch.zeros_like(ids)))
     (found,) = flops.prefill(ENCODERS[name], 70, 2).values()
@@ -123,7 +123,7 @@ def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task
     variant = ({"deit": "with teacher"} | labels | sums).get(model_type, "")
     found = txexport.inspect(checkpoint_of(row(model_type, task, variant)), batch=2)
     with torch.device("meta"):
-        model = Model(found.spec)
+        model = transformer(found.spec)
         signal = torch.zeros(2, *found.spec.encoder.embedding.shape)
         counted = operations(lambda: model.encode_signal(signal))
     work = found.prefill["encoder"]
@@ -136,7 +136,7 @@ def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_count
         checkpoint_of(row("bart", "text-classification", "5 labels")), length=17, batch=2
     )
     with torch.device("meta"):
-        model = Model(found.spec)
+        model = transformer(found.spec)
         counted = operations(lambda: model.encode(*tokens(2, 17)))
     passes, decoder = found.prefill.values(), found.spec.decoder
     own = decoder.blocks[0].attention
@@ -149,7 +149,7 @@ def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_count
 @pytest.mark.parametrize(("family", "causal", "pooled"), [("clip", 1, 0), ("siglip", 0, 2 * 4 * 60 * 25)])
 def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, pooled, checkpoint_of):
     found = txexport.inspect(checkpoint_of(family), length=17, batch=2)
-    towers = DualEncoder(found.spec)
+    towers = transformer(found.spec)
     ids, mask = tokens(2, 17)
     texts = operations(lambda: towers.texts(ids, mask))
     images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))
@@ -161,7 +161,7 @@ def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, 
 
 def test_operations_of_a_pooled_vector_are_those_that_pytorch_counts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("siglip_vision_model"), batch=2)
-    counted = operations(lambda: Model(found.spec).encode_signal(torch.zeros(2, 3, 30, 30)))
+    counted = operations(lambda: transformer(found.spec).encode_signal(torch.zeros(2, 3, 30, 30)))
     pooled = 2 * 4 * 60 * 25
     (work,) = found.prefill.values()
     assert (work.matrices + work.head - pooled, work.attention + pooled) == counted
@@ -172,7 +172,7 @@ def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
     """PyTorch computes the scores of later tokens too, and then masks them: S (S - 1) / 2 pairs a row."""
     attention, layers = spec.decoder.blocks[0].attention, spec.decoder.num_layers
     with torch.device("meta"):
-        weights, scores = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 70))
+        weights, scores = operations(prompt(transformer(spec, Cache.DYNAMIC), 2, 70))
     found = flops.prefill(spec, 70, 2)["decoder"]
     hidden = 2 * layers * 4 * attention.num_heads * attention.head_dim * 70 * 69 // 2
     assert (found.matrices + found.head, found.attention) == (weights, scores - hidden)
@@ -181,7 +181,7 @@ def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
 @pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.t5("small")], ids=["gpt2", "t5"])
 def test_operations_of_a_step_are_those_that_pytorch_counts(spec):
     with torch.device("meta"):
-        counted = operations(prompt(Model(spec, Cache.DYNAMIC), 2, 1, cache=69))
+        counted = operations(prompt(transformer(spec, Cache.DYNAMIC), 2, 1, cache=69))
     found = flops.step(spec, 70, 2)
     assert (found.matrices + found.head, found.attention) == counted
     assert found.per_token == sum(counted) // 2
@@ -189,7 +189,7 @@ def test_operations_of_a_step_are_those_that_pytorch_counts(spec):
 
 def test_operations_of_a_mixture_are_those_of_the_chosen_experts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("mixtral"), length=9)
-    weights, _ = operations(prompt(Model(found.spec, Cache.DYNAMIC), 1, 9))
+    weights, _ = operations(prompt(transformer(found.spec, Cache.DYNAMIC), 1, 9))
     work = found.prefill["decoder"]
     assert work.matrices + work.head == weights
 
@@ -200,7 +200,7 @@ def test_operations_with_relative_positions_are_those_that_pytorch_counts(varian
     """Vectors of positions are projected once for all rows, and are fewer in short ones."""
     folder = checkpoint_of(row("deberta-v2", "feature-extraction", variant))
     found = txexport.inspect(folder, length=length, batch=3)
-    model = Model(found.spec).requires_grad_(False)
+    model = transformer(found.spec).requires_grad_(False)
     counted = operations(lambda: model.encode(*tokens(3, length)))
     assert found.prefill["encoder"].total == sum(counted)
     assert sum(flops.by_part(found.spec, "encoder", length, 3).values()) == sum(counted)
@@ -209,7 +209,7 @@ def test_operations_with_relative_positions_are_those_that_pytorch_counts(varian
 @pytest.mark.parametrize("length", [1, 5, 17])
 def test_operations_with_distances_and_segments_are_those_that_pytorch_counts(length, checkpoint_of):
     found = txexport.inspect(checkpoint_of("xlnet"), length=length, batch=3)
-    model = Model(found.spec).requires_grad_(False)
+    model = transformer(found.spec).requires_grad_(False)
     counted = operations(lambda: model.encode(*tokens(3, length), tokens(3, length)[0]))
     assert found.prefill["encoder"].total == sum(counted)
     assert sum(flops.by_part(found.spec, "encoder", length, 3).values()) == sum(counted)
@@ -257,7 +257,7 @@ class MadeUpAttentionSpec:
         lambda spec: flops.prefill(spec, 70),
         lambda spec: flops.scores_bytes(spec, 70),
         lambda spec: outline(spec.encoder),
-        parameters.model,
+        parts.parameters,
     ],
 )
 def test_an_attention_that_nobody_knows_is_refused_and_not_counted_as_full(asked):

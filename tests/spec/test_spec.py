@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 from transformers.models.t5.modeling_t5 import T5Attention
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txmodels.model import model as transformer
 
 import txexport.spec
+from txexport import parts
 from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
@@ -52,7 +52,6 @@ from txexport.spec import (
     TextStackSpec,
     TransformerXLAttentionSpec,
     VectorSpec,
-    parameters,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
 
@@ -495,8 +494,8 @@ def test_survives_json(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_those_of_the_pytorch_model(name):
-    declared = {key: tuple(value.shape) for key, value in Model(MODELS[name]).named_parameters()}
-    assert list(declared.items()) == list(parameters.model(MODELS[name]).items())
+    declared = {key: tuple(value.shape) for key, value in transformer(MODELS[name]).named_parameters()}
+    assert list(declared.items()) == list(parts.parameters(MODELS[name]).items())
 
 
 def test_unknown_field_is_an_error():
@@ -578,5 +577,5 @@ POOLED = {"text_bias": True, "vision_pool": POOL, "scored_alone": True}
 )
 def test_towers_survive_json_and_have_the_modules_parameters(spec):
     assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
-    declared = {key: tuple(value.shape) for key, value in DualEncoder(spec).named_parameters()}
-    assert declared == parameters.model(spec)
+    declared = {key: tuple(value.shape) for key, value in transformer(spec).named_parameters()}
+    assert declared == parts.parameters(spec)

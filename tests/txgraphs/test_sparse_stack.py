@@ -19,10 +19,11 @@ from txgraphs._lowering import NEWER
 from txgraphs.block import encoder_block
 from txgraphs.model import models
 from txmodels.block import EncoderBlock
-from txmodels.model import Model
+from txmodels.model import Transformer
+from txmodels.model import model as transformer
 
-from txexport.bundle.limits import limits
-from txexport.bundle.manifest import Form, Manifest, Source
+from txexport import parts
+from txexport.bundle.manifest import ExportOptions, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
@@ -110,7 +111,7 @@ MODELS = {
 }
 
 
-def graph_of(spec: EncoderSpec, module: Model) -> Graph:
+def graph_of(spec: EncoderSpec, module: Transformer) -> Graph:
     parameters = stored(module.named_parameters())
     return models(spec, ONE_PASS, lambda role: parameters)["model"]
 
@@ -130,7 +131,7 @@ def run(session, inputs: dict[str, torch.Tensor]) -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_graph_equals_module(name, opset):
     spec = MODELS[name]
-    module = seeded(Model(spec))
+    module = seeded(transformer(spec))
     model = ir.to_proto(graph_of(spec, module).model("test", opset))
     used = {node.op_type for part in (model.graph, *model.functions) for node in part.node}
     assert not used & {operator for operator, first in NEWER.items() if first > opset}
@@ -146,7 +147,7 @@ def test_graph_equals_module(name, opset):
 def test_a_row_padded_on_the_right_is_what_it_is_alone(name):
     """On the left it is not: blocks, strides and sums of tokens begin at a row's first place."""
     spec = MODELS[name]
-    session = session_of(ir.to_proto(graph_of(spec, seeded(Model(spec))).model("test")))
+    session = session_of(ir.to_proto(graph_of(spec, seeded(transformer(spec))).model("test")))
     lengths = 13, 1, 6
     inputs = inputs_of(spec, (torch.arange(13) < torch.tensor(lengths)[:, None]).long())
     found = run(session, inputs)
@@ -157,8 +158,8 @@ def test_a_row_padded_on_the_right_is_what_it_is_alone(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_those_of_the_pytorch_model(name):
-    declared = {key: tuple(value.shape) for key, value in Model(MODELS[name]).named_parameters()}
-    assert list(declared.items()) == list(parameters.model(MODELS[name]).items())
+    declared = {key: tuple(value.shape) for key, value in transformer(MODELS[name]).named_parameters()}
+    assert list(declared.items()) == list(parts.parameters(MODELS[name]).items())
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -170,7 +171,7 @@ def test_survives_json(name):
 def test_a_window_wider_than_the_text_is_full_attention(wide):
     """In one layer of three, so that every layer must be told its own mask."""
     near, mask = dataclasses.replace(FULL, window=3), padding(21)
-    sparse, full = seeded(Model(masked_lm(near, wide, FULL))), Model(masked_lm(near, FULL, FULL))
+    sparse, full = seeded(transformer(masked_lm(near, wide, FULL))), transformer(masked_lm(near, FULL, FULL))
     state = sparse.state_dict()
     full.load_state_dict({name: state[name] for name in full.state_dict()})
     inputs = {"input_ids": integers(V, 3, 21), "attention_mask": mask}
@@ -201,7 +202,7 @@ def test_encoder_block(placement, switches):
 def test_a_stack_without_full_attention_has_no_mask_of_pairs():
     """Such a mask is the square of the length, which is what these stacks are built to avoid."""
     names = {
-        name: {node.name for node in graph_of(spec, seeded(Model(spec))).graph}
+        name: {node.name for node in graph_of(spec, seeded(transformer(spec))).graph}
         for name, spec in MODELS.items()
     }
     masked = {name for name in MODELS if "full" in name}
@@ -210,12 +211,14 @@ def test_a_stack_without_full_attention_has_no_mask_of_pairs():
 
 def test_layers_share_their_functions():
     short, long = (masked_lm(LongformerAttentionSpec(*SIZES, 4), FULL, layers=n) for n in (2, 24))
-    assert set(graph_of(short, Model(short)).functions) == set(graph_of(long, Model(long)).functions)
+    assert set(graph_of(short, transformer(short)).functions) == set(
+        graph_of(long, transformer(long)).functions
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_only_longformers_take_global_tokens(name):
-    graph = graph_of(MODELS[name], Model(MODELS[name])).graph
+    graph = graph_of(MODELS[name], transformer(MODELS[name])).graph
     assert [value.name for value in graph.inputs] == [
         "input_ids",
         "attention_mask",
@@ -262,10 +265,19 @@ def test_a_stack_that_contradicts_itself_is_refused(message, make):
 
 def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     spec = MODELS["linformer"]
-    model = graph_of(spec, seeded(Model(spec))).model("0", 24)
+    model = graph_of(spec, seeded(transformer(spec))).model("0", 24)
     onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own", "fill-mask", Form(None, 24), {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
+        model_type="own",
+        task="fill-mask",
+        form=ExportOptions(None, 24),
+        formats={},
+        data={},
+        limits=parts.limits(spec),
+        spec=to_dict(spec),
+        source=Source("", {}),
+        companions={},
+        versions={},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

@@ -8,35 +8,51 @@ import onnx_ir as ir
 import pytest
 import torch
 import txgraphs.activation
+import txgraphs.architectures.dual_encoder
 import txgraphs.attention
 import txgraphs.attention_pool
 import txgraphs.block
-import txgraphs.dual_encoder
-import txgraphs.embedding
 import txgraphs.experts
 import txgraphs.feedforward
-import txgraphs.heads
+import txgraphs.heads.causal_lm
+import txgraphs.heads.masked_lm
+import txgraphs.heads.pick
+import txgraphs.heads.sequence
+import txgraphs.heads.spans
+import txgraphs.heads.tokens
+import txgraphs.heads.vectors
+import txgraphs.inputs.log_mel
+import txgraphs.inputs.patches
+import txgraphs.inputs.spectrogram
+import txgraphs.inputs.tokens
 import txgraphs.layer_sum
 import txgraphs.linear
 import txgraphs.mask
 import txgraphs.norm
 import txgraphs.position
-import txgraphs.signal
 import txmodels.activation
+import txmodels.architectures.dual_encoder
 import txmodels.attention
 import txmodels.attention_pool
 import txmodels.block
-import txmodels.dual_encoder
-import txmodels.embedding
 import txmodels.experts
 import txmodels.feedforward
-import txmodels.heads
+import txmodels.heads.causal_lm
+import txmodels.heads.masked_lm
+import txmodels.heads.pick
+import txmodels.heads.sequence
+import txmodels.heads.spans
+import txmodels.heads.tokens
+import txmodels.heads.vectors
+import txmodels.inputs.log_mel
+import txmodels.inputs.patches
+import txmodels.inputs.spectrogram
+import txmodels.inputs.tokens
 import txmodels.layer_sum
 import txmodels.linear
 import txmodels.mask
 import txmodels.norm
 import txmodels.position
-import txmodels.signal
 from helpers.twins import ABSENT, check, check_asked, integers, lengths_of, over_slots, random, seeded
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
@@ -44,6 +60,9 @@ from txgraphs._nodes import Received
 
 from txexport.families._alibi import geometric
 from txexport.formats import FLOAT32
+from txexport.parts import vectors
+from txexport.parts.heads import head_of
+from txexport.parts.inputs import OF_SPEC
 from txexport.spec import (
     Activation,
     AlibiSpec,
@@ -300,24 +319,39 @@ def test_embedding(position, segments, scale, normed, factored):
     tasks = 3 if segments == 2 else 0
     first = norm is not None and segments == 1
     spec = EmbeddingSpec(
-        *(V, W, position, segments, norm, scale, factored), task_type_vocab_size=tasks, norm_first=first
+        vocab_size=V,
+        hidden_size=W,
+        position=position,
+        type_vocab_size=segments,
+        norm=norm,
+        scale=scale,
+        factored_size=factored,
+        task_type_vocab_size=tasks,
+        norm_first=first,
     )
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
-    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    module = txmodels.inputs.tokens.Embedding(spec)
+    function = partial(txgraphs.inputs.tokens.embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     check(module, function, ids, places, types, ABSENT)
 
 
 @pytest.mark.parametrize("normed", [False, True])
 def test_embedding_of_narrow_words(normed):
     spec = EmbeddingSpec(
-        *(V, W, PositionSpec(PositionKind.LEARNED, 20, 2), 2, NORM if normed else None, 3.5),
+        vocab_size=V,
+        hidden_size=W,
+        position=PositionSpec(PositionKind.LEARNED, 20, 2),
+        type_vocab_size=2,
+        norm=NORM if normed else None,
+        scale=3.5,
         factored_size=10,
         project_first=True,
     )
-    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    module = txmodels.inputs.tokens.Embedding(spec)
+    function = partial(txgraphs.inputs.tokens.embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     check(module, function, integers(V, B, S), torch.arange(S)[None], integers(2, B, S), ABSENT)
 
 
@@ -326,7 +360,8 @@ def test_token_dropout(dropped, masked):
     spec = EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE), dropped=dropped, masked=masked)
     ids = torch.tensor([[9, 4, 5, 9, 7], [1, 2, 3, 4, 5], [8, 9, 9, 1, 2]])
     mask = torch.tensor([[1, 1, 1, 1, 0], [1] * 5, [0, 0, 1, 1, 1]])
-    module, function = txmodels.embedding.Embedding(spec), partial(txgraphs.embedding.embedding, spec)
+    module = txmodels.inputs.tokens.Embedding(spec)
+    function = partial(txgraphs.inputs.tokens.embedding, spec)
     check(module, function, ids, torch.arange(S)[None], ABSENT, mask)
 
 
@@ -655,7 +690,7 @@ def test_expert(chosen):
 
 
 def test_pooler():
-    check(txmodels.heads.Pooler(W), txgraphs.heads.pooler, random(B, S, W))
+    check(txmodels.heads.vectors.Pooler(W), txgraphs.heads.vectors.pooler, random(B, S, W))
 
 
 POOL = AttentionPoolSpec(
@@ -674,10 +709,16 @@ VECTORS = [
 
 @pytest.mark.parametrize("spec", VECTORS, ids=lambda spec: "pool" if spec.pool else spec.pick)
 def test_sequence_vector(spec):
-    module = txmodels.heads.SequenceVector(spec, W)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.vector(spec, W)
+    module = txmodels.heads.vectors.SequenceVector(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == vectors.parameters(spec, W)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
-    check(module, partial(txgraphs.heads.sequence_vector, spec), random(B, S, W), ids, torch.ones_like(ids))
+    check(
+        module,
+        partial(txgraphs.heads.vectors.sequence_vector, spec),
+        random(B, S, W),
+        ids,
+        torch.ones_like(ids),
+    )
 
 
 def received(word: ir.Value) -> Received:
@@ -690,11 +731,11 @@ def received(word: ir.Value) -> Received:
 @pytest.mark.parametrize("tied", [True, False])
 def test_masked_lm_head(tied, bias, size):
     spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
-    module = txmodels.heads.MaskedLMHead(spec, W, V)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    module = txmodels.heads.masked_lm.MaskedLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
 
     def head(g, x, word):
-        return txgraphs.heads.masked_lm_head(spec, g, x, received(word) if tied else None)
+        return txgraphs.heads.masked_lm.masked_lm_head(spec, g, x, received(word) if tied else None)
 
     check(module, head, random(B, S, W), random(V, size))
 
@@ -708,12 +749,12 @@ def test_causal_lm_head(tied, bias, indexed, shaped):
     factors = {"scale": 0.3 if bias else 1.0, "softcap": None if tied else 2.0}
     spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, **transform, **factors)
     picks = ASKED if indexed else ABSENT
-    module = txmodels.heads.CausalLMHead(spec, W, V)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    module = txmodels.heads.causal_lm.CausalLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
 
     def head(g, x, logits_indices, word):
         matrix = received(word) if tied else None
-        return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
+        return txgraphs.heads.causal_lm.causal_lm_head(spec, g, x, logits_indices, matrix)
 
     check(module, head, random(B, S, W), picks, random(V, W))
 
@@ -722,12 +763,12 @@ def test_causal_lm_head(tied, bias, indexed, shaped):
 @pytest.mark.parametrize("tied", [True, False])
 def test_causal_lm_head_of_narrow_words(tied, bias):
     spec = HeadSpec(HeadKind.CAUSAL_LM, tied, bias, scale=0.3, factored_size=10)
-    module = txmodels.heads.CausalLMHead(spec, W, V)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    module = txmodels.heads.causal_lm.CausalLMHead(spec, W, V)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
 
     def head(g, x, logits_indices, word):
         matrix = received(word) if tied else None
-        return txgraphs.heads.causal_lm_head(spec, g, x, logits_indices, matrix)
+        return txgraphs.heads.causal_lm.causal_lm_head(spec, g, x, logits_indices, matrix)
 
     check(module, head, random(B, S, W), ASKED, random(V, 10))
 
@@ -745,8 +786,11 @@ PATCHES = [
 
 @pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens {spec.registers} registers")
 def test_patch_embedding(spec):
-    module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    module, function = (
+        txmodels.inputs.patches.PatchEmbedding(spec),
+        partial(txgraphs.inputs.patches.patch_embedding, spec),
+    )
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, spec.length, W)
 
@@ -755,7 +799,10 @@ def test_patch_embedding(spec):
 @pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
 def test_patch_embedding_of_any_size(size, antialias):
     spec = PatchSpec(W, (12, 19), 4, any_size=True, antialias=antialias)
-    module, function = txmodels.signal.PatchEmbedding(spec), partial(txgraphs.signal.patch_embedding, spec)
+    module, function = (
+        txmodels.inputs.patches.PatchEmbedding(spec),
+        partial(txgraphs.inputs.patches.patch_embedding, spec),
+    )
     found = check(module, function, random(B, spec.channels, *size))
     assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
 
@@ -778,17 +825,20 @@ def test_patch_rotation(size):
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
 def test_sound_embedding(kind):
     spec = LogMelSpec(W, 7, 11, kind)
-    module, function = txmodels.signal.SoundEmbedding(spec), partial(txgraphs.signal.sound_embedding, spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    module, function = (
+        txmodels.inputs.log_mel.SoundEmbedding(spec),
+        partial(txgraphs.inputs.log_mel.sound_embedding, spec),
+    )
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 11, W)
 
 
 def test_spectrogram_embedding():
     spec = SpectrogramSpec(W, 11, 19, patch_size=4, frequency_stride=3, time_stride=2)
-    module = txmodels.signal.SpectrogramEmbedding(spec)
-    function = partial(txgraphs.signal.spectrogram_embedding, spec)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.embedding(spec)
+    module = txmodels.inputs.spectrogram.SpectrogramEmbedding(spec)
+    function = partial(txgraphs.inputs.spectrogram.spectrogram_embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 2 + 3 * 8, W)
 
@@ -818,26 +868,28 @@ def test_pick(kind):
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     seen = torch.tensor([S - 1]) if kind == "first_seen" else ZERO
     x, mask = random(B, S, W), (ids != 9).long().index_fill(1, seen, 1)
-    module = partial(txmodels.heads.pick, Pick(kind), token)
-    found = check(module, txgraphs.heads.pick(Pick(kind), token), x, ids, mask)[0]
+    module = partial(txmodels.heads.pick.pick, Pick(kind), token)
+    found = check(module, txgraphs.heads.pick.pick(Pick(kind), token), x, ids, mask)[0]
     if places is not None:
         assert np.array_equal(found, x[torch.arange(B), torch.tensor(places)].numpy())
 
 
 def test_unit():
-    found = check(txmodels.dual_encoder.unit, txgraphs.dual_encoder.unit, random(B, W))
+    found = check(
+        txmodels.architectures.dual_encoder.unit, txgraphs.architectures.dual_encoder.unit, random(B, W)
+    )
     assert np.allclose(np.linalg.norm(found[0], axis=1), 1)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_similarity(bias):
-    graph = partial(txgraphs.dual_encoder.similarity, bias)
-    check(txmodels.dual_encoder.Similarity(bias), graph, random(B, W), random(5, W))
+    graph = partial(txgraphs.architectures.dual_encoder.similarity, bias)
+    check(txmodels.architectures.dual_encoder.Similarity(bias), graph, random(B, W), random(5, W))
 
 
 def test_attention_pool():
     module = txmodels.attention_pool.AttentionPool(POOL)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.attention_pool(POOL)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == vectors.attention_pool(POOL)
     check(module, partial(txgraphs.attention_pool.attention_pool, POOL), random(B, S, W))
 
 
@@ -861,12 +913,12 @@ def test_sequence_head(pick, padding, transform, bias):
     spec = HeadSpec(
         HeadKind.SEQUENCE, bias=bias, pick=Pick(pick), pad_token_id=padding, **transform, **LABELS
     )
-    module = txmodels.heads.SequenceHead(spec, W)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
+    module = txmodels.heads.sequence.SequenceHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     check(
         module,
-        partial(txgraphs.heads.sequence_head, spec),
+        partial(txgraphs.heads.sequence.sequence_head, spec),
         random(B, S, W),
         ids,
         (ids != 9).long().index_fill(1, ZERO, 1),
@@ -877,10 +929,10 @@ def test_sequence_head(pick, padding, transform, bias):
 @pytest.mark.parametrize("pick", [Pick.FIRST, Pick.MEAN_BEHIND])
 def test_sequence_head_of_projected_vectors(pick, bias):
     spec = HeadSpec(HeadKind.SEQUENCE, pick=pick, factored_size=10, factored_bias=bias, **LABELS)
-    module = txmodels.heads.SequenceHead(spec, W)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    assert ("narrow.bias" in parameters.head(spec, W, V)) == bias
-    check(module, partial(txgraphs.heads.sequence_head, spec), random(B, S, W), ABSENT, ABSENT)
+    module = txmodels.heads.sequence.SequenceHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    assert ("narrow.bias" in head_of(spec).parameters(spec, W, V)) == bias
+    check(module, partial(txgraphs.heads.sequence.sequence_head, spec), random(B, S, W), ABSENT, ABSENT)
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -896,22 +948,22 @@ def test_late_mean(bias, transform):
     spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick.MEAN_LATE, **transform, **LABELS)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     given = random(B, S, W), ids, (ids != 9).long().index_fill(1, ZERO, 1)
-    module = txmodels.heads.SequenceHead(spec, W)
-    check(module, partial(txgraphs.heads.sequence_head, spec), *given)
+    module = txmodels.heads.sequence.SequenceHead(spec, W)
+    check(module, partial(txgraphs.heads.sequence.sequence_head, spec), *given)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_token_head(transform, bias):
     spec = HeadSpec(HeadKind.TOKENS, bias=bias, **transform, **LABELS)
-    module = txmodels.heads.TokenHead(spec, W)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, partial(txgraphs.heads.token_head, spec), random(B, S, W))
+    module = txmodels.heads.tokens.TokenHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    check(module, partial(txgraphs.heads.tokens.token_head, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_span_head(bias):
     spec = HeadSpec(HeadKind.SPANS, tied=False, bias=bias, labels=2)
-    module = txmodels.heads.SpanHead(spec, W)
-    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.head(spec, W, V)
-    check(module, partial(txgraphs.heads.span_head, spec), random(B, S, W))
+    module = txmodels.heads.spans.SpanHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    check(module, partial(txgraphs.heads.spans.span_head, spec), random(B, S, W))

@@ -13,7 +13,7 @@ import tiny_checkpoint
 import torch
 from helpers.project import ROOT
 from sklearn.metrics import f1_score
-from txmodels.model import Model
+from txmodels.model import model as transformer
 from txmodels.training import checkpoints, corruption, initialisation, metrics, objectives, optimisation
 
 import txexport
@@ -179,7 +179,7 @@ def test_schedules_are_those_of_the_papers():
 
 
 def test_adamw_spares_vectors():
-    optimizer = optimisation.adamw(Model(bert_like()), 0.1)
+    optimizer = optimisation.adamw(transformer(bert_like()), 0.1)
     matrices, vectors = (group["params"] for group in optimizer.param_groups)
     assert {p.ndim for p in vectors} == {1}
     assert min(p.ndim for p in matrices) == 2
@@ -257,14 +257,14 @@ def test_a_checkpoint_saved_like_another_is_the_same(family, tmp_path):
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     tiny_checkpoint.save(tmp_path / "one", "bert")
     with pytest.raises(CheckpointError, match="another architecture"):
-        checkpoints.save(Model(bert_like()), tmp_path / "two", like=tmp_path / "one")
+        checkpoints.save(transformer(bert_like()), tmp_path / "two", like=tmp_path / "one")
     assert not (tmp_path / "two").exists()
 
 
 def trained(folder, steps=20, killed_at=None, kept=None, data="numbers", **options):
     """A model trained by the recipes' loop; `kept` takes the first parameter's value before each step."""
     torch.manual_seed(0)
-    model = Model(bert_like())
+    model = transformer(bert_like())
     initialisation.xavier(model)
 
     def loss_of(step):
@@ -334,7 +334,7 @@ def plain_decoder():
 def test_decoders_put_together_by_hand(both, tmp_path):
     spec = transformer_spec() if both else DecoderSpec(plain_decoder(), CAUSAL)
     torch.manual_seed(1)
-    model = Model(spec)
+    model = transformer(spec)
     initialisation.xavier(model)
     checkpoints.save(model, tmp_path / "checkpoint", settings={"decoder_start_token_id": 3})
     assert json.loads((tmp_path / "checkpoint/config.json").read_text())["model_type"] == "txexport"

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from torch import Tensor
-from txmodels.model import Model
+from txmodels.model import Transformer
 from txmodels.training import checkpoints, metrics, objectives, optimisation
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/python-completer"
@@ -58,7 +58,7 @@ def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
 
 
 @torch.inference_mode()
-def log_probabilities(model: Model, windows: Tensor) -> np.ndarray:
+def log_probabilities(model: Transformer, windows: Tensor) -> np.ndarray:
     """windows (B,S) -> the logarithm of each token's probability but the first's (B,S-1)."""
     found = []
     for rows in windows.split(16):
@@ -125,7 +125,7 @@ def main(folder: Path, steps: int) -> None:
     heldout = encode(tokenizer, [text for name, text in files.items() if _loop.held_out(name)])
     checkpoints.create(part, config(), "LlamaForCausalLM")
     model = checkpoints.load(part)
-    assert isinstance(model, Model)
+    assert isinstance(model, Transformer)
     print(f"{_loop.parameters(model):,} parameters; {len(train):,} tokens, {len(heldout):,} held out")
 
     def loss_of(step: int) -> Tensor:
@@ -140,7 +140,7 @@ def main(folder: Path, steps: int) -> None:
     _loop.train(model, loss_of, optimizer, schedule, steps, part, zlib.crc32(train.tobytes()))
     checkpoints.save(model, part, like=part, dtype=torch.float16)
     kept = checkpoints.load(part)
-    assert isinstance(kept, Model)
+    assert isinstance(kept, Transformer)
     windows = heldout[: len(heldout) // WINDOW * WINDOW].reshape(-1, WINDOW)
     own = metrics.perplexity(log_probabilities(kept, torch.from_numpy(windows)).ravel())
     counted = metrics.perplexity(trigram(train, windows).ravel())

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from txmodels.model import Model
+from txmodels.model import Transformer
 from txmodels.training import metrics, objectives
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/proofreader"
@@ -57,7 +57,7 @@ def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]
 
 
 @torch.inference_mode()
-def predict(model: Model, tokenizer: Tokenizer, texts: list[str]) -> list[int]:
+def predict(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> list[int]:
     """The label of each text."""
     found: list[int] = []
     for start in range(0, len(texts), 64):

@@ -30,7 +30,7 @@ from tokenizers import (
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
-from txmodels.model import Model
+from txmodels.model import Transformer
 from txmodels.training import checkpoints, corruption, objectives, optimisation
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/documentation-bert"
@@ -106,7 +106,7 @@ def masked(ids: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def evaluate(model: Model, pairs: Pairs) -> tuple[float, float]:
+def evaluate(model: Transformer, pairs: Pairs) -> tuple[float, float]:
     """The shares of masked words found, and of pairs told right."""
     words, found, right, count = 0, 0, 0, 0
     for at in range(20):
@@ -129,7 +129,7 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
 
 def start(
     base: Path, folder: Path, labels: list[str], architecture: str
-) -> tuple[Path, Model, Tokenizer, str]:
+) -> tuple[Path, Transformer, Tokenizer, str]:
     """A fine-tuning: where it grows, the model with a new head, its tokenizer, its base's hash.
 
     Raises ClickException where `base` holds no pretrained reader.
@@ -145,18 +145,20 @@ def start(
     numbers = {label: i for i, label in names.items()}
     checkpoints.create(part, {"id2label": names, "label2id": numbers}, architecture, start=base)
     model = checkpoints.load(part)
-    assert isinstance(model, Model)
+    assert isinstance(model, Transformer)
     return part, model, tokenizer, weights
 
 
-def tune(model: Model, loss_of: Callable[[int], Tensor], steps: int, part: Path, data: object) -> Model:
+def tune(
+    model: Transformer, loss_of: Callable[[int], Tensor], steps: int, part: Path, data: object
+) -> Transformer:
     """Fine-tune, as `_loop.train`; the model as the checkpoint in `part` stores it."""
     optimizer = optimisation.adamw(model, 3e-4)
     schedule = optimisation.linear(optimizer, steps // 10, steps)
     _loop.train(model, loss_of, optimizer, schedule, steps, part, data)
     checkpoints.save(model, part, like=part, dtype=torch.float16)
     tuned = checkpoints.load(part)
-    assert isinstance(tuned, Model)
+    assert isinstance(tuned, Transformer)
     return tuned
 
 
@@ -178,7 +180,7 @@ def main(folder: Path, steps: int) -> None:
     unseen = Pairs([ids(document) for document in heldout])
     checkpoints.create(part, config(), "BertForPreTraining")
     model = checkpoints.load(part)
-    assert isinstance(model, Model)
+    assert isinstance(model, Transformer)
     count = sum(map(len, heldout))
     print(f"{_loop.parameters(model):,} parameters; {len(texts):,} sentences, {count:,} held out")
 
@@ -198,7 +200,7 @@ def main(folder: Path, steps: int) -> None:
     _loop.train(model, loss_of, optimizer, schedule, steps, part, [tokenizer.to_str(), texts])
     checkpoints.save(model, part, like=part, dtype=torch.float16)
     kept = checkpoints.load(part)
-    assert isinstance(kept, Model)
+    assert isinstance(kept, Transformer)
     words, following = evaluate(kept, unseen)
     print(f"masked words found: {words:.4f}; pairs told right: {following:.4f}")
     write_tokenizer(part, tokenizer)

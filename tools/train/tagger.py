@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from txmodels.model import Model
+from txmodels.model import Transformer
 from txmodels.training import metrics, objectives
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/code-tagger"
@@ -82,7 +82,7 @@ def batch(tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> tuple[Tensor, Ten
 
 
 @torch.inference_mode()
-def predict(model: Model, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> list[Spans]:
+def predict(model: Transformer, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> list[Spans]:
     """What is found in each sentence; a word is what its first token is."""
     found: list[Spans] = []
     for start in range(0, len(chosen), 64):

@@ -18,7 +18,7 @@ from num2words import num2words
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from txmodels.model import Model
+from txmodels.model import Transformer
 from txmodels.training import checkpoints, initialisation, metrics, objectives, optimisation
 
 from txexport.contracts import cache_names
@@ -97,7 +97,7 @@ def ids(tokenizer: Tokenizer, texts: list[str]) -> Tensor:
     return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-def scores(model: Model, sources: Tensor, read: Tensor) -> Tensor:
+def scores(model: Transformer, sources: Tensor, read: Tensor) -> Tensor:
     """Sources (B,E) and what the decoder has read (B,S) -> logits (B,S,V)."""
     mask = sources.ne(PAD).long()
     encoded = model.encode(sources, mask)
@@ -111,7 +111,7 @@ def scores(model: Model, sources: Tensor, read: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def translate(model: Model, tokenizer: Tokenizer, texts: list[str]) -> list[str]:
+def translate(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> list[str]:
     """Greedy translations."""
     sources = ids(tokenizer, texts)
     read = torch.full((len(texts), 1), PAD)
@@ -143,7 +143,7 @@ def main(folder: Path, steps: int) -> None:
     tokenizer = make_tokenizer()
     checkpoints.create(part, config(tokenizer), "MarianMTModel")
     model = checkpoints.load(part)
-    assert isinstance(model, Model)
+    assert isinstance(model, Transformer)
     torch.manual_seed(0)
     initialisation.xavier(model)
     print(f"{_loop.parameters(model):,} parameters, {tokenizer.get_vocab_size()} tokens")

@@ -13,6 +13,7 @@ from txexport.bundle.swap import recover
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
+from txexport.parts import roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
@@ -32,7 +33,7 @@ DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that
 
 
 def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
-    """Whether a graph takes token ids."""
+    """Tell whether a graph takes token ids."""
     return any(port.name == INPUT_IDS for graph in graphs.values() for port in graph.inputs)
 
 
@@ -70,7 +71,7 @@ def read(folder: str | Path) -> Manifest:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a bundle is at `folder`; one that a killed export has moved away is put back first."""
+    """Tell whether `folder` is a bundle; one that a killed export has moved away is put back first."""
     if not (folder / MANIFEST).is_file():
         recover(folder)
     return (folder / MANIFEST).is_file()
@@ -128,14 +129,14 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError unless the graphs are those that our runtime runs."""
-    if manifest.graphs.keys() - {roles.SHARED} != set(roles.of(from_dict(ModelSpec, manifest.spec))):
+    if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
         raise BundleError(
             f"{folder} holds graphs for other clients alone; to run it, export without --only hub"
         )
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What txexport.json says, whether or not the other files are there. Raises BundleError as `read`."""
+    """The manifest in txexport.json; other files may be missing. Raises BundleError as `read`."""
     path = folder / MANIFEST
     if not is_bundle(folder):
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from txexport.spec import DualEncoderSpec, ModelSpec
-
 LONG = "longrope"
 BEYOND = {
     LONG: "beyond, it has long factors; export with --rope-factors long for those",
@@ -21,9 +19,3 @@ def limited(limits: Mapping[str, int | None], promised: Mapping[str, int]) -> st
         )
         return f"{ends}: {BEYOND[kind]}"
     return None
-
-
-def limits(spec: ModelSpec) -> dict[str, int | None]:
-    """The longest sequences of a model's stacks of text, in tokens; None is no limit."""
-    stacks = {"text": spec.text} if isinstance(spec, DualEncoderSpec) else spec.stacks
-    return {name: stack.limit for name, stack in stacks.items()}

@@ -3,22 +3,23 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from txexport.bundle.limits import BEYOND, limits
+from txexport.bundle.limits import BEYOND
 from txexport.bundle.manifest import (
     FORMAT,
     OLDEST,
     Calibration,
     DataFile,
-    Form,
+    ExportOptions,
     GraphFile,
     Graphs,
     Manifest,
     Proof,
     Source,
 )
-from txexport.contracts import OUTPUTS, Port, for_others, roles
+from txexport.contracts import OUTPUTS, Port
 from txexport.errors import BundleError, SpecError
 from txexport.formats import DTYPES
+from txexport.parts import for_others, limits, roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.support.arguments import check_fields
@@ -56,7 +57,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
-        own = () if form.only == "hub" else roles.of(spec)
+        own = () if form.only == "hub" else roles_of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
         _check_options(formats)
@@ -81,12 +82,12 @@ def parsed(path: Path, values: dict) -> Manifest:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
 
 
-def _form(values: dict) -> Form:
+def _form(values: dict) -> ExportOptions:
     calibrated = {dtype: Calibration(**one) for dtype, one in values.get("calibrated", {}).items()}
-    return Form(**values | {"calibrated": calibrated})
+    return ExportOptions(**values | {"calibrated": calibrated})
 
 
-def _check_dtypes(form: Form) -> None:
+def _check_dtypes(form: ExportOptions) -> None:
     """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
     dtypes = form.dtypes
     if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():

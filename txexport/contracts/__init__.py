@@ -4,18 +4,18 @@ A contract is an object: `STATIC` and `DYNAMIC` are ours for models that generat
 `ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load, `SHARED` what
 onnxruntime-genai alone does. Names of inputs and outputs are in `names`, those of keys and values in
 `cache_names`, those of graphs and files in `roles`; nobody else spells them. `with_outputs` makes of a
-contract one whose graphs give hidden states and attention weights of every layer too.
+contract one whose graphs give hidden states and attention weights of every layer too. The inputs and outputs
+of a model's graphs by a contract are `parts.signatures`.
 """
 
-from txexport.contracts import roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.dynamic import DYNAMIC
 from txexport.contracts.ecosystem import ECOSYSTEM
-from txexport.contracts.layer_outputs import OUTPUTS, check_outputs, with_outputs
+from txexport.contracts.layer_outputs import OUTPUTS, with_outputs
 from txexport.contracts.one_pass import ONE_PASS
 from txexport.contracts.shared import SHARED
 from txexport.contracts.static import STATIC
-from txexport.spec import Cache, ModelSpec
+from txexport.spec import Cache
 
 __all__ = [
     "DYNAMIC",
@@ -27,8 +27,6 @@ __all__ = [
     "Contract",
     "Port",
     "Signature",
-    "check_outputs",
-    "for_others",
     "of_cache",
     "with_outputs",
 ]
@@ -39,9 +37,3 @@ def of_cache(cache: str | None) -> Contract:
     if cache is None:
         return ONE_PASS
     return {Cache.STATIC: STATIC, Cache.DYNAMIC: DYNAMIC}[Cache(cache)]
-
-
-def for_others(spec: ModelSpec, client: str | None = None) -> dict[str, Contract]:
-    """The graphs for other clients by role, each with its contract; `client` as `of_client` takes it."""
-    result = dict.fromkeys(roles.of_client(ECOSYSTEM.graphs(spec), client), ECOSYSTEM)
-    return {**result, roles.SHARED: SHARED} if client == roles.GENAI else result

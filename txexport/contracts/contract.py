@@ -1,9 +1,9 @@
 """What a contract is, and the parts that contracts share."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from txexport.spec import Cache, ModelSpec
+from txexport.contracts import roles
+from txexport.spec import Cache
 
 INT, FLOAT, BOOL = "int64", "float", "bool"
 
@@ -30,15 +30,22 @@ class Signature:
 
 @dataclass(frozen=True)
 class Contract:
-    """The graphs of a model by role, and what each takes and gives.
+    """The layout of a model's graphs: the inputs of a decoder's step, and how its cache comes and goes.
 
-    `cache` is how past keys and values come and go, None where nothing is kept. `outputs` are those of every
-    layer that its graphs give too, of `layer_outputs.OUTPUTS`.
+    `cache` is None where nothing is kept. A step takes `step` and the past, or `step_after_encoder` where an
+    encoder stands before the decoder; keys and values have the `lengths` in and out, scores `logits`. `role`
+    is the one of a decoder alone. Of the `hub` are graphs as other tools write them. `outputs` are those of
+    every layer that graphs give too, of `layer_outputs.OUTPUTS`.
     """
 
     name: str
     cache: Cache | None
-    graphs: Callable[[ModelSpec], dict[str, Signature]]
+    step: tuple[Port, ...] = field(default=(), hash=False)
+    step_after_encoder: tuple[Port, ...] = field(default=(), hash=False)
+    lengths: tuple[str, str] = ("", "")
+    logits: str = ""
+    role: str = roles.MODEL
+    hub: bool = False
     outputs: tuple[str, ...] = ()
 
 

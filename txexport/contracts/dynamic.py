@@ -4,22 +4,20 @@ Of a decoder alone this is the ecosystem's contract. Behind an encoder, cross ke
 once, by the encoder's graph, and no mask is given: every row is as long as the cache.
 """
 
-from txexport.contracts import cached, names
-from txexport.contracts.contract import Contract, Signature, ints
-from txexport.spec import Cache, EncoderDecoderSpec, ModelSpec
+from txexport.contracts import names
+from txexport.contracts.contract import Contract, ints
+from txexport.spec import Cache
 
-LENGTHS = (names.PAST_SEQUENCE_LENGTH, names.TOTAL_SEQUENCE_LENGTH)
 STEP = (
     ints(names.INPUT_IDS, names.BATCH_SIZE, names.SEQUENCE_LENGTH),
     ints(names.ATTENTION_MASK, names.BATCH_SIZE, names.TOTAL_SEQUENCE_LENGTH),
     ints(names.POSITION_IDS, names.BATCH_SIZE, names.SEQUENCE_LENGTH),
 )
-
-
-def graphs(spec: ModelSpec) -> dict[str, Signature]:
-    """A decoder, and the encoder before it."""
-    step = STEP[:1] if isinstance(spec, EncoderDecoderSpec) else STEP
-    return cached.graphs(spec, step, LENGTHS, names.SEQUENCE_LENGTH)
-
-
-DYNAMIC = Contract("dynamic", Cache.DYNAMIC, graphs)
+DYNAMIC = Contract(
+    "dynamic",
+    Cache.DYNAMIC,
+    step=STEP,
+    step_after_encoder=STEP[:1],
+    lengths=(names.PAST_SEQUENCE_LENGTH, names.TOTAL_SEQUENCE_LENGTH),
+    logits=names.SEQUENCE_LENGTH,
+)

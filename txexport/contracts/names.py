@@ -9,6 +9,7 @@ ATTENTION_MASK = "attention_mask"  # (B,S), over a growing cache (B,P+S): 1 for 
 TOKEN_TYPE_IDS = "token_type_ids"  # (B,S)
 GLOBAL_ATTENTION_MASK = "global_attention_mask"  # (B,S): 1 for a token that every token sees
 POSITION_IDS = "position_ids"  # (B,S)
+INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 
 # Inputs of a decoder alone
 CACHE_LENGTHS = "cache_lengths"  # (B): how many slots of a static cache each row has filled

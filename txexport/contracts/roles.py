@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from txexport.spec import Cache, DualEncoderSpec, EncoderDecoderSpec, ModelSpec
+from txexport.spec import Cache
 
 MODEL = "model"  # alone: an encoder, or a decoder
 ENCODER = "encoder_model"
@@ -65,12 +65,3 @@ def native_path(role: str, cache: Cache | None, dtype: str = "") -> str:
 def data_path(graph: str) -> str:
     """Where a bundle has the weights of a graph that has a file of its own."""
     return f"{graph}{DATA}"
-
-
-def of(spec: ModelSpec) -> tuple[str, ...]:
-    """The graphs of a bundle with a model of that spec."""
-    if isinstance(spec, DualEncoderSpec):
-        return TEXT, VISION, SIMILARITY
-    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        return ENCODER, DECODER
-    return (MODEL,)

@@ -4,20 +4,20 @@ The caller owns each buffer and binds it as past and present at once. No mask is
 to write and what a token sees all follow from how many slots a row has filled.
 """
 
-from txexport.contracts import cached, names
-from txexport.contracts.contract import Contract, Signature, ints
-from txexport.spec import Cache, ModelSpec
+from txexport.contracts import names
+from txexport.contracts.contract import Contract, ints
+from txexport.spec import Cache
 
 STEP = (
     ints(names.INPUT_IDS, names.BATCH_SIZE, names.SEQUENCE_LENGTH),
     ints(names.CACHE_LENGTHS, names.BATCH_SIZE),
     ints(names.LOGITS_INDICES, names.BATCH_SIZE, names.LOGITS_LENGTH),
 )
-
-
-def graphs(spec: ModelSpec) -> dict[str, Signature]:
-    """A decoder, and the encoder before it."""
-    return cached.graphs(spec, STEP, (names.CAPACITY, names.CAPACITY), names.LOGITS_LENGTH)
-
-
-STATIC = Contract("static", Cache.STATIC, graphs)
+STATIC = Contract(
+    "static",
+    Cache.STATIC,
+    step=STEP,
+    step_after_encoder=STEP,
+    lengths=(names.CAPACITY, names.CAPACITY),
+    logits=names.LOGITS_LENGTH,
+)

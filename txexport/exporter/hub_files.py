@@ -1,4 +1,4 @@
-"""What other clients read beside the graphs: settings that are made of the checkpoint's own."""
+"""Configuration files for other clients, derived from the checkpoint's."""
 
 import json
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from txexport.errors import BundleError, CheckpointError, UnsupportedError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DTYPES
+from txexport.parts import signatures
 from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec, ModelSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
@@ -73,9 +74,9 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
         made[TOKENIZER_CONFIG] = {}  # which transformers.js must find
     texts = {name: _text(content) for name, content in made.items()}
-    if plan.form.client == roles.TRITON:
+    if plan.options.client == roles.TRITON:
         for one in plan.hub:
-            signature = one.contract.graphs(plan.spec)[one.role]
+            signature = signatures(plan.spec, one.contract)[one.role]
             name = PurePosixPath(one.path).parts[0]
             texts[f"{name}/{TRITON_CONFIG}"] = triton.config(name, signature).encode()
     return texts
@@ -92,7 +93,7 @@ def check_genai(spec: ModelSpec, task: str) -> None:
 
 
 def _keeps_one_size(spec: DecoderSpec) -> bool:
-    """Whether keys and values are of one size, as onnxruntime-genai makes them."""
+    """Tell whether keys and values have one size, as onnxruntime-genai requires."""
     shapes = (block.masked.cache_shapes for block in spec.decoder.layers)
     return all(keys == values for keys, values in shapes)
 
@@ -127,9 +128,9 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
-    known = [JS_DTYPES[dtype] for dtype in plan.form.dtypes if dtype in JS_DTYPES]
+    known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}
-    if not plan.form.single_file:
+    if not plan.options.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}
 
@@ -160,7 +161,7 @@ def _genai(
 
 
 def _is_id(value: object) -> bool:
-    """Whether a setting is a token's id, or ids of several."""
+    """Tell whether a setting is a token id or a list of token ids."""
     ids = value if isinstance(value, list) and value else [value]
     return all(type(one) is int and one >= 0 for one in ids)
 
@@ -171,7 +172,7 @@ def _file(plan: BundlePlan, role: str) -> str:
 
 def _session(plan: BundlePlan) -> dict[str, Any]:
     """The options of its sessions, which round activations beside blocks of integers unless told."""
-    dtype = DTYPES[plan.form.dtypes[0]]
+    dtype = DTYPES[plan.options.dtypes[0]]
     return {"session_options": dict(dtype.session_options)} if dtype.blocks else {}
 
 

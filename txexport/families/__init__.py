@@ -27,16 +27,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from txexport.checkpoints import weight_map
+from txexport.checkpoints import weight_resolution
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.colbert import is_colbert
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_resolution import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
+from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
-from txexport.spec.parameters import model as parameters
-from txexport.tasks import TASKS, served_by
+from txexport.tasks import TASKS, tasks_of_method
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Resolved:
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
-VECTORS = served_by("embed")[0]
+VECTORS = tasks_of_method("embed")[0]
 COMPOSED = "txexport"  # the model_type of models that txmodels saved without a family
 
 # Families by what config.json says of published code: a model_type, or a class of configs.
@@ -163,7 +163,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     sentences = _is_sentence_encoder(checkpoint.folder) or is_colbert(checkpoint)
     if task is None and VECTORS in family.TASKS and sentences:
         task = VECTORS  # a sentence encoder, whatever task it was trained for
-    stored = weight_map.names(family.NAMING, checkpoint)
+    stored = weight_resolution.names(family.NAMING, checkpoint)
     passed_over = getattr(family, "ORIGINALS", ())
     original = next((name for name in config.strings("architectures") if name in passed_over), None)
     first: CheckpointError | None = None
@@ -173,14 +173,22 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
             spec = _spec(family, config, one, tensors)
             of_parts = hasattr(family, "table_of")
             table = family.table_of(config, one, tensors) if of_parts else family.table(spec)
-            weights = weight_map.resolve(table, parameters(spec), checkpoint)
+            weights = weight_resolution.resolve(table, parameters(spec), checkpoint)
         except CheckpointError as error:
             first = first or error
         else:
-            spelt_out = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            respelt = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            spelt_out, note = respelt or (None, None)
             return Resolved(
-                *(model_type, one, spec, weights, original, _promised(config, spec), translated),
-                *(spelt_out or (None, None)),
+                model_type=model_type,
+                task=one,
+                spec=spec,
+                weights=weights,
+                original=original,
+                promised=_promised(config, spec),
+                translated=translated,
+                spelt_out=spelt_out,
+                note=note,
             )
     assert first is not None
     raise first

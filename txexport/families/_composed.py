@@ -8,17 +8,17 @@ from txexport.checkpoints.weight_map import Naming, Table
 from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families import COMPOSED
 from txexport.families._config import Config, TensorNames
+from txexport.parts import parameters
 from txexport.spec import (
     DecoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
     ModelSpec,
     TextStackSpec,
-    parameters,
     serialization,
 )
 
-PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
+PLAIN = tuple(task.name for task in tasks.ROWS if tasks.first_of_head(task.head) is task)
 TRANSLATION = "text2text-generation"  # an encoder-decoder under a decoder's head
 TASKS = {task: (task,) for task in (*PLAIN, TRANSLATION)}
 
@@ -29,7 +29,7 @@ def task_of(spec: ModelSpec) -> str:
     """The task of a model of that spec. Raises UnsupportedError where none is known."""
     match spec:
         case EncoderSpec(encoder=TextStackSpec(), next_sentence=None, distilled=False) | DecoderSpec():
-            return tasks.of_head(spec.head.kind).name
+            return tasks.first_of_head(spec.head.kind).name
         case EncoderDecoderSpec():
             return TRANSLATION
         case _:
@@ -57,4 +57,4 @@ def spec(config: Config, task: str, names: TensorNames) -> ModelSpec:
 
 def table(spec: ModelSpec) -> Table:
     """Map every parameter to the tensor of the same name."""
-    return Table({name: name for name in parameters.model(spec)})
+    return Table({name: name for name in parameters(spec)})

@@ -138,7 +138,7 @@ def _original_length(values: Config, config: Config) -> int:
 
 
 def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.ndarray, float]:
-    """LongRoPE's inverse frequencies within the original length, and attention factor (Ding et al. 2024)."""
+    """LongRoPE's inverse frequencies at the original length, and attention factor (Ding et al. 2024, 3.2)."""
     length = _original_length(values, config)
     factor = values.number("factor", config.integer("max_position_embeddings") / length)
     grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0

@@ -34,9 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     position = PositionSpec(PositionKind.LEARNED, places, longest=longest)
     activation = config.activation("hidden_act", "gelu_new")
     dense = activation if task == "text-classification" else Activation.TANH
-    base = bert.encoder_spec(
-        *(config, task, names, position, activation), activation=activation, sequence=dense
-    )
+    base = bert.encoder_spec(config, task, names, position, activation, activation=activation, sequence=dense)
     stack = base.encoder
     assert isinstance(stack, TextStackSpec)
     (block,) = stack.blocks

@@ -76,7 +76,9 @@ def vision_stack(config: Config) -> SignalStackSpec:
     """The image encoder."""
     width = config.integer("hidden_size", 768)
     patches = PatchSpec(
-        *(width, vit.image_size(config), vit.patch_size(config.with_defaults(patch_size=32))),
+        hidden_size=width,
+        image_size=vit.image_size(config),
+        patch_size=vit.patch_size(config.with_defaults(patch_size=32)),
         channels=config.integer("num_channels", 3),
         bias=False,
         norm=NormSpec(width, config.number("layer_norm_eps", 1e-5)),
@@ -97,7 +99,14 @@ def _layers(
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
     activation = config.activation("hidden_act", "quick_gelu")
     block = BlockSpec(
-        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, unmasked=not causal),
+        AttentionSpec(
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
+            causal=causal,
+            unmasked=not causal,
+        ),
         FeedForwardSpec(width, config.integer("intermediate_size", 4 * size), activation),
         norm,
         NormPlacement.PRE,

@@ -43,7 +43,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         config.expect(new_decoder_architecture=False, multi_query=False)
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, _key_heads(config, heads), head_dim),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=_key_heads(config, heads),
+            head_dim=head_dim,
             causal=True,
             bias=bias,
             output_bias=bias,

@@ -40,7 +40,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     blocks = [
         BlockSpec(
             AttentionSpec(
-                *(width, heads, config.integer("num_key_value_heads", heads), head_dim),
+                hidden_size=width,
+                num_heads=heads,
+                num_kv_heads=config.integer("num_key_value_heads", heads),
+                head_dim=head_dim,
                 causal=True,
                 bias=bias,
                 output_bias=bias,

@@ -39,7 +39,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     blocks = [
         BlockSpec(
             AttentionSpec(
-                *(width, heads, heads, head_dim),
+                hidden_size=width,
+                num_heads=heads,
+                num_kv_heads=heads,
+                head_dim=head_dim,
                 causal=True,
                 bias=False,
                 scale=1.0,

@@ -61,7 +61,10 @@ def _block(config: Config, norm: NormSpec, causal: bool, window: int | None, fir
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("attention_bias", False)
     attention = AttentionSpec(
-        *(width, heads, heads, head_dim),
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=head_dim,
         causal=causal,
         bias=bias,
         output_bias=bias,

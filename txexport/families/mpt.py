@@ -39,7 +39,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     scale = attention.values.get("softmax_scale")
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, heads, config.head_dim(width, heads)),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=config.head_dim(width, heads),
             causal=True,
             bias=False,
             output_bias=False,

@@ -83,7 +83,10 @@ def encoder_spec(
     activation = config.activation("hidden_act")
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, heads, head_dim),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
             causal=False,
             bias=bias,
             output_bias=bias,

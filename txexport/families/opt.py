@@ -48,7 +48,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     position = PositionSpec(PositionKind.LEARNED, size, OFFSET)
     stack = TextStackSpec(
         EmbeddingSpec(
-            *(config.integer("vocab_size"), width, position),
+            vocab_size=config.integer("vocab_size"),
+            hidden_size=width,
+            position=position,
             factored_size=factored,
             project_first=factored is not None,
         ),

@@ -185,7 +185,10 @@ def _llama(
 ) -> DecoderSpec:
     norm, head_dim = NormSpec(width, eps, NormKind.RMS), width // heads
     attention = AttentionSpec(
-        *(width, heads, kv_heads, head_dim),
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
         causal=True,
         bias=False,
         output_bias=False,
@@ -211,7 +214,11 @@ def t5(size: str) -> EncoderDecoderSpec:
 
     def attention(causal: bool, biased: bool) -> AttentionSpec:
         return AttentionSpec(
-            *(width, heads, heads, head_dim, causal),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
+            causal=causal,
             bias=False,
             output_bias=False,
             scale=1.0,
@@ -238,7 +245,14 @@ def vit(size: str) -> EncoderSpec:
     """
     layers, width, heads, patch = _sized("vit", VIT, size)
     norm = NormSpec(width, 1e-12)
-    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, unmasked=True)
+    attention = AttentionSpec(
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=width // heads,
+        causal=False,
+        unmasked=True,
+    )
     block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
     stack = SignalStackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
     return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))

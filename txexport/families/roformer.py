@@ -30,7 +30,11 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings", 1536)
     size, activation = config.integer("embedding_size", width), config.activation("hidden_act", "gelu")
     base = bert.encoder_spec(
-        *(config, task, names, PositionSpec(PositionKind.NONE, longest), activation),
+        config,
+        task,
+        names,
+        PositionSpec(PositionKind.NONE, longest),
+        activation,
         factored_size=None if size == width else size,
         sequence=activation,
     )

@@ -37,12 +37,22 @@ def image_spec(
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-12)), config.head_dim(width, heads)
     bias = config.flag("qkv_bias", True)
-    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, unmasked=True)
+    attention = AttentionSpec(
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=head_dim,
+        causal=False,
+        bias=bias,
+        unmasked=True,
+    )
     activation = config.activation("hidden_act", "gelu")
     feed_forward = FeedForwardSpec(width, config.integer("intermediate_size"), activation)
     stack = SignalStackSpec(
         PatchSpec(
-            *(width, image_size(config), patch_size(config)),
+            hidden_size=width,
+            image_size=image_size(config),
+            patch_size=patch_size(config),
             channels=config.integer("num_channels", 3),
             tokens=tokens,
             any_size=any_size,

@@ -78,7 +78,10 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
         return HeadSpec(kind, tied=False, bias=True, labels=config.labels())
     config.expect(summary_type="last", summary_use_proj=True, summary_activation="tanh")
     return HeadSpec(
-        *(kind, False, True, Activation.TANH),
+        kind=kind,
+        tied=False,
+        bias=True,
+        activation=Activation.TANH,
         labels=config.labels(),
         pick=Pick.LAST_SEEN,
     )

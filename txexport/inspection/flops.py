@@ -12,6 +12,8 @@ from typing import assert_never
 
 from txexport.formats import FLOAT
 from txexport.inspection.parameter_count import active
+from txexport.parts import parameters
+from txexport.parts.vectors import attention_pool
 from txexport.spec import (
     AttentionPoolSpec,
     AttentionSpec,
@@ -42,7 +44,6 @@ from txexport.spec import (
     StridedAttentionSpec,
     TextStackSpec,
     TransformerXLAttentionSpec,
-    parameters,
 )
 
 NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
@@ -187,9 +188,7 @@ def _by_head(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
 
 def _by_pool(spec: AttentionPoolSpec, size: int) -> int:
     """The operations of the pool over `size` vectors: their keys and values, and then one query."""
-    sizes = {
-        name: math.prod(shape) for name, shape in parameters.attention_pool(spec).items() if len(shape) == 2
-    }
+    sizes = {name: math.prod(shape) for name, shape in attention_pool(spec).items() if len(shape) == 2}
     del sizes["probe.weight"]  # which is read, and multiplied with nothing
     several = sum(weights for name, weights in sizes.items() if name.startswith("key_value."))
     mixed = 4 * spec.attention.num_heads * spec.attention.head_dim * size
@@ -333,7 +332,7 @@ def _head_weights(spec: EncoderSpec | DecoderSpec | EncoderDecoderSpec) -> int:
         return own
     shared = isinstance(spec, EncoderDecoderSpec) and spec.shared_embedding
     owner = "encoder" if isinstance(spec, EncoderSpec) or shared else "decoder"
-    return own + math.prod(parameters.model(spec)[f"{owner}.embedding.word.weight"])
+    return own + math.prod(parameters(spec)[f"{owner}.embedding.word.weight"])
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:
@@ -346,6 +345,6 @@ def _sizes(spec: ModelSpec) -> dict[str, int]:
     """Weights of each matrix that a token is multiplied with."""
     return {
         name: math.prod(shape)
-        for name, shape in parameters.model(spec).items()
+        for name, shape in parameters(spec).items()
         if len(shape) == 2 and active(spec, name) and not name.endswith(OTHERS)
     }

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import onnx
 
 from txexport import bundle, families
-from txexport.bundle.limits import limited, limits
+from txexport.bundle.limits import limited
 from txexport.bundle.manifest import Calibration, Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.stored import Stored
-from txexport.checkpoints.weight_map import stored_names
+from txexport.checkpoints.weight_resolution import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved
 from txexport.formats import DEFAULT, DTYPES
@@ -24,6 +24,7 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
+from txexport.parts import limits
 from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
 from txexport.spec.serialization import from_dict, to_dict
 from txexport.support.arguments import checked

@@ -5,6 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import assert_never
 
+from txexport.parts import parameters
 from txexport.spec import (
     EmbeddingSpec,
     ExpertsSpec,
@@ -14,7 +15,6 @@ from txexport.spec import (
     PatchSpec,
     PositionKind,
     SpectrogramSpec,
-    parameters,
 )
 
 COMPONENTS = (
@@ -60,7 +60,7 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
     """The parameters of `spec`, of which `stored` names those that are no copy of another; None is all."""
     components = dict.fromkeys(COMPONENTS, 0)
     idle = 0
-    shapes = parameters.model(spec)
+    shapes = parameters(spec)
     for name, size in learned(spec, stored).items():
         components[component(spec, name)] += size
         idle += size * (not active(spec, name))
@@ -77,7 +77,7 @@ def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, 
     """How many numbers each parameter has that is learned and no copy of another, as in `count`."""
     return {
         name: math.prod(shape)
-        for name, shape in parameters.model(spec).items()
+        for name, shape in parameters(spec).items()
         if (stored is None or name in stored) and not _fixed(spec, name)
     }
 

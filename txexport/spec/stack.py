@@ -175,6 +175,12 @@ class SignalStackSpec:
         return self.blocks[0].dense.rotary
 
     @property
+    def patches(self) -> PatchSpec:
+        """The patches of an image, by whose rows and columns layers rotate."""
+        assert isinstance(self.embedding, PatchSpec)
+        return self.embedding
+
+    @property
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         return self.embedding.hidden_size

@@ -15,9 +15,10 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.stored import FLOATS
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
-from txexport.spec import Cache, DualEncoderSpec
-from txmodels.dual_encoder import DualEncoder
-from txmodels.model import Model
+from txexport.spec import Cache
+from txmodels.architectures import DualEncoderModel as DualEncoder
+from txmodels.model import Transformer as Model
+from txmodels.model import model as model_of
 
 WEIGHTS = "model.safetensors"
 
@@ -34,9 +35,7 @@ def build(
     sinusoids, are not to be trained.
     """
     spec = resolved.spec
-    model: Model | DualEncoder = (
-        DualEncoder(spec, outputs) if isinstance(spec, DualEncoderSpec) else Model(spec, cache, outputs)
-    )
+    model: Model | DualEncoder = model_of(spec, cache, outputs)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             weight = resolved.weights[name]

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from txmodels.embedding import Embedding
+from txmodels.inputs.tokens import Embedding
 
 
 def xavier(model: nn.Module) -> None:

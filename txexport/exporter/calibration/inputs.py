@@ -8,11 +8,12 @@ import numpy as np
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, POSITION_IDS
 from txexport.errors import InputError, shown
+from txexport.parts.inputs import reads_tokens
 from txexport.runtime.batches import encode, inputs_of
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item, as_rows
-from txexport.spec import DecoderSpec, EncoderDecoderSpec, ModelSpec, TextStackSpec
+from txexport.spec import ModelSpec, TextStackSpec
 
 Feeds: TypeAlias = dict[str, np.ndarray]
 Batch: TypeAlias = dict[str, Feeds]  # by the role of a graph, in the order in which they run
@@ -20,7 +21,7 @@ Batch: TypeAlias = dict[str, Feeds]  # by the role of a graph, in the order in w
 
 def check_reads(spec: ModelSpec, task: str) -> None:
     """Raise InputError for a model that reads no texts."""
-    if not isinstance(next(iter(spec.stacks.values())), TextStackSpec):
+    if not reads_tokens(next(iter(spec.stacks.values()))):
         raise InputError(f"texts are for a model that reads them; this one is for {task}")
 
 
@@ -44,7 +45,7 @@ def alone(items: Sequence[Item]) -> list[str]:
 def sources_and_targets(
     files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
+    """The encoder's input and the decoder's: the second text of a line, or its only one."""
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
     sources = rows_of(files, [first for first, _ in pairs], encoder)
     targets = rows_of(files, [second for _, second in pairs], decoder)
@@ -67,13 +68,14 @@ def batches(bundle: LoadedBundle, spec: ModelSpec, items: Sequence[Item], budget
             {role: inputs_of(bundle, role, [encodings[place] for place in places])}
             for places in _alike([(len(encoding),) for encoding in encodings], budget)
         ]
-    if isinstance(spec, EncoderDecoderSpec):
-        assert isinstance(spec.encoder, TextStackSpec)
-        sources, targets = sources_and_targets(bundle.files, spec.encoder, spec.decoder, items)
+    encoder, decoder = spec.stacks.get("encoder"), spec.stacks["decoder"]
+    assert reads_tokens(decoder)
+    if encoder is not None:
+        assert reads_tokens(encoder)
+        sources, targets = sources_and_targets(bundle.files, encoder, decoder, items)
         lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         return [_pairs(sources, targets, places) for places in _alike(lengths, budget)]
-    assert isinstance(spec, DecoderSpec)
-    rows = rows_of(bundle.files, alone(items), spec.decoder)
+    rows = rows_of(bundle.files, alone(items), decoder)
     return [
         {roles.MODEL: _first_step(bundle, np.array([rows[place] for place in places]))}
         for places in _alike([(len(row),) for row in rows], budget)

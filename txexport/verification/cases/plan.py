@@ -1,38 +1,26 @@
 """Which cases apply to a bundle, and which of them are wanted."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from math import ceil, log
-from typing import Any, assert_never
+from typing import Any
 
 from txexport.contracts.names import ATTENTIONS
 from txexport.errors import InputError
 from txexport.inspection import flops
-from txexport.spec import (
-    DecoderSpec,
-    DualEncoderSpec,
-    EncoderDecoderSpec,
-    EncoderSpec,
-    ExpertsSpec,
-    HeadKind,
-    ModelSpec,
-    Pick,
-    SignalStackSpec,
-    StackSpec,
-    TextStackSpec,
-    VectorSpec,
-)
+from txexport.parts import architecture_of
+from txexport.parts import cases as seeded
+from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase
+from txexport.parts.part import SignalCase, Skipped, View
+from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.bundle_contents import CHECKS
-from txexport.verification.cases import runs, seeded
+from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
-from txexport.verification.checks import PROCESSORS
-from txexport.verification.result import Reach
+from txexport.verification.checks import PROCESSORS, Reach
 
 # What one pass of the longest case may cost; two cores take half a minute for it.
 OPERATIONS = 5e12
 SCORES = 2 << 30  # bytes
-BEAM_TOKENS = 8  # that beams are extended by, at most
 KEPT = 4  # copies of every layer's weights: what came out, what should have, and both in float64
 
 # A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
@@ -68,103 +56,38 @@ class Planned:
     skipped: str | None = None
 
 
+RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
+    SignalCase: runs.run_signals,
+    DualEncoderCase: runs.run_dual_encoder,
+    DecoderCase: runs.run_decoder,
+}
+
+
+def planned(case: Any) -> Planned:
+    """The case with the function that tries it."""
+    if isinstance(case, Skipped):
+        return Planned(case.name, skipped=case.reason)
+    if isinstance(case, EncoderCase):
+        return Planned(case.name, case, runs.run_choices if case.choices else runs.run_encoder)
+    if isinstance(case, GreedyCase):
+        return Planned(case.name, case, run_beams if case.beam_search else runs.run_greedy)
+    return Planned(case.name, case, RUNS[type(case)])
+
+
 def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = (), hub: bool = False) -> list[Planned]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report.
 
     Where `outputs` of every layer are kept, sequences are as long as memory for them allows. Graphs of the
-    `hub` turn longer sequences by the long factors of LongRoPE, where ours end.
+    `hub` have longer sequences, by the long factors of LongRoPE, where ours end.
     """
     kept = KEPT if ATTENTIONS in outputs else 0
-    match spec:
-        case DualEncoderSpec():
-            cases = seeded.dual_encoder_cases(spec, _longest(spec, spec.text, kept))
-            return [Planned(case.name, case, runs.run_dual_encoder) for case in cases]
-        case EncoderSpec():
-            return list(_of_encoder(spec, kept))
-        case DecoderSpec():
-            return [*_of_decoder(static, spec, kept), *(_beyond_short(spec, kept) if hub else [])]
-        case EncoderDecoderSpec():
-            return list(_of_decoder(static, spec, kept) if spec.generates else _of_encoder(spec, kept))
-        case _:
-            assert_never(spec)
-
-
-def _of_encoder(spec: EncoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[Planned]:
-    encoder = spec.encoder
-    if isinstance(encoder, SignalStackSpec):
-        for signals in seeded.signal_cases(encoder.embedding):
-            yield Planned(signals.name, signals, runs.run_signals)
-        return
-    words, run = encoder.embedding, runs.run_encoder
-    if spec.head.kind == HeadKind.CHOICES:
-        run = runs.run_choices
-    padding, mark, alone = spec.head.pad_token_id, spec.head.eos_token_id, True
-    match spec:
-        case EncoderSpec(vector=VectorSpec() as vector):
-            padding, mark = 0 if vector.pick == Pick.ARGMAX_ID else None, vector.eos_token_id
-            alone = vector.pick != Pick.FINAL
-    for batch in seeded.encoder_cases(
-        words.vocab_size,
-        encoder.token_types,
-        _longest(spec, encoder, kept),
-        padding,
-        words.dropped,
-        mark,
-        alone,
-    ):
-        if spec.head.pick == Pick.LAST_SEEN and not batch.alone:
-            causal = "without an id of padding the original reads one row at a time"
-            others = "the original reads the last place of a row, padding or not"
-            yield Planned(batch.name, skipped=causal if encoder.causal else others)
-        else:
-            yield Planned(batch.name, batch, run)
-
-
-def _of_decoder(static: bool, spec: DecoderSpec | EncoderDecoderSpec, kept: int) -> Iterator[Planned]:
-    decoder, words = spec.decoder, spec.vocab_size
-    source = spec.encoder if isinstance(spec, EncoderDecoderSpec) else None
-    crossed = source is not None
-    for rows in seeded.decoder_cases(
-        words,
-        _longest(spec, decoder, kept),
-        ragged=static or not crossed,
-        left=not static and not crossed,
-        experts=_tokens_for_experts(decoder),
-        source=source,
-        source_longest=_longest(spec, source, kept) if isinstance(source, TextStackSpec) else 0,
-    ):
-        yield Planned(rows.name, rows, runs.run_decoder)
-    for prompts in seeded.greedy_cases(words, decoder.limit, source):
-        yield Planned(prompts.name, prompts, runs.run_greedy)
-        yield _beams(prompts, words)
-    if static:
-        yield Planned("left padding", skipped="a static cache pads on the right")
-    elif crossed:
-        yield Planned(
-            "ragged decoder rows", skipped="the dynamic encoder-decoder contract has no decoder mask"
-        )
-
-
-def _beams(prompts: seeded.GreedyCase, words: int) -> Planned:
-    """Beam search over the first of some prompts, with no more beams than `words` make different texts."""
-    name, new_tokens = "beams, two rows", min(BEAM_TOKENS, prompts.new_tokens)
-    beams = min(seeded.BEAMS, words**new_tokens)
-    if beams == 1:
-        return Planned(name, skipped="a vocabulary of one token makes no two beams")
-    case = replace(prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams)
-    return Planned(name, case, run_beams)
-
-
-def _beyond_short(spec: DecoderSpec, kept: int) -> Iterator[Planned]:
-    """A row in one pass, which turns by long factors as the original does."""
-    rotaries = {block.masked.rotary for block in spec.decoder.blocks}
-    lengths = {rotary.short_length for rotary in rotaries if rotary is not None and rotary.short_length}
-    for length in lengths:
-        case = seeded.one_row("a row beyond the short factors", spec.vocab_size, length + 5)
-        if _affordable(spec, length + 5, kept * spec.decoder.num_layers):
-            yield Planned(case.name, case, runs.run_decoder)
-        else:
-            yield Planned(case.name, skipped=f"one pass over {length + 5:,} tokens takes too long")
+    view = View(
+        static,
+        hub,
+        lambda stack: _longest(spec, stack, kept),
+        lambda length, stack: _affordable(spec, length, kept * stack.num_layers),
+    )
+    return [planned(case) for case in architecture_of(spec).cases(spec, view)]
 
 
 def _longest(spec: ModelSpec, stack: StackSpec, kept: int) -> int:
@@ -191,35 +114,19 @@ def _affordable(spec: ModelSpec, length: int, kept: int) -> bool:
     return operations <= OPERATIONS and flops.scores_bytes(spec, length) * max(1, kept) <= SCORES
 
 
-def _tokens_for_experts(stack: StackSpec) -> int:
-    """Random tokens of which each expert of every layer gets one, but for one run in a thousand; 0 without.
-
-    Three times as many as with equal chances, which routers do not give; a report says how many were reached.
-    """
-    kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
-    tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
-    return ceil(max(tokens, default=0))
-
-
 def computed(planned: Sequence[Planned]) -> list[Planned]:
     """The cases that compare what graphs compute, without those of our own way to choose tokens."""
-    return [one for one in planned if one.run is not None and not isinstance(one.case, seeded.GreedyCase)]
+    return [one for one in planned if one.run is not None and not isinstance(one.case, GreedyCase)]
 
 
-def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
+def reach(spec: ModelSpec, cases: Sequence[Planned]) -> Reach:
     """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
-    limits: dict[str, int | None] = {}
-    match spec:
-        case DualEncoderSpec(text=stack) | EncoderSpec(encoder=stack) | DecoderSpec(decoder=stack):
-            limits["tokens"] = stack.limit
-        case EncoderDecoderSpec(encoder=stack) if not spec.generates:
-            limits["tokens"] = stack.limit
-        case EncoderDecoderSpec():
-            limits |= {"tokens": spec.decoder.limit, "source tokens": spec.encoder.limit}
-        case _:
-            assert_never(spec)
+    longest = [*architecture_of(spec).limits(spec).values()]
+    limits = {"tokens": longest[-1 if spec.generates else 0]}
+    if spec.generates and len(longest) > 1:
+        limits["source tokens"] = longest[0]
     result: dict[str, int] = {}
-    for case in planned:
+    for case in cases:
         for name, number in _sizes(case.case).items():
             result[name] = max(number, result.get(name, 0))
     return {
@@ -228,16 +135,16 @@ def reach(spec: ModelSpec, planned: Sequence[Planned]) -> Reach:
 
 
 def _sizes(case: Any) -> dict[str, int]:
-    if isinstance(case, seeded.SignalCase):
+    if isinstance(case, SignalCase):
         return {"rows": len(case.signals)}
-    if isinstance(case, seeded.EncoderCase | seeded.DualEncoderCase):
+    if isinstance(case, EncoderCase | DualEncoderCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
-    if not isinstance(case, seeded.DecoderCase | seeded.GreedyCase):
+    if not isinstance(case, DecoderCase | GreedyCase):
         return {}
-    sources = (case.sources or []) if isinstance(case, seeded.DecoderCase) else []
+    sources = (case.sources or []) if isinstance(case, DecoderCase) else []
     read = {"source tokens": max(map(len, sources))} if sources and isinstance(sources[0], list) else {}
-    tokens = {"tokens": max(map(len, case.rows))} if isinstance(case, seeded.DecoderCase) else {}
+    tokens = {"tokens": max(map(len, case.rows))} if isinstance(case, DecoderCase) else {}
     return {"rows": len(case.rows)} | tokens | read
 
 

@@ -9,6 +9,9 @@ import numpy as np
 from txexport.bundle.manifest import Manifest
 from txexport.errors import BundleError, InputError
 from txexport.exporter.calibration.inputs import alone, rows_of, sources_and_targets
+from txexport.parts import architecture_of
+from txexport.parts.cases import DecoderCase, EncoderCase, GreedyCase
+from txexport.parts.inputs import reads_tokens
 from txexport.runtime.batches import (
     check_marks,
     global_tokens,
@@ -19,18 +22,9 @@ from txexport.runtime.batches import (
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
 from txexport.runtime.preprocessing.text_file import read
-from txexport.spec import (
-    DecoderSpec,
-    DualEncoderSpec,
-    EncoderDecoderSpec,
-    EncoderSpec,
-    HeadKind,
-    ModelSpec,
-    TextStackSpec,
-)
+from txexport.spec import ModelSpec, TextStackSpec
 from txexport.verification.cases import runs
-from txexport.verification.cases.plan import Planned
-from txexport.verification.cases.seeded import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase
+from txexport.verification.cases.plan import Planned, planned
 
 SENTENCES = (
     "The cat sat on the mat, and the dog lay on the rug.",
@@ -41,7 +35,6 @@ SENTENCES = (
 BUILT_IN = "sentences"
 BATCH = 8  # texts of one case
 NEW_TOKENS = 12
-IMAGES = 2  # seeded ones, beside the texts of towers
 
 
 def plan_texts(
@@ -54,7 +47,7 @@ def plan_texts(
     InputError where `file` cannot serve as texts, OSError where it cannot be read.
     """
     reader = next(iter(spec.stacks.values()))
-    if not isinstance(reader, TextStackSpec):
+    if not reads_tokens(reader):
         if file is not None:
             raise InputError(f"texts are for a model that reads them; this one is for {manifest.task}")
         return []
@@ -66,17 +59,17 @@ def plan_texts(
                 raise
             return [Planned(BUILT_IN, run=partial(_unreadable, error))]
     try:
-        planned = list(_cases(files, manifest, spec, reader, as_items(SENTENCES), BUILT_IN))
+        result = list(_cases(files, manifest, spec, reader, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
-        planned = [Planned(BUILT_IN, skipped=str(error))]
+        result = [Planned(BUILT_IN, skipped=str(error))]
     if file is None:
-        return planned
+        return result
     lines = read(Path(file))
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
         name = f"{Path(file).name}, texts {first + 1} to {first + len(part)}"
-        planned += _cases(files, manifest, spec, reader, part, name)
-    return planned
+        result += _cases(files, manifest, spec, reader, part, name)
+    return result
 
 
 def _unreadable(error: BundleError, *_: object) -> list[runs.Outcome]:
@@ -92,20 +85,20 @@ def _cases(
     name: str,
 ) -> Iterator[Planned]:
     """`reader` is the stack that reads the texts first."""
-    if not isinstance(spec, DecoderSpec | EncoderDecoderSpec) or not spec.generates:
+    if not spec.generates:
         yield _of_encoder(files, manifest, spec, reader, items, name)
         return
-    if isinstance(spec, DecoderSpec):
+    decoder = spec.stacks["decoder"]
+    if reader is decoder:
         rows = prompts = rows_of(files, alone(items), reader)
-        sources, room = None, (spec.decoder.limit or 10**9) - max(map(len, rows))
+        sources, room = None, (reader.limit or 10**9) - max(map(len, rows))
     else:
-        sources, rows = sources_and_targets(files, reader, spec.decoder, items)
+        assert reads_tokens(decoder)
+        sources, rows = sources_and_targets(files, reader, decoder, items)
         prompts, room = sources, NEW_TOKENS
-    case = _steps(manifest, name, rows, sources)
-    yield Planned(name, case, runs.run_decoder)
+    yield planned(_steps(manifest, name, rows, sources))
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
-        greedy = GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS))
-        yield Planned(greedy.name, greedy, runs.run_greedy)
+        yield planned(GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS)))
 
 
 def _of_encoder(
@@ -125,15 +118,10 @@ def _of_encoder(
     if length is not None:
         rows = [encoding.ids for encoding in encodings]
         ids, mask = to_one_length(files.text, rows, length, reader.embedding.vocab_size)
-    if isinstance(spec, DualEncoderSpec):
-        shape = (IMAGES, *spec.vision.embedding.shape)
-        pixels = np.random.default_rng(0).standard_normal(shape, np.float32)
-        return Planned(name, DualEncoderCase(name, ids, mask, pixels, length is None), runs.run_dual_encoder)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
-    case = EncoderCase(name, ids, mask, types, marks, alone=length is None)
-    choices = isinstance(spec, EncoderSpec) and spec.head.kind == HeadKind.CHOICES
-    return Planned(name, case, runs.run_choices if choices else runs.run_encoder)
+    batch = EncoderCase(name, ids, mask, types, marks, alone=length is None)
+    return planned(architecture_of(spec).text_case(spec, batch))
 
 
 def _steps(

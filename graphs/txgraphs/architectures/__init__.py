@@ -1,0 +1,17 @@
+"""Architectures, one file each: the functions that build a model's graphs."""
+
+from collections.abc import Callable
+
+from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec
+from txgraphs._graph import Graph
+from txgraphs.architectures.decoder import decoder_models
+from txgraphs.architectures.dual_encoder import dual_encoder_models
+from txgraphs.architectures.encoder import encoder_models
+from txgraphs.architectures.encoder_decoder import encoder_decoder_models
+
+BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
+    EncoderSpec: encoder_models,
+    DecoderSpec: decoder_models,
+    EncoderDecoderSpec: encoder_decoder_models,
+    DualEncoderSpec: dual_encoder_models,
+}

@@ -1,0 +1,36 @@
+"""A model's graphs under construction, and the outputs of their layers."""
+
+from collections.abc import Callable, Mapping
+
+import onnx_ir as ir
+
+from txexport.contracts import Signature
+from txexport.parts import last_before_norm, sums_layers
+from txexport.spec import ModelSpec, StackSpec
+from txgraphs._graph import Graph
+from txgraphs.stack import Given
+
+Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
+Signatures = Mapping[str, Signature]
+Values = dict[str, ir.Value]
+
+
+def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None) -> Given:
+    """The outputs of every layer of a stack that the graph promises, to be filled; `name` as LayerOutputs."""
+    states: dict[str, ir.Value] | None = {} if sums_layers(spec) else None
+    return Given(graph.asked, name, last_before_norm(spec, stack), states)
+
+
+def add_layers(graph: Graph, given: Given) -> None:
+    """Give what layers gave; what is read further on keeps its own name."""
+    for name in sorted(given.values, key=[*graph.promised].index):
+        graph.add_outputs({name: graph.op.Identity(given.values[name])})
+
+
+def pair_of(inputs: Values, pair: tuple[str, str]) -> tuple[ir.Value, ir.Value]:
+    key, value = pair
+    return inputs[key], inputs[value]
+
+
+def named(pair: tuple[str, str], values: tuple[ir.Value, ir.Value]) -> Values:
+    return dict(zip(pair, values, strict=True))

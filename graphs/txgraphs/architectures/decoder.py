@@ -1,0 +1,30 @@
+"""A decoder alone: one graph over a cache of past keys and values."""
+
+from functools import partial
+
+from txexport.contracts import cache_names, names
+from txexport.spec import Cache, DecoderSpec
+from txgraphs._graph import Graph
+from txgraphs.architectures._model import Build, Signatures, add_layers, layers_of, named, pair_of
+from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.stack import decoder, embedded
+
+
+def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new: Build) -> dict[str, Graph]:
+    """The twin of txmodels' DecoderModel: input_ids (B,S), past -> logits (B,L,V), present."""
+    (role,) = signatures  # roles.MODEL or roles.SHARED
+    graph = new(role)
+    inputs = graph.declare(signatures[role])
+    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    layers = layers_of(spec, graph, spec.decoder, None)
+    picks = inputs.get(names.LOGITS_INDICES)
+    # The last layer computes of other tokens only what is kept, unless its outputs are asked for.
+    last, rest = (None, picks) if graph.asked else (picks, None)
+    embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, None, layers, embed, last)
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
+    graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, rest, word)})
+    for layer, pair in enumerate(present):
+        graph.add_outputs(named(cache_names.present(layer), pair))
+    add_layers(graph, layers)
+    return {role: graph}

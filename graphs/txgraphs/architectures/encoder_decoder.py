@@ -1,0 +1,181 @@
+"""An encoder and a decoder that attends to it: two graphs, or one where the decoder generates nothing."""
+
+from functools import partial
+
+import onnx_ir as ir
+
+from txexport.contracts import cache_names, names, roles
+from txexport.spec import Cache, EncoderDecoderSpec, SignalStackSpec
+from txgraphs._graph import Graph
+from txgraphs.architectures._model import (
+    Build,
+    Signatures,
+    Values,
+    add_layers,
+    layers_of,
+    named,
+    pair_of,
+)
+from txgraphs.attention import cross_key_value
+from txgraphs.heads import head_outputs
+from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.linear import linear
+from txgraphs.stack import Given, KeyValues, decoder, embedded, encoder, signal_encoder
+
+
+def encoder_decoder_models(
+    spec: EncoderDecoderSpec, cache: Cache, signatures: Signatures, new: Build
+) -> dict[str, Graph]:
+    """The twin of txmodels' EncoderDecoderModel: an encoder's graph, and one or several of a decoder."""
+    if not spec.generates:
+        return {roles.MODEL: _one_graph(spec, signatures, new)}
+    graphs = {roles.ENCODER: _encoder(spec, signatures, new)}
+    later = roles.DECODER
+    if roles.DECODER_WITH_PAST in signatures:
+        for role in (roles.DECODER, roles.DECODER_MERGED):
+            graphs[role] = _hub_decoder(spec, role, signatures, new)
+        later = roles.DECODER_WITH_PAST
+    return {**graphs, later: _decoder(spec, cache, later, signatures, new)}
+
+
+def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
+    """Tokens (B,S) or a signal -> hidden states, and keys and values for the decoder where promised."""
+    graph = new(roles.ENCODER)
+    inputs = graph.declare(signatures[roles.ENCODER])
+    layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
+    if isinstance(spec.encoder, SignalStackSpec):
+        (signal,) = inputs.values()
+        x = signal_encoder(spec.encoder, graph, signal, layers)
+    else:
+        x = encoder(spec.encoder, graph, inputs, layers)
+    graph.add_outputs({names.LAST_HIDDEN_STATE: x})
+    if any(map(cache_names.is_present, graph.promised)):
+        for layer, pair in enumerate(_cross(spec, graph, x)):
+            graph.add_outputs(named(cache_names.present(layer, cache_names.ENCODER), pair))
+    add_layers(graph, layers)
+    return graph
+
+
+def _one_graph(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
+    """Tokens (B,S), which both stacks read -> what the head makes of the decoder's hidden states."""
+    graph = new(roles.MODEL)
+    inputs = graph.declare(signatures[roles.MODEL])
+    layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
+    assert not isinstance(spec.encoder, SignalStackSpec)
+    x = encoder(spec.encoder, graph, inputs, layers)
+    x, again = _read_again(spec, graph, x, inputs)
+    layers.values |= again.values
+    tokens = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
+    word = partial(graph.matrix, "decoder.embedding.word.weight")
+    graph.add_outputs(head_outputs(spec.head, graph / "head", x, tokens, word))
+    add_layers(graph, layers)
+    return graph
+
+
+def _cross(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
+    """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
+    if spec.projected:
+        x = linear(True, graph / "cross_projection", x)
+    crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
+    return [cross_key_value(kind, graph / f"cross.{layer}", x) for layer, kind in enumerate(crossed)]
+
+
+def _read_again(
+    spec: EncoderDecoderSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
+) -> tuple[ir.Value, Given]:
+    """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
+    assert spec.decoder_start_token_id is not None
+    op, input_ids = graph.op, inputs[names.INPUT_IDS]
+    batch = op.Shape(input_ids, start=0, end=1)
+    first = op.Expand(
+        graph.constant("first", [spec.decoder_start_token_id]), op.Concat(batch, [1], axis=0)
+    )  # (B, 1)
+    before = op.Slice(input_ids, [0], op.Sub(op.Shape(input_ids, start=1, end=2), [1]), [1])
+    again = {
+        names.INPUT_IDS: op.Concat(first, before, axis=1),
+        names.ENCODER_ATTENTION_MASK: inputs[names.ATTENTION_MASK],
+    }
+    layers = layers_of(spec, graph, spec.decoder, names.DECODER)
+    embed = partial(embedded, spec.decoder, graph, "decoder", again)
+    past, cross = _no_past(spec, graph, x), _cross(spec, graph, x)
+    x, _ = decoder(spec.decoder, Cache.DYNAMIC, graph, again, past, cross, layers, embed)
+    return x, layers
+
+
+def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
+    """The encoder's x (B,S,W) -> keys and values (B,K,0,H) of no token, for each layer of the decoder."""
+    op, past = graph.op, []
+    batch = op.Shape(x, start=0, end=1)
+    for block in spec.decoder.layers:
+        none = [block.dense.num_kv_heads, 0, block.dense.head_dim]
+        past.append((op.CastLike(op.ConstantOfShape(op.Concat(batch, none, axis=0)), x),) * 2)
+    return past
+
+
+def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Signatures, new: Build) -> Graph:
+    """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values.
+
+    New tokens come one by one, so that only the head makes a difference between those asked for and others.
+    """
+    graph = new(role)
+    inputs = graph.declare(signatures[role])
+    past, cross = [], []
+    for layer, block in enumerate(spec.decoder.layers):
+        past.append(pair_of(inputs, cache_names.past(layer, cache_names.DECODER)))
+        if block.cross_attention is not None:
+            cross.append(pair_of(inputs, cache_names.past(layer, cache_names.ENCODER)))
+    layers = layers_of(spec, graph, spec.decoder, names.DECODER)
+    embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, layers, embed)
+    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, inputs.get(names.LOGITS_INDICES))})
+    for layer, pair in enumerate(present):
+        graph.add_outputs(named(cache_names.present(layer, cache_names.DECODER), pair))
+    add_layers(graph, layers)
+    return graph
+
+
+def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, new: Build) -> Graph:
+    """input_ids (B,S), encoder_hidden_states (B,E,W) -> logits (B,S,V), present and cross keys and values.
+
+    The decoder of the first step, or the merged one, which reads a past where use_cache_branch is true.
+    """
+    graph = new(role)
+    inputs = graph.declare(signatures[role])
+    encoded = inputs[names.ENCODER_HIDDEN_STATES]
+    if role == roles.DECODER_MERGED:
+        past, cross = _past_or_made(spec, graph, inputs)
+    else:
+        past, cross = _no_past(spec, graph, encoded), _cross(spec, graph, encoded)
+    layers = layers_of(spec, graph, spec.decoder, names.DECODER)
+    embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
+    x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, layers, embed)
+    graph.add_outputs({names.LOGITS: _logits(spec, graph, x, None)})
+    for layer, (own, source) in enumerate(zip(present, cross, strict=True)):
+        graph.add_outputs(named(cache_names.present(layer, cache_names.DECODER), own))
+        graph.add_outputs(named(cache_names.present(layer, cache_names.ENCODER), source))
+    add_layers(graph, layers)
+    return graph
+
+
+def _past_or_made(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> tuple[KeyValues, KeyValues]:
+    """Keys and values (B,K,P,H) of past tokens and (B,K,E,H) of the encoder's, for each layer of the decoder.
+
+    They are the inputs where use_cache_branch is true, and else those of no token and those that are made of
+    encoder_hidden_states (B,E,W), of which nothing is left to multiply where they are not made. Weights
+    stand in the main graph and once: runtimes open no linked file of weights from within a branch.
+    """
+    op, cached = graph.op, inputs[names.USE_CACHE_BRANCH]
+    encoded = inputs[names.ENCODER_HIDDEN_STATES]
+    length = op.Where(cached, [0], op.Shape(encoded, start=1, end=2))  # (1)
+    made = _cross(spec, graph, op.Slice(encoded, [0], length, [1]))
+    layers = range(len(made))
+    parts = (cache_names.DECODER, cache_names.ENCODER)
+    given = [pair_of(inputs, cache_names.past(layer, part)) for part in parts for layer in layers]
+    pairs = graph.choose(cached, given, [*_no_past(spec, graph, encoded), *made])
+    return pairs[: len(made)], pairs[len(made) :]
+
+
+def _logits(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value, logits_indices: ir.Value | None) -> ir.Value:
+    """The decoder's x (B,S,W) -> logits (B,L,V)."""
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
+    return causal_lm_head(spec.head, graph / "head", x, logits_indices, word)

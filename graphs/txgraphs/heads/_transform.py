@@ -1,0 +1,29 @@
+"""The transform and the projection that all heads share."""
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from txexport.spec import HeadSpec
+from txgraphs._component import Body
+from txgraphs._nodes import Received
+from txgraphs.activation import activation
+from txgraphs.linear import linear, project
+from txgraphs.norm import norm
+
+Tokens = tuple[ir.Value | None, ir.Value | None]  # input_ids and attention_mask (B,S), where there are any
+Word = Callable[[], Received]  # the word matrix (V,W) of the stack, for a tied head
+
+
+def transformed(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
+    """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
+    if spec.activation is not None:
+        x = g.call(activation(spec.activation), linear(spec.dense_bias, g / "dense", x))
+    if spec.norm is not None:
+        x = norm(spec.norm, g / "norm", x)
+    return x if spec.factored_size is None else linear(spec.factored_bias, g / "narrow", x)
+
+
+def projected(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None = None) -> ir.Value:
+    """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+    return project(spec.bias, g, x, g.matrix("weight") if word is None else word)

@@ -1,0 +1,14 @@
+"""Architectures, one file each."""
+
+from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec
+from txmodels.architectures.decoder import DecoderModel
+from txmodels.architectures.dual_encoder import DualEncoderModel
+from txmodels.architectures.encoder import EncoderModel
+from txmodels.architectures.encoder_decoder import EncoderDecoderModel
+
+ARCHITECTURES: dict[type, type] = {
+    EncoderSpec: EncoderModel,
+    DecoderSpec: DecoderModel,
+    EncoderDecoderSpec: EncoderDecoderModel,
+    DualEncoderSpec: DualEncoderModel,
+}

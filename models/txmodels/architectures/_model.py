@@ -1,0 +1,31 @@
+"""The parts that several architectures share."""
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from txexport.parts import last_before_norm, sums_layers
+from txexport.spec import ModelSpec, StackSpec, TextStackSpec
+from txmodels.stack import Encoder, Given, KeyValues, SignalEncoder
+
+
+def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name: str | None) -> Given:
+    """The `outputs` of every layer of a stack, to be filled; `name` as LayerOutputs."""
+    states: dict[str, Tensor] | None = {} if sums_layers(spec) else None
+    return Given(outputs, name, last_before_norm(spec, stack), states)
+
+
+def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder:
+    """The module of a stack that reads its whole input at once."""
+    return Encoder(spec, weighted) if isinstance(spec, TextStackSpec) else SignalEncoder(spec, weighted)
+
+
+def empty_past(spec: TextStackSpec, batch: int, capacity: int = 0) -> KeyValues:
+    """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
+    past = []
+    for block in spec.layers:
+        (kv_heads, k_size), (_, v_size) = block.masked.cache_shapes
+        k, v = (torch.zeros(batch, kv_heads, capacity, size) for size in (k_size, v_size))
+        past.append((k, v))
+    return past

@@ -1,0 +1,89 @@
+"""An encoder under a head, which reads its whole input at once."""
+
+from collections.abc import Collection
+
+from torch import Tensor, nn
+
+from txexport.contracts import names
+from txexport.parts import check_outputs
+from txexport.parts.vectors import vector_name
+from txexport.spec import Cache, EncoderSpec, HeadKind
+from txmodels.architectures._model import encoder, layers_of
+from txmodels.heads import head
+from txmodels.heads.sequence import SequenceHead
+from txmodels.heads.vectors import Pooler, SequenceVector
+from txmodels.layer_sum import LayerSum
+from txmodels.stack import Encoder
+
+
+class EncoderModel(nn.Module):
+    """One stack and its head, or heads; `outputs` of every layer come too, as a contract has them."""
+
+    def __init__(self, spec: EncoderSpec, cache: Cache, outputs: Collection[str] = ()):
+        super().__init__()
+        check_outputs(spec, outputs)
+        self.spec, self.outputs = spec, frozenset(outputs)
+        width = spec.encoder.hidden_size
+        self.encoder = encoder(spec.encoder, names.ATTENTIONS in self.outputs)
+        self.reads_tokens = isinstance(self.encoder, Encoder)
+        if spec.layer_sum:
+            self.layer_sum = LayerSum(spec.encoder.num_layers + 1)
+        if spec.pooler:
+            self.pooler = Pooler(width)
+        if spec.vector is not None:
+            self.vector = SequenceVector(spec.vector, width)
+        self.head = head(spec.head, width, spec.vocab_size)
+        if spec.next_sentence is not None:
+            self.next_sentence = SequenceHead(spec.next_sentence, width)
+        if spec.distilled:
+            self.distilled = SequenceHead(spec.head, width)
+
+    def encode(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """All (B,S), or (B,C,S) for C choices -> the outputs of the graph, by name."""
+        if self.spec.head.kind == HeadKind.CHOICES:
+            choices, token_type_ids = input_ids.shape[1], _flat(token_type_ids)
+            input_ids, attention_mask = input_ids.flatten(0, 1), attention_mask.flatten(0, 1)
+            x = self.encoder(input_ids, attention_mask, token_type_ids, _flat(global_attention_mask))
+            scores = self.head(x, input_ids, attention_mask)  # (B*C, 1)
+            return {names.LOGITS: scores.unflatten(0, (-1, choices)).squeeze(2)}
+        layers = layers_of(self.spec, self.outputs, self.spec.encoder, None)
+        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, layers)
+        return self._outputs(x, input_ids, attention_mask) | layers.values
+
+    def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
+        """Pixels or a spectrogram -> the outputs of the graph, by name."""
+        layers = layers_of(self.spec, self.outputs, self.spec.encoder, None)
+        x = self.encoder(signal, layers)
+        if layers.states is not None:
+            x = self.layer_sum(layers.states)
+        return self._outputs(x, None, None) | layers.values
+
+    def _outputs(
+        self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Hidden states x (B,S,W) -> the heads' outputs, or those states and a vector of the sequence."""
+        tokens = input_ids, attention_mask
+        word = self.encoder.token_embedding if self.reads_tokens else None
+        outputs: dict[str, Tensor] = self.head.outputs(x, tokens, word)
+        if self.spec.next_sentence is not None:
+            pair = self.next_sentence(x, *tokens)
+            return {names.PREDICTION_LOGITS: outputs[names.LOGITS], names.SEQ_RELATIONSHIP_LOGITS: pair}
+        if self.spec.distilled:
+            first, second = outputs[names.LOGITS], self.distilled(x[:, 1:], None, None)  # (B, labels)
+            logits = (first + second) / 2
+            return {names.LOGITS: logits, names.CLS_LOGITS: first, names.DISTILLATION_LOGITS: second}
+        if self.spec.pooler:
+            outputs[names.POOLER_OUTPUT] = self.pooler(x)
+        if self.spec.vector is not None:
+            outputs[vector_name(self.spec)] = self.vector(x, *tokens)
+        return outputs
+
+
+def _flat(ids: Tensor | None) -> Tensor | None:
+    return None if ids is None else ids.flatten(0, 1)

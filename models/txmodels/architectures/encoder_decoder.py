@@ -1,0 +1,99 @@
+"""An encoder, and a decoder that attends to it."""
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from txexport.contracts import cache_names, names
+from txexport.parts import check_outputs
+from txexport.spec import Cache, EncoderDecoderSpec
+from txmodels.architectures._model import empty_past, encoder, layers_of
+from txmodels.attention import CrossKeyValue
+from txmodels.heads import head
+from txmodels.heads.causal_lm import CausalLMHead
+from txmodels.linear import Linear
+from txmodels.stack import Decoder, Encoder, KeyValues
+
+
+class EncoderDecoderModel(nn.Module):
+    """Two stacks and the head; `outputs` of every layer come too, as a contract has them."""
+
+    def __init__(self, spec: EncoderDecoderSpec, cache: Cache, outputs: Collection[str] = ()):
+        super().__init__()
+        check_outputs(spec, outputs)
+        self.spec, self.outputs = spec, frozenset(outputs)
+        weighted, width = names.ATTENTIONS in self.outputs, spec.decoder.hidden_size
+        self.encoder = encoder(spec.encoder, weighted)
+        self.reads_tokens = isinstance(self.encoder, Encoder)
+        if spec.projected:
+            self.cross_projection = Linear(spec.encoder.hidden_size, width)
+        crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
+        self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
+        self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC, weighted)
+        if spec.shared_embedding and isinstance(self.encoder, Encoder):
+            self.decoder.embedding.word = self.encoder.embedding.word
+        self.head: Any = (CausalLMHead if spec.generates else head)(spec.head, width, spec.vocab_size)
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor, *_: Tensor | None) -> dict[str, Tensor]:
+        """Both (B,S) -> the outputs of the encoder's graph, or of the one of both stacks, by name."""
+        layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
+        x = self.encoder(input_ids, attention_mask, None, None, layers)
+        if self.spec.generates:
+            return self._hidden_states(x) | layers.values
+        x, again = self._read_again(x, input_ids, attention_mask)
+        outputs: dict[str, Tensor] = self.head.outputs(x, (input_ids, attention_mask), None)
+        return outputs | layers.values | again
+
+    def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
+        """Pixels or a spectrogram -> the outputs of the encoder's graph, by name."""
+        layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
+        return self._hidden_states(self.encoder(signal, layers)) | layers.values
+
+    def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
+        """The encoder's x (B,S,W), and keys and values of it for the decoder."""
+        outputs = {names.LAST_HIDDEN_STATE: x}
+        for i, pair in enumerate(self._cross(x)):
+            outputs |= zip(cache_names.present(i, cache_names.ENCODER), pair, strict=True)
+        return outputs
+
+    def _read_again(
+        self, x: Tensor, input_ids: Tensor, attention_mask: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
+        assert self.spec.decoder_start_token_id is not None
+        first = torch.full_like(input_ids[:, :1], self.spec.decoder_start_token_id)
+        later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
+        cross, nothing = self._cross(x), self.empty_past(input_ids.shape[0])
+        layers = layers_of(self.spec, self.outputs, self.spec.decoder, names.DECODER)
+        x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross, given=layers)
+        return x, layers.values
+
+    def _cross(self, x: Tensor) -> KeyValues:
+        """The encoder's x (B,S,W) -> its keys and values (B,K,S,H) for each layer of the decoder."""
+        if self.spec.projected:
+            x = self.cross_projection(x)
+        return [pair(x) for pair in self.cross]
+
+    def decode(
+        self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
+    ) -> tuple[Tensor, KeyValues]:
+        """As `Decoder`, and logits_indices (B,L) -> logits (B,L,V), present."""
+        logits, present, _ = self.decode_layers(input_ids, past, logits_indices, **inputs)
+        return logits, present
+
+    def decode_layers(
+        self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
+    ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
+        """As `decode`, and the outputs of every layer that were asked for, by name.
+
+        The head alone reads logits_indices: behind an encoder new tokens come one by one.
+        """
+        layers = layers_of(self.spec, self.outputs, self.spec.decoder, names.DECODER)
+        x, present = self.decoder(input_ids, past, given=layers, **inputs)
+        return self.head(x, logits_indices, self.decoder.token_embedding), present, layers.values
+
+    def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
+        """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
+        return empty_past(self.spec.decoder, batch, capacity)

@@ -1,0 +1,41 @@
+"""The transform and the projection that all heads share."""
+
+import torch
+from torch import Tensor, nn
+
+from txexport.spec import HeadSpec
+from txmodels.activation import activation
+from txmodels.linear import Linear
+from txmodels.norm import Norm
+
+Tokens = tuple[Tensor | None, Tensor | None]  # input_ids and attention_mask (B,S), where there are any
+
+
+class Transform(nn.Module):
+    """The dense layer, activation and norm that a projection may have before it, and the projection."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
+        super().__init__()
+        size = spec.projection_size(hidden_size)
+        self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if spec.bias else None
+        self.dense = None
+        if spec.activation is not None:
+            self.act = activation(spec.activation)
+            self.dense = Linear(hidden_size, size, spec.dense_bias)
+        self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
+        factored = spec.factored_size
+        self.narrow = Linear(hidden_size, factored, spec.factored_bias) if factored else nn.Identity()
+
+    def shape(self, x: Tensor) -> Tensor:
+        """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
+        if self.dense is not None:
+            x = self.act(self.dense(x))
+        y: Tensor = self.narrow(self.norm(x))
+        return y
+
+    def project(self, x: Tensor, word: Tensor | None = None) -> Tensor:
+        """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+        weight = word if self.weight is None else self.weight
+        assert weight is not None
+        return nn.functional.linear(x, weight, self.bias)

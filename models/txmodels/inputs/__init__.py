@@ -1,0 +1,14 @@
+"""Inputs of stacks, one file each."""
+
+from importlib import import_module
+
+from torch import nn
+
+from txexport.parts.inputs import file_of
+from txexport.spec import SignalStackSpec
+
+
+def signal_embedding(stack: SignalStackSpec) -> nn.Module:
+    """The module that makes vectors (B,S,W) of an image or a sound, for a stack's layers."""
+    embedding: nn.Module = import_module(f"{__name__}.{file_of(stack)}").Embedding(stack.embedding)
+    return embedding

@@ -1,0 +1,75 @@
+"""The parts of models: inputs, heads and architectures, each one object in one file.
+
+Whoever needs to know something of a model asks its part; nobody else tells the members of these unions apart.
+"""
+
+from dataclasses import replace
+
+from txexport.contracts import ECOSYSTEM, SHARED, Contract, Signature, roles
+from txexport.parts.architectures import architecture_of
+from txexport.parts.heads import head_of
+from txexport.parts.inputs import input_of
+from txexport.parts.layer_outputs import check_outputs, last_before_norm, sums_layers
+from txexport.parts.part import Architecture, Head, Input
+from txexport.spec import ModelSpec
+from txexport.spec.shapes import Shapes
+
+__all__ = [
+    "Architecture",
+    "Head",
+    "Input",
+    "architecture_of",
+    "check_outputs",
+    "for_others",
+    "head_of",
+    "input_of",
+    "last_before_norm",
+    "limits",
+    "parameters",
+    "roles_of",
+    "signatures",
+    "sums_layers",
+]
+
+
+def signatures(spec: ModelSpec, contract: Contract) -> dict[str, Signature]:
+    """Inputs and outputs of each graph of a model by role, those of every layer last.
+
+    Raises SpecError where the contract has no such model, UnsupportedError as `check_outputs`.
+    """
+    architecture = architecture_of(spec)
+    graphs = architecture.signatures(spec, contract)
+    if not contract.outputs:
+        return graphs
+    check_outputs(spec, contract.outputs)
+    return {
+        role: replace(
+            one, outputs=(*one.outputs, *architecture.layer_ports(spec, role, one, contract.outputs))
+        )
+        for role, one in graphs.items()
+    }
+
+
+def for_others(spec: ModelSpec, client: str | None = None) -> dict[str, Contract]:
+    """The graphs for other clients by role, each with its contract; `client` as in `roles.of_client`."""
+    result = dict.fromkeys(roles.of_client(signatures(spec, ECOSYSTEM), client), ECOSYSTEM)
+    return {**result, roles.SHARED: SHARED} if client == roles.GENAI else result
+
+
+def roles_of(spec: ModelSpec) -> tuple[str, ...]:
+    """The graphs of our runtime by role."""
+    return architecture_of(spec).roles(spec)
+
+
+def limits(spec: ModelSpec) -> dict[str, int | None]:
+    """The longest sequences of a model's stacks, in tokens; None is no limit."""
+    return architecture_of(spec).limits(spec)
+
+
+def parameters(spec: ModelSpec) -> Shapes:
+    """Names and shapes of a model's parameters, in the order in which the components declare them.
+
+    This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in), as PyTorch keeps it. A
+    tied or shared matrix appears once, under the name of its first owner.
+    """
+    return architecture_of(spec).parameters(spec)

@@ -1,0 +1,42 @@
+"""The ports of a decoder over a cache: keys and values by layer, and scores."""
+
+from txexport.contracts import cache_names, names
+from txexport.contracts.contract import Port, Signature, floats
+from txexport.parts import stacks
+from txexport.parts.heads import head_of
+from txexport.spec import HeadSpec, MaskedAttentionSpec, TextStackSpec
+
+
+def logits(head: HeadSpec, decoder: TextStackSpec, length: str) -> tuple[Port, ...]:
+    """Scores of the vocabulary for `length` tokens a row."""
+    hidden = (names.BATCH_SIZE, length, decoder.hidden_size)
+    return head_of(head).ports(head, hidden, decoder.embedding.vocab_size)
+
+
+def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> list[Port]:
+    """A decoder's own keys and values, layer by layer, of `kind` cache_names.PAST or PRESENT."""
+    ports = []
+    for layer, block in enumerate(decoder.layers):
+        ports += pair(cache_names.pair(kind, layer, part), block.masked, length)
+    return ports
+
+
+def pair(both: tuple[str, str], spec: MaskedAttentionSpec, length: int | str) -> list[Port]:
+    """Keys and values (B,K,length,H)."""
+    return [
+        floats(name, names.BATCH_SIZE, heads, length, size)
+        for name, (heads, size) in zip(both, spec.cache_shapes, strict=True)
+    ]
+
+
+def layer_ports(
+    decoder: TextStackSpec,
+    name: str | None,
+    signature: Signature,
+    outputs: tuple[str, ...],
+    source: int | str | None = None,
+) -> list[Port]:
+    """Those of a decoder's layers, whose weights are of as many keys as its cache has."""
+    present = [port for port in signature.outputs if cache_names.is_present(port.name)]
+    keys = next((port.shape[2] for port in present if not cache_names.is_cross(port.name)), stacks.TOKENS[1])
+    return stacks.layer_ports(decoder, name, outputs, stacks.TOKENS, keys, source)

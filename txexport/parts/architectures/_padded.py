@@ -1,0 +1,48 @@
+"""Cases of encoders: padded batches of texts, or batches of signals."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase, encoder_cases
+from txexport.parts.inputs import input_of
+from txexport.parts.part import SignalCase, Skipped, View
+from txexport.spec import HeadSpec, Pick, StackSpec, TextStackSpec
+
+Case = SignalCase | EncoderCase | DualEncoderCase | DecoderCase | GreedyCase | Skipped
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The rows that a model's originals take: ids of padding and of a mark that ends each row.
+
+    Not `alone` are rows whose vector is of another place without the padding. Each row is read as several
+    `choices`, or once.
+    """
+
+    pad_token_id: int | None
+    mark: int | None
+    alone: bool = True
+    choices: bool = False
+
+
+def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -> Iterator[Case]:
+    """Every case of an encoder that reads its whole input at once."""
+    if not isinstance(encoder, TextStackSpec):
+        yield from input_of(encoder).cases(encoder)
+        return
+    words = encoder.embedding
+    for batch in encoder_cases(
+        words.vocab_size,
+        encoder.token_types,
+        view.longest(encoder),
+        texts.pad_token_id,
+        words.dropped,
+        texts.mark,
+        texts.alone,
+    ):
+        if head.pick == Pick.LAST_SEEN and not batch.alone:
+            causal = "without an id of padding the original reads one row at a time"
+            others = "the original reads the last place of a row, padding or not"
+            yield Skipped(batch.name, causal if encoder.causal else others)
+        else:
+            yield replace(batch, choices=texts.choices)

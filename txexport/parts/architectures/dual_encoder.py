@@ -1,0 +1,119 @@
+"""Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from txexport.contracts import names, roles
+from txexport.contracts.contract import Contract, Port, Signature, floats
+from txexport.parts import stacks
+from txexport.parts.architectures.encoder import check_no_cache
+from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
+from txexport.parts.inputs import input_of
+from txexport.parts.part import View
+from txexport.parts.vectors import attention_pool
+from txexport.spec import DualEncoderSpec, Pick
+from txexport.spec.shapes import Shapes, linear, under
+
+TEXTS, IMAGES = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
+
+
+class DualEncoder:
+    """A graph a tower and one that compares their vectors, or one of all for other clients."""
+
+    spec = DualEncoderSpec
+
+    def roles(self, spec: DualEncoderSpec) -> tuple[str, ...]:
+        """Texts, images, and the comparison of their vectors."""
+        return roles.TEXT, roles.VISION, roles.SIMILARITY
+
+    def signatures(self, spec: DualEncoderSpec, contract: Contract) -> dict[str, Signature]:
+        """Inputs of each tower, their vectors, and how well each text fits each image."""
+        check_no_cache(spec, contract)
+        batch = names.BATCH_SIZE
+        towers = {
+            roles.TEXT: Signature(
+                input_of(spec.text).ports(spec.text, stacks.TOKENS),
+                (floats(names.TEXT_EMBEDS, batch, spec.size),),
+            ),
+            roles.VISION: Signature(
+                input_of(spec.vision).ports(spec.vision, (batch,)),
+                (floats(names.IMAGE_EMBEDS, batch, spec.size),),
+            ),
+        }
+        vectors = floats(names.TEXT_EMBEDS, TEXTS, spec.size), floats(names.IMAGE_EMBEDS, IMAGES, spec.size)
+        per_text = floats(names.LOGITS_PER_TEXT, TEXTS, IMAGES)
+        per_image = floats(names.LOGITS_PER_IMAGE, IMAGES, TEXTS)
+        if not contract.hub:
+            return {**towers, roles.SIMILARITY: Signature(vectors, (per_text, per_image))}
+        inputs = (
+            *input_of(spec.text).ports(spec.text, (TEXTS, names.SEQUENCE_LENGTH)),
+            *input_of(spec.vision).ports(spec.vision, (IMAGES,)),
+        )
+        return {roles.MODEL: Signature(inputs, (per_image, per_text, *vectors)), **towers}
+
+    def layer_ports(
+        self, spec: DualEncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
+    ) -> list[Port]:
+        """Those of texts, of images, or of both in one graph."""
+        ports: list[Port] = []
+        towers = ((roles.TEXT, names.TEXT, TEXTS), (roles.VISION, names.VISION, IMAGES))
+        for own, name, rows in towers:
+            if role in (roles.MODEL, own):
+                batch = rows if role == roles.MODEL else names.BATCH_SIZE
+                shape = batch, stacks.hidden_shape(spec.stacks[name], stacks.TOKENS)[1]
+                ports += stacks.layer_ports(spec.stacks[name], name, outputs, shape, shape[1])
+        return ports
+
+    def limits(self, spec: DualEncoderSpec) -> dict[str, int | None]:
+        """The longest text."""
+        return {"text": spec.text.limit}
+
+    def parameters(self, spec: DualEncoderSpec) -> Shapes:
+        """Both encoders with their projections or pool, and the scale and bias of their products."""
+        shapes = under("text", stacks.parameters(spec.text))
+        shapes |= under("text_projection", linear(spec.text.hidden_size, spec.size, spec.text_bias))
+        shapes |= under("vision", stacks.parameters(spec.vision))
+        if spec.vision_pool is None:
+            shapes |= under("vision_projection", linear(spec.vision.hidden_size, spec.size, False))
+        else:
+            shapes |= under("vision_pool", attention_pool(spec.vision_pool))
+        shapes["similarity.scale"] = (1,)
+        return shapes | ({"similarity.bias": (1,)} if spec.scored_alone else {})
+
+    def shared(self, spec: DualEncoderSpec) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
+        """One, three and nine texts, one, two and nine images; padding on the right has the ending id."""
+        random = np.random.default_rng(0)
+        words, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
+        mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
+        for name, lengths, images in [
+            ("one text of one token, one image", [1], 1),
+            ("three ragged texts, two images", [5, 11, 2], 2),
+            ("longest and short text, one image", [longest, 3], 1),
+            ("nine ragged texts, nine images", MANY, len(MANY)),
+        ]:
+            lengths = [min(length, longest) for length in lengths]
+            mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+            ids = np.where(mask, random.integers(0, words - 1, mask.shape), mark)
+            ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
+            ids[~mask] = mark
+            ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
+            pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
+            yield DualEncoderCase(name, ids, mask.astype(np.int64), pixels, _alone(spec))
+
+    def text_case(self, spec: DualEncoderSpec, batch: EncoderCase) -> DualEncoderCase:
+        """The batch beside two images."""
+        pixels = np.stack(input_of(spec.vision).rows(spec.vision, np.random.default_rng(0), [1, 1]))
+        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, pixels, batch.alone)
+
+
+def _alone(spec: DualEncoderSpec) -> bool:
+    """Tell whether a text's vector is the same without padding."""
+    return spec.pick != Pick.FINAL
+
+
+ARCHITECTURE = DualEncoder()

@@ -1,0 +1,109 @@
+"""An encoder under a head: one graph, which reads its whole input at once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from txexport.contracts import names, roles
+from txexport.contracts.contract import Contract, Port, Signature, floats
+from txexport.errors import SpecError
+from txexport.parts import stacks
+from txexport.parts.architectures._padded import Case, Texts, padded_cases
+from txexport.parts.cases import EncoderCase
+from txexport.parts.heads import head_of
+from txexport.parts.inputs import input_of
+from txexport.parts.part import Shape, View
+from txexport.parts.vectors import parameters as vector
+from txexport.parts.vectors import vector_name
+from txexport.spec import EncoderSpec, HeadKind, Pick
+from txexport.spec.shapes import Shapes, linear, under
+
+CHOICES: Shape = (names.BATCH_SIZE, names.NUM_CHOICES, names.SEQUENCE_LENGTH)
+
+
+class Encoder:
+    """One stack and its head, or heads."""
+
+    spec = EncoderSpec
+
+    def roles(self, spec: EncoderSpec) -> tuple[str, ...]:
+        """The model alone."""
+        return (roles.MODEL,)
+
+    def signatures(self, spec: EncoderSpec, contract: Contract) -> dict[str, Signature]:
+        """What the stack reads, and what the heads give."""
+        check_no_cache(spec, contract)
+        rows = CHOICES if spec.head.kind == HeadKind.CHOICES else stacks.TOKENS
+        shape = (*stacks.hidden_shape(spec.encoder, stacks.TOKENS), spec.encoder.hidden_size)
+        outputs = (*head_of(spec.head).ports(spec.head, shape, spec.vocab_size), *self._beside(spec, shape))
+        if spec.next_sentence is not None:
+            scores = floats(names.PREDICTION_LOGITS, *outputs[0].shape)
+            outputs = (scores, floats(names.SEQ_RELATIONSHIP_LOGITS, shape[0], spec.next_sentence.labels))
+        if spec.distilled:
+            both = (names.CLS_LOGITS, names.DISTILLATION_LOGITS)
+            outputs = (*(floats(name, *outputs[0].shape) for name in both), *outputs)
+        return {roles.MODEL: Signature(input_of(spec.encoder).ports(spec.encoder, rows), outputs)}
+
+    def _beside(self, spec: EncoderSpec, shape: Shape) -> tuple[Port, ...]:
+        """The vector of a sequence beside its hidden states."""
+        if spec.pooler:
+            return (floats(names.POOLER_OUTPUT, shape[0], shape[-1]),)
+        if spec.vector is not None:
+            return (floats(vector_name(spec), shape[0], spec.vector.size or shape[-1]),)
+        return ()
+
+    def layer_ports(
+        self, spec: EncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
+    ) -> list[Port]:
+        """Those of the one stack."""
+        shape = stacks.hidden_shape(spec.encoder, stacks.TOKENS)
+        return stacks.layer_ports(spec.encoder, None, outputs, shape, shape[1])
+
+    def limits(self, spec: EncoderSpec) -> dict[str, int | None]:
+        """The longest input of the stack."""
+        return {"encoder": spec.encoder.limit}
+
+    def parameters(self, spec: EncoderSpec) -> Shapes:
+        """The stack, the pooler, and the heads."""
+        shapes, width = under("encoder", stacks.parameters(spec.encoder)), spec.encoder.hidden_size
+        head = head_of(spec.head)
+        if spec.layer_sum:
+            shapes["layer_sum.weight"] = (spec.encoder.num_layers + 1,)
+        if spec.pooler:
+            shapes |= under("pooler.dense", linear(width, width, True))
+        if spec.vector is not None:
+            shapes |= under("vector", vector(spec.vector, width))
+        shapes |= under("head", head.parameters(spec.head, width, spec.vocab_size))
+        if spec.next_sentence is not None:
+            second = head_of(spec.next_sentence)
+            shapes |= under("next_sentence", second.parameters(spec.next_sentence, width, spec.vocab_size))
+        if spec.distilled:
+            shapes |= under("distilled", head.parameters(spec.head, width, spec.vocab_size))
+        return shapes
+
+    def shared(self, spec: EncoderSpec) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def cases(self, spec: EncoderSpec, view: View) -> Iterator[Case]:
+        """Padded batches of texts, or batches of signals."""
+        pad_token_id, mark, alone = spec.head.pad_token_id, spec.head.eos_token_id, True
+        if spec.vector is not None:
+            pad_token_id = 0 if spec.vector.pick == Pick.ARGMAX_ID else None
+            mark, alone = spec.vector.eos_token_id, spec.vector.pick != Pick.FINAL
+        choices = spec.head.kind == HeadKind.CHOICES
+        return padded_cases(spec.encoder, spec.head, view, Texts(pad_token_id, mark, alone, choices))
+
+    def text_case(self, spec: EncoderSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch, or its rows as choices."""
+        return replace(batch, choices=spec.head.kind == HeadKind.CHOICES)
+
+
+def check_no_cache(spec: object, contract: Contract) -> None:
+    """Raise SpecError for a contract with a cache, other than the one for other clients."""
+    if contract.role == roles.SHARED:
+        raise SpecError(f"{type(spec).__name__}: a shared buffer is of a decoder alone")
+    if contract.cache is not None and not contract.hub:
+        raise SpecError(f"{type(spec).__name__}: nothing is generated, so no graph has a cache")
+
+
+ARCHITECTURE = Encoder()

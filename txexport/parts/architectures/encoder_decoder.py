@@ -1,0 +1,188 @@
+"""An encoder and a decoder that attends to it: two graphs, or one where the decoder generates nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from txexport.contracts import cache_names, names, roles
+from txexport.contracts.contract import Contract, Port, Signature, floats, ints
+from txexport.contracts.ecosystem import BRANCH
+from txexport.errors import SpecError
+from txexport.parts import stacks
+from txexport.parts.architectures import _cached
+from txexport.parts.architectures._padded import Case, Texts, padded_cases
+from txexport.parts.architectures.encoder import check_no_cache
+from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, tokens_for_experts
+from txexport.parts.heads import head_of
+from txexport.parts.inputs import input_of
+from txexport.parts.part import Shape, Skipped, View
+from txexport.spec import EncoderDecoderSpec
+from txexport.spec.attention_parameters import cross_key_value
+from txexport.spec.shapes import Shapes, linear, under
+
+SOURCE: Shape = (names.BATCH_SIZE, names.ENCODER_SEQUENCE_LENGTH)
+ENCODER_WORDS, DECODER_WORDS = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
+
+
+class EncoderDecoder:
+    """Two stacks; keys and values of the encoder's hidden states serve every step of the decoder."""
+
+    spec = EncoderDecoderSpec
+
+    def roles(self, spec: EncoderDecoderSpec) -> tuple[str, ...]:
+        """An encoder and a decoder, or one graph of both where nothing is generated."""
+        return (roles.ENCODER, roles.DECODER) if spec.generates else (roles.MODEL,)
+
+    def signatures(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
+        """The encoder gives keys and values to the decoder, or of the hub hidden states alone."""
+        if not spec.generates:
+            return self._one_graph(spec, contract)
+        if contract.role == roles.SHARED:
+            raise SpecError("EncoderDecoderSpec: a shared buffer is of a decoder alone")
+        if contract.cache is None:
+            raise SpecError("EncoderDecoderSpec: the decoder generates, so its graph has a cache")
+        later = self._step(spec, contract)
+        inputs = input_of(spec.encoder).ports(spec.encoder, SOURCE)
+        hidden = floats(
+            names.LAST_HIDDEN_STATE, *stacks.hidden_shape(spec.encoder, SOURCE), spec.encoder.hidden_size
+        )
+        cross = self._cross(spec, cache_names.PRESENT)
+        if not contract.hub:
+            return {roles.ENCODER: Signature(inputs, (hidden, *cross)), roles.DECODER: later}
+        own = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
+        states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
+        first = Signature(
+            (*contract.step_after_encoder, states, *self._source_mask(spec)),
+            (
+                *_cached.logits(spec.head, spec.decoder, names.SEQUENCE_LENGTH),
+                *_by_layer([*own, *cross]),
+            ),
+        )
+        return {
+            roles.ENCODER: Signature(inputs, (hidden,)),
+            roles.DECODER: first,
+            roles.DECODER_WITH_PAST: later,
+            roles.DECODER_MERGED: _merged(first, later),
+        }
+
+    def _one_graph(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
+        """Both stacks read the same tokens, and the head labels what the decoder makes of them."""
+        check_no_cache(spec, contract)
+        shape = (*stacks.TOKENS, spec.decoder.hidden_size)
+        outputs = head_of(spec.head).ports(spec.head, shape, spec.vocab_size)
+        return {roles.MODEL: Signature(input_of(spec.encoder).ports(spec.encoder, stacks.TOKENS), outputs)}
+
+    def _step(self, spec: EncoderDecoderSpec, contract: Contract) -> Signature:
+        """The decoder's step: layer by layer its own keys and values, then those of the encoder."""
+        before, after = contract.lengths
+        past = _cached.own(spec.decoder, cache_names.PAST, cache_names.DECODER, before)
+        past += self._cross(spec, cache_names.PAST)
+        present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, after)
+        return Signature(
+            (*contract.step_after_encoder, *self._source_mask(spec), *_by_layer(past)),
+            (*_cached.logits(spec.head, spec.decoder, contract.logits), *present),
+        )
+
+    def _cross(self, spec: EncoderDecoderSpec, kind: str) -> list[Port]:
+        """The keys and values of the encoder's hidden states, of `kind` cache_names.PAST or PRESENT."""
+        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+        ports = []
+        for layer, block in enumerate(spec.decoder.layers):
+            if block.cross_attention is not None:
+                both = cache_names.pair(kind, layer, cache_names.ENCODER)
+                ports += _cached.pair(both, block.cross_attention, length)
+        return ports
+
+    def _source_mask(self, spec: EncoderDecoderSpec) -> tuple[Port, ...]:
+        """The mask of an encoder's tokens; a signal has no padding."""
+        tokens = input_of(spec.encoder).reads_tokens
+        return (ints(names.ENCODER_ATTENTION_MASK, *SOURCE),) if tokens else ()
+
+    def layer_ports(
+        self, spec: EncoderDecoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
+    ) -> list[Port]:
+        """Those of the encoder, of the decoder, or of both in one graph."""
+        shape = stacks.hidden_shape(spec.encoder, SOURCE if spec.generates else stacks.TOKENS)
+        ports: list[Port] = []
+        if role in (roles.MODEL, roles.ENCODER):
+            ports += stacks.layer_ports(spec.encoder, names.ENCODER, outputs, shape, shape[1])
+        if role != roles.ENCODER:
+            ports += _cached.layer_ports(spec.decoder, names.DECODER, signature, outputs, shape[1])
+        return ports
+
+    def limits(self, spec: EncoderDecoderSpec) -> dict[str, int | None]:
+        """The longest sequences of both."""
+        return {"encoder": spec.encoder.limit, "decoder": spec.decoder.limit}
+
+    def parameters(self, spec: EncoderDecoderSpec) -> Shapes:
+        """Both stacks, the keys and values that the decoder has of the encoder, and the head."""
+        shapes = under("encoder", stacks.parameters(spec.encoder))
+        if spec.projected:
+            projection = linear(spec.encoder.hidden_size, spec.decoder.hidden_size, True)
+            shapes |= under("cross_projection", projection)
+        for layer, kind in enumerate(spec.decoder.layers):
+            if kind.cross_attention is not None:
+                shapes |= under(f"cross.{layer}", cross_key_value(kind.cross_attention))
+        shapes |= under("decoder", stacks.parameters(spec.decoder))
+        for second in self.shared(spec):
+            del shapes[second]
+        head = head_of(spec.head).parameters(spec.head, spec.decoder.hidden_size, spec.vocab_size)
+        return shapes | under("head", head)
+
+    def shared(self, spec: EncoderDecoderSpec) -> Mapping[str, str]:
+        """The word matrix that serves both stacks."""
+        return {DECODER_WORDS: ENCODER_WORDS} if spec.shared_embedding else {}
+
+    def cases(self, spec: EncoderDecoderSpec, view: View) -> Iterator[Case]:
+        """Sources, and the decoder's steps after each; or padded batches where nothing is generated."""
+        if not spec.generates:
+            yield from padded_cases(
+                spec.encoder, spec.head, view, Texts(spec.head.pad_token_id, spec.head.eos_token_id)
+            )
+            return
+        source, words = spec.encoder, spec.vocab_size
+        yield from decoder_cases(
+            words,
+            view.longest(spec.decoder),
+            ragged=view.static,
+            left=False,
+            experts=tokens_for_experts(spec.decoder),
+            source=source,
+            source_longest=view.longest(source) if input_of(source).reads_tokens else 0,
+        )
+        yield from generation_cases(words, spec.decoder, source)
+        if view.static:
+            yield Skipped("left padding", "a static cache pads on the right")
+        else:
+            yield Skipped("ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask")
+
+    def text_case(self, spec: EncoderDecoderSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch."""
+        return batch
+
+
+def _by_layer(ports: Iterable[Port]) -> list[Port]:
+    return sorted(ports, key=lambda port: cache_names.layer_of(port.name))
+
+
+def _merged(first: Signature, later: Signature) -> Signature:
+    """The inputs of both and BRANCH, the outputs of the first.
+
+    Before the first step a client gives an empty past, of whatever shape it makes of config.json: heads and
+    their size are as open as lengths.
+    """
+    past, present = [], []
+    for port in later.inputs:
+        if cache_names.is_past(port.name):
+            cross = cache_names.is_cross(port.name)
+            length = names.PAST_ENCODER_SEQUENCE_LENGTH if cross else names.PAST_SEQUENCE_LENGTH
+            past.append(replace(port, shape=[names.BATCH_SIZE, names.NUM_HEADS, length, names.HEAD_DIM]))
+    for port in first.outputs:
+        if cache_names.is_present(port.name):
+            cross = cache_names.is_cross(port.name)
+            length = names.ENCODER_SEQUENCE_LENGTH if cross else names.TOTAL_SEQUENCE_LENGTH
+            port = replace(port, shape=[*port.shape[:2], length, port.shape[3]])
+        present.append(port)
+    return Signature((*first.inputs, *past, BRANCH), tuple(present))
+
+
+ARCHITECTURE = EncoderDecoder()

@@ -1,0 +1,27 @@
+"""Masked language modelling (Devlin et al. 2019, 3.1)."""
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.heads._projection import projection
+from txexport.parts.part import Shape
+from txexport.spec import HeadKind, HeadSpec
+from txexport.spec.shapes import Shapes
+
+
+class MaskedLM:
+    """Scores of the vocabulary for every token."""
+
+    kind = HeadKind.MASKED_LM
+    component = "masked_lm"
+    per_sequence = False
+
+    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
+        """logits (B,S,V)."""
+        return (floats(names.LOGITS, *hidden[:-1], vocab_size),)
+
+    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+        """Transform and projection."""
+        return projection(head, hidden_size, vocab_size)
+
+
+HEAD = MaskedLM()

@@ -1,0 +1,27 @@
+"""Labels of a whole sequence (Devlin et al. 2019, 3.2)."""
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.heads._projection import projection
+from txexport.parts.part import Shape
+from txexport.spec import HeadKind, HeadSpec
+from txexport.spec.shapes import Shapes
+
+
+class Sequence:
+    """Scores of a sequence's labels."""
+
+    kind = HeadKind.SEQUENCE
+    component = "sequence"
+    per_sequence = True
+
+    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
+        """logits (B,labels)."""
+        return (floats(names.LOGITS, hidden[0], head.labels),)
+
+    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+        """Transform and projection."""
+        return projection(head, hidden_size, vocab_size)
+
+
+HEAD = Sequence()

@@ -1,0 +1,27 @@
+"""Spans of a text (Devlin et al. 2019, 4.2)."""
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.heads._projection import projection
+from txexport.parts.part import Shape
+from txexport.spec import HeadKind, HeadSpec
+from txexport.spec.shapes import Shapes
+
+
+class Spans:
+    """Scores of the first and the last token of an answer."""
+
+    kind = HeadKind.SPANS
+    component = "spans"
+    per_sequence = False
+
+    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
+        """start_logits and end_logits (B,S)."""
+        return floats(names.START_LOGITS, *hidden[:-1]), floats(names.END_LOGITS, *hidden[:-1])
+
+    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+        """Transform and projection."""
+        return projection(head, hidden_size, vocab_size)
+
+
+HEAD = Spans()

@@ -1,0 +1,27 @@
+"""Labels of every token (Devlin et al. 2019, 5.3)."""
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.heads._projection import projection
+from txexport.parts.part import Shape
+from txexport.spec import HeadKind, HeadSpec
+from txexport.spec.shapes import Shapes
+
+
+class Tokens:
+    """Scores of a token's labels."""
+
+    kind = HeadKind.TOKENS
+    component = "tokens"
+    per_sequence = False
+
+    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
+        """logits (B,S,labels)."""
+        return (floats(names.LOGITS, *hidden[:-1], head.labels),)
+
+    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+        """Transform and projection."""
+        return projection(head, hidden_size, vocab_size)
+
+
+HEAD = Tokens()

@@ -1,0 +1,59 @@
+"""Log-mel spectrograms through two convolutions over time (Radford et al. 2022, 2.2)."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
+from txexport.spec import LogMelSpec, SignalStackSpec
+from txexport.spec.shapes import Shapes
+
+
+class LogMel:
+    """A spectrogram (B,bands,frames)."""
+
+    spec = LogMelSpec
+    reads_tokens = False
+    last_state_before_norm = False
+
+    def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
+        """input_features."""
+        return (floats(names.INPUT_FEATURES, rows[0], *stack.embedding.shape),)
+
+    def length(self, embedding: LogMelSpec, tokens: int | str) -> int | str:
+        """Half as many vectors as frames."""
+        return embedding.length
+
+    def vectors(self, embedding: LogMelSpec, tokens: int) -> int:
+        """Half as many vectors as frames."""
+        return embedding.length
+
+    def parameters(self, embedding: LogMelSpec) -> Shapes:
+        """Two convolutions over time, and the table of positions."""
+        width = embedding.hidden_size
+        return {
+            "first.weight": (width, embedding.num_mel_bins, 3),
+            "first.bias": (width,),
+            "second.weight": (width, width, 3),
+            "second.bias": (width,),
+            "position.weight": (embedding.length, width),
+        }
+
+    def operations(self, embedding: LogMelSpec) -> int:
+        """The first convolution over 3 frames and the second over 3 of its outputs."""
+        weights = 2 * embedding.num_mel_bins + embedding.hidden_size
+        return 2 * embedding.length * embedding.hidden_size * 3 * weights
+
+    def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """As many signals of random numbers as there are lengths."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+        """Batches of spectrograms, one of silence."""
+        return signal_cases(stack)
+
+
+INPUT = LogMel()

@@ -1,0 +1,70 @@
+"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
+from txexport.spec import PatchSpec, SignalStackSpec
+from txexport.spec.shapes import Shapes, norm, under
+
+
+class Patches:
+    """Pixels (B,channels,height,width)."""
+
+    spec = PatchSpec
+    reads_tokens = False
+    last_state_before_norm = True
+
+    def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
+        """pixel_values, of any height and width where positions are interpolated."""
+        embedding = stack.embedding
+        assert isinstance(embedding, PatchSpec)
+        size = (names.HEIGHT, names.WIDTH) if embedding.any_size else embedding.image_size
+        return (floats(names.PIXEL_VALUES, rows[0], embedding.channels, *size),)
+
+    def length(self, embedding: PatchSpec, tokens: int | str) -> int | str:
+        """One vector a patch, a learned token and a register."""
+        return names.SEQUENCE_LENGTH if embedding.any_size else embedding.length
+
+    def vectors(self, embedding: PatchSpec, tokens: int) -> int:
+        """Those of an image of `image_size`."""
+        return embedding.length
+
+    def parameters(self, embedding: PatchSpec) -> Shapes:
+        """The learned tokens, the table of positions, the projection of patches, and the norm."""
+        width, size = embedding.hidden_size, embedding.patch_size
+        shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(embedding.tokens)}
+        if embedding.registers:
+            shapes["registers.weight"] = (embedding.registers, width)
+        if embedding.positioned:
+            shapes["position.weight"] = (embedding.positions, width)
+        shapes["project.weight"] = (width, embedding.channels, size, size)
+        if embedding.bias:
+            shapes["project.bias"] = (width,)
+        return shapes | (under("norm", norm(embedding.norm)) if embedding.norm is not None else {})
+
+    def operations(self, embedding: PatchSpec) -> int:
+        """The projection of every patch of an image of `image_size`."""
+        pixels = embedding.channels * embedding.patch_size**2
+        return 2 * (embedding.positions - embedding.tokens) * embedding.hidden_size * pixels
+
+    def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """As many signals of random numbers as there are lengths."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+        """Batches of images, one of them black; where any size is read, two oblong sizes too."""
+        embedding = stack.patches
+        side, (height, width) = embedding.patch_size, embedding.image_size
+        sizes = [
+            ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),
+            ("one higher and wider", (1, embedding.channels, height + side, width + 2 * side)),
+        ]
+        return signal_cases(stack, sizes if embedding.any_size else ())
+
+
+INPUT = Patches()

@@ -1,0 +1,135 @@
+"""The questions that an input, a head and an architecture answer: each is one object, in one file."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from txexport.contracts.contract import Contract, Port, Signature
+from txexport.spec import HeadKind, HeadSpec, StackSpec
+from txexport.spec.shapes import Shapes
+
+Shape = tuple[int | str, ...]  # of a port: numbers and symbolic dimensions
+Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
+
+
+@dataclass(frozen=True)
+class SignalCase:
+    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames), or (B,frames,bands)."""
+
+    name: str
+    signals: np.ndarray
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A case that does not apply, and the reason."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class View:
+    """The bundle that cases are for: its cache, whose graphs they are, and how long a case may be.
+
+    `longest` gives the tokens of a stack's longest case; `affordable` tells of a number of tokens and of a
+    stack whether one pass over them takes seconds. Graphs of the `hub` follow LongRoPE beyond our limit.
+    """
+
+    static: bool
+    hub: bool
+    longest: Callable[[StackSpec], int]
+    affordable: Callable[[int, StackSpec], bool]
+
+
+class Input(Protocol):
+    """A stack's input: token ids, pixels, a spectrogram."""
+
+    @property
+    def spec(self) -> type:
+        """The class of its embedding's spec."""
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether it is token ids."""
+
+    @property
+    def last_state_before_norm(self) -> bool:
+        """Whether the original gives the last hidden state of such a stack without the final norm."""
+
+    def ports(self, stack: Any, rows: Shape) -> tuple[Port, ...]:
+        """The graph's inputs: token ids and masks of shape `rows`, or a signal with `rows[0]` rows."""
+
+    def length(self, embedding: Any, tokens: int | str) -> int | str:
+        """The number of vectors of a row, where a text has `tokens`, as a port gives it."""
+
+    def vectors(self, embedding: Any, tokens: int) -> int:
+        """The number of vectors of a row, where a text has `tokens` and a signal the size of its spec."""
+
+    def parameters(self, embedding: Any) -> Shapes:
+        """Names and shapes of the embedding's parameters."""
+
+    def operations(self, embedding: Any) -> int:
+        """Floating-point operations that turn a row into vectors; 0 for a table of tokens."""
+
+    def rows(self, stack: Any, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """Random rows of tokens of those lengths, or as many signals."""
+
+    def cases(self, stack: Any) -> Iterator[SignalCase]:
+        """Batches of signals for an encoder that reads them alone."""
+
+
+class Head(Protocol):
+    """The layers on top of a stack."""
+
+    @property
+    def kind(self) -> HeadKind:
+        """The kind in HeadSpec."""
+
+    @property
+    def component(self) -> str:
+        """The file in txmodels/heads and txgraphs/heads that computes it over an encoder."""
+
+    @property
+    def per_sequence(self) -> bool:
+        """Whether it reads one vector of a sequence."""
+
+    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
+        """The graph's outputs, made of hidden states of shape `hidden` (B,S,W)."""
+
+    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
+        """Names and shapes of its parameters; a projection tied to the word matrix adds none."""
+
+
+class Architecture(Protocol):
+    """The stacks of a model and the graphs that they are exported to."""
+
+    @property
+    def spec(self) -> type:
+        """The class of its spec."""
+
+    def roles(self, spec: Any) -> tuple[str, ...]:
+        """The graphs that our runtime runs, by role."""
+
+    def signatures(self, spec: Any, contract: Contract) -> dict[str, Signature]:
+        """Inputs and outputs of each graph by role. Raises SpecError where the contract has no such model."""
+
+    def layer_ports(self, spec: Any, role: str, signature: Signature, outputs: tuple[str, ...]) -> list[Port]:
+        """The ports of every layer's `outputs`, which the graph of a role gives beside its `signature`."""
+
+    def limits(self, spec: Any) -> dict[str, int | None]:
+        """The longest sequence of each stack, in tokens; None is no limit."""
+
+    def parameters(self, spec: Any) -> Shapes:
+        """Names and shapes of all parameters; a shared matrix is there once, under its first owner."""
+
+    def shared(self, spec: Any) -> Mapping[str, str]:
+        """Second names of shared parameters, each with the name that is stored."""
+
+    def cases(self, spec: Any, view: View) -> Iterator[Any]:
+        """The seeded cases of a proof, padding included, or Skipped ones, in the order of a report."""
+
+    def text_case(self, spec: Any, batch: Any) -> Any:
+        """The case of a padded batch of texts, for a model that generates nothing."""
